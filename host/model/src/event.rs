@@ -1,0 +1,38 @@
+//! Events: what happened, who says so, and whom it is meant for.
+use crate::{Info, Infos, Proc, Range, Status, key};
+
+/// An event on its way to handlers. RFC 0002, "PMIx Event Notification".
+#[derive(Clone, PartialEq, Debug)]
+pub struct Event {
+    /// What happened.
+    pub code: Status,
+    /// The proc that raised it; none for events of the resource manager.
+    pub source: Option<Proc>,
+    /// Whom it is meant for.
+    pub range: Range,
+    /// What else is known.
+    pub infos: Vec<Info>,
+}
+
+impl Event {
+    /// The procs of `PMIX_EVENT_CUSTOM_RANGE`, or nothing where the event carries no such list.
+    pub fn custom_targets(&self) -> Option<Vec<Proc>> {
+        self.infos.value_of(key::PMIX_EVENT_CUSTOM_RANGE)?.as_procs()
+    }
+
+    /// The procs that the event says are affected (`PMIX_EVENT_AFFECTED_PROC` and `..._PROCS`).
+    pub fn affected(&self) -> Vec<Proc> {
+        let keys = [key::PMIX_EVENT_AFFECTED_PROC, key::PMIX_EVENT_AFFECTED_PROCS];
+        keys.iter().filter_map(|key| self.infos.value_of(*key)).filter_map(|value| value.as_procs()).flatten().collect()
+    }
+
+    /// Whether default handlers pass it by (`PMIX_EVENT_NON_DEFAULT`).
+    pub fn is_non_default(&self) -> bool {
+        self.infos.is_true(key::PMIX_EVENT_NON_DEFAULT)
+    }
+
+    /// Whether servers shall not keep it for late registrations (`PMIX_EVENT_DO_NOT_CACHE`).
+    pub fn is_do_not_cache(&self) -> bool {
+        self.infos.is_true(key::PMIX_EVENT_DO_NOT_CACHE)
+    }
+}

@@ -1,0 +1,40 @@
+//! The vocabulary of the PMIx Standard: procs, ranks, values, infos, statuses, ranges, events, and the requests and
+//! replies that travel between a client and its server.
+//!
+//! Names and numbers come from `data/pmix-registry.toml`; [`names`] is generated from it by `cargo xtask codegen`.
+//! This crate does no I/O, knows no clock and no encoding: how a value lies on the wire is `peal-wire`'s business.
+
+mod array;
+mod event;
+mod ident;
+mod info;
+mod job;
+#[rustfmt::skip]
+pub mod names;
+mod request;
+mod reply;
+mod status;
+mod structs;
+mod text;
+mod types;
+mod value;
+
+pub use array::{DataArray, MixedArray};
+pub use event::Event;
+pub use ident::{IdentError, Key, KeyName, Nspace, Proc, Rank};
+pub use info::{Info, InfoFlags, Infos, Kval};
+pub use job::{JobEntry, JobInfo, RankData};
+pub use names::{data_type, key, number, rank, status as code};
+pub use reply::Reply;
+pub use request::{CommandCode, Commit, Request};
+pub use status::Status;
+pub use structs::{
+    App, Coord, Device, DeviceDistance, Endpoint, Envar, Geometry, NodePid, Pdata, ProcInfo, Query, Regattr,
+    ResourceUnit, Topology,
+};
+pub use text::{Bytes, Text};
+pub use types::{DataType, IofChannel, JobState, LinkState, Persistence, ProcState, Range, Scope, UnknownNumber};
+pub use value::Value;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,205 @@
+//! What a client asks of its server.
+use crate::{App, Bytes, Info, IofChannel, Kval, Nspace, Proc, Query, Range, ResourceUnit, Scope, Status, Text};
+use crate::{Topology, UnknownNumber};
+
+macro_rules! commands {
+    ($($(#[$doc:meta])* $name:ident = $number:literal;)+) => {
+        /// The kind of a request, by the number it has on the wire (`pmix-wire.md`, section 5).
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum CommandCode { $($(#[$doc])* $name,)+ }
+
+        impl CommandCode {
+            /// Every command, in the order of their numbers.
+            pub const ALL: &'static [CommandCode] = &[$(CommandCode::$name,)+];
+
+            /// Its number.
+            pub fn number(self) -> u8 {
+                match self { $(CommandCode::$name => $number,)+ }
+            }
+        }
+
+        impl TryFrom<u8> for CommandCode {
+            type Error = UnknownNumber;
+            fn try_from(number: u8) -> Result<CommandCode, UnknownNumber> {
+                match number {
+                    $($number => Ok(CommandCode::$name),)+
+                    _ => Err(UnknownNumber { kind: "command", number: u32::from(number) }),
+                }
+            }
+        }
+    };
+}
+
+commands! {
+    /// The job data of the own namespace.
+    JobData = 0;
+    /// End procs abnormally.
+    Abort = 1;
+    /// Hand over what was put.
+    Commit = 2;
+    /// Wait for others.
+    Fence = 3;
+    /// A value of a proc or job.
+    Get = 4;
+    /// Leave in order.
+    Finalize = 5;
+    /// Make data known to all.
+    Publish = 6;
+    /// Find published data.
+    Lookup = 7;
+    /// Withdraw published data.
+    Unpublish = 8;
+    /// Start procs.
+    Spawn = 9;
+    /// Join jobs.
+    Connect = 10;
+    /// Part joined jobs.
+    Disconnect = 11;
+    /// Raise an event.
+    Notify = 12;
+    /// Ask for events.
+    RegisterEvents = 13;
+    /// Ask for events no more; the only request without a reply.
+    DeregisterEvents = 14;
+    /// Ask for information.
+    Query = 15;
+    /// Write to log channels.
+    Log = 16;
+    /// Ask for resources.
+    Allocate = 17;
+    /// Control procs.
+    JobControl = 18;
+    /// Watch procs or files.
+    Monitor = 19;
+    /// Ask for a credential.
+    GetCredential = 20;
+    /// Check a credential.
+    ValidateCredential = 21;
+    /// Ask for forwarded output.
+    IofPull = 22;
+    /// Send input.
+    IofPush = 23;
+    /// Form a group.
+    GroupConstruct = 24;
+    /// Leave a group.
+    GroupLeave = 27;
+    /// Dissolve a group.
+    GroupDestruct = 28;
+    /// Ask for forwarded output no more.
+    IofDeregister = 29;
+    /// Ask for fabric information.
+    FabricRegister = 30;
+    /// Ask for newer fabric information.
+    FabricUpdate = 31;
+    /// Ask how far devices are.
+    DeviceDistances = 32;
+    /// Drop what is cached of a proc (5.x on).
+    RefreshCache = 33;
+    /// Act on a resource block (6.x on).
+    ResourceBlock = 34;
+    /// Control a session (6.x on).
+    SessionControl = 35;
+    /// Which procs are on a node (5.0.7 on).
+    ResolvePeers = 37;
+    /// Which nodes host a namespace (5.0.7 on).
+    ResolveNode = 38;
+}
+
+/// The values of one scope in a commit.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Commit {
+    /// Who may see them: local or remote. A value put with global scope is in both.
+    pub scope: Scope,
+    /// The values.
+    pub kvals: Vec<Kval>,
+}
+
+/// A request of a client, whole.
+#[derive(Clone, PartialEq, Debug)]
+#[allow(missing_docs, reason = "the members are the arguments of the API call that CommandCode names")]
+pub enum Request {
+    JobData,
+    Abort { status: Status, message: Option<Text>, targets: Vec<Proc> },
+    Commit(Vec<Commit>),
+    Fence { procs: Vec<Proc>, infos: Vec<Info> },
+    Get { proc: Proc, infos: Vec<Info>, key: Option<Text> },
+    Finalize,
+    Publish { uid: u32, infos: Vec<Info> },
+    Lookup { uid: u32, keys: Vec<Option<Text>>, infos: Vec<Info> },
+    Unpublish { uid: u32, keys: Vec<Option<Text>>, infos: Vec<Info> },
+    Spawn { infos: Vec<Info>, apps: Vec<App> },
+    Connect { procs: Vec<Proc>, infos: Vec<Info> },
+    Disconnect { procs: Vec<Proc>, infos: Vec<Info> },
+    Notify { code: Status, range: Range, infos: Vec<Info> },
+    /// No codes: a default registration.
+    RegisterEvents { codes: Vec<Status>, infos: Vec<Info> },
+    DeregisterEvents { codes: Vec<Status> },
+    Query { queries: Vec<Query> },
+    /// The timestamp is in seconds since the epoch, zero for none.
+    Log { timestamp: u64, data: Vec<Info>, directives: Vec<Info> },
+    Allocate { directive: u8, infos: Vec<Info> },
+    JobControl { targets: Vec<Proc>, directives: Vec<Info> },
+    Monitor { monitor: Info, error: Status, directives: Vec<Info> },
+    GetCredential { directives: Vec<Info> },
+    ValidateCredential { credential: Bytes, directives: Vec<Info> },
+    IofPull { sources: Vec<Proc>, directives: Vec<Info>, channels: IofChannel, local_id: u64 },
+    /// No data, or empty data: the end of the input.
+    IofPush { targets: Vec<Proc>, directives: Vec<Info>, data: Option<Bytes> },
+    IofDeregister { directives: Vec<Info>, remote_id: u64 },
+    GroupConstruct { group: Option<Text>, procs: Vec<Proc>, directives: Vec<Info> },
+    /// Releases before 4.2.4 do not list the members.
+    GroupDestruct { group: Option<Text>, members: Vec<Proc>, directives: Vec<Info> },
+    GroupLeave { group: Option<Text>, directives: Vec<Info> },
+    FabricRegister { directives: Vec<Info> },
+    FabricUpdate { index: u64 },
+    DeviceDistances { topology: Topology, cpuset: Option<Text>, infos: Vec<Info> },
+    RefreshCache { proc: Proc },
+    ResourceBlock { directive: u8, block: Option<Text>, units: Vec<ResourceUnit>, infos: Vec<Info> },
+    SessionControl { session: u32, infos: Vec<Info> },
+    ResolvePeers { node: Option<Text>, nspace: Option<Nspace> },
+    ResolveNode { nspace: Option<Nspace> },
+}
+
+impl Request {
+    /// Its kind.
+    pub fn command(&self) -> CommandCode {
+        match self {
+            Request::JobData => CommandCode::JobData,
+            Request::Abort { .. } => CommandCode::Abort,
+            Request::Commit(_) => CommandCode::Commit,
+            Request::Fence { .. } => CommandCode::Fence,
+            Request::Get { .. } => CommandCode::Get,
+            Request::Finalize => CommandCode::Finalize,
+            Request::Publish { .. } => CommandCode::Publish,
+            Request::Lookup { .. } => CommandCode::Lookup,
+            Request::Unpublish { .. } => CommandCode::Unpublish,
+            Request::Spawn { .. } => CommandCode::Spawn,
+            Request::Connect { .. } => CommandCode::Connect,
+            Request::Disconnect { .. } => CommandCode::Disconnect,
+            Request::Notify { .. } => CommandCode::Notify,
+            Request::RegisterEvents { .. } => CommandCode::RegisterEvents,
+            Request::DeregisterEvents { .. } => CommandCode::DeregisterEvents,
+            Request::Query { .. } => CommandCode::Query,
+            Request::Log { .. } => CommandCode::Log,
+            Request::Allocate { .. } => CommandCode::Allocate,
+            Request::JobControl { .. } => CommandCode::JobControl,
+            Request::Monitor { .. } => CommandCode::Monitor,
+            Request::GetCredential { .. } => CommandCode::GetCredential,
+            Request::ValidateCredential { .. } => CommandCode::ValidateCredential,
+            Request::IofPull { .. } => CommandCode::IofPull,
+            Request::IofPush { .. } => CommandCode::IofPush,
+            Request::IofDeregister { .. } => CommandCode::IofDeregister,
+            Request::GroupConstruct { .. } => CommandCode::GroupConstruct,
+            Request::GroupDestruct { .. } => CommandCode::GroupDestruct,
+            Request::GroupLeave { .. } => CommandCode::GroupLeave,
+            Request::FabricRegister { .. } => CommandCode::FabricRegister,
+            Request::FabricUpdate { .. } => CommandCode::FabricUpdate,
+            Request::DeviceDistances { .. } => CommandCode::DeviceDistances,
+            Request::RefreshCache { .. } => CommandCode::RefreshCache,
+            Request::ResourceBlock { .. } => CommandCode::ResourceBlock,
+            Request::SessionControl { .. } => CommandCode::SessionControl,
+            Request::ResolvePeers { .. } => CommandCode::ResolvePeers,
+            Request::ResolveNode { .. } => CommandCode::ResolveNode,
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Status and event codes: one number space in the Standard.
+use crate::names::STATUS_NAMES;
+use std::fmt;
+
+/// A status or event code (`pmix_status_t`). Zero is success, negative numbers are errors and events; from -3000 down
+/// they are free for users, from -1000000 down they are Peal's own. PMIx Standard, section "Return status".
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Status(pub i32);
+
+impl Status {
+    /// The code by which a default registration is known inside `libpmix`, and in its DEREGEVENTS message.
+    pub const DEFAULT_HANDLER: Status = Status(i32::MIN);
+    /// A handler ended abnormally (trap); Peal's own.
+    pub const PEAL_ERR_HANDLER_TRAPPED: Status = Status(-1_000_001);
+    /// A handler ran past its time; Peal's own.
+    pub const PEAL_ERR_HANDLER_TIMEOUT: Status = Status(-1_000_002);
+    /// A handler asked for more memory than it may have; Peal's own.
+    pub const PEAL_ERR_HANDLER_MEMORY: Status = Status(-1_000_003);
+    /// A handler returned more than it may; Peal's own.
+    pub const PEAL_ERR_HANDLER_OUTPUT: Status = Status(-1_000_004);
+    /// A handler could not be run at all (no instance to be had, queue full); Peal's own.
+    pub const PEAL_ERR_HANDLER_UNAVAILABLE: Status = Status(-1_000_005);
+
+    const PEAL_NAMES: [(Status, &'static str); 5] = [
+        (Status::PEAL_ERR_HANDLER_TRAPPED, "PEAL_ERR_HANDLER_TRAPPED"),
+        (Status::PEAL_ERR_HANDLER_TIMEOUT, "PEAL_ERR_HANDLER_TIMEOUT"),
+        (Status::PEAL_ERR_HANDLER_MEMORY, "PEAL_ERR_HANDLER_MEMORY"),
+        (Status::PEAL_ERR_HANDLER_OUTPUT, "PEAL_ERR_HANDLER_OUTPUT"),
+        (Status::PEAL_ERR_HANDLER_UNAVAILABLE, "PEAL_ERR_HANDLER_UNAVAILABLE"),
+    ];
+
+    /// Whether this is `PMIX_SUCCESS` (or the internal "operation succeeded", which libraries treat alike).
+    pub fn is_success(self) -> bool {
+        self == crate::code::PMIX_SUCCESS || self == crate::code::PMIX_OPERATION_SUCCEEDED
+    }
+
+    /// The Standard's name, if it has one.
+    pub fn name(self) -> Option<&'static str> {
+        if let Ok(at) = STATUS_NAMES.binary_search_by_key(&self.0, |entry| entry.0) {
+            return STATUS_NAMES.get(at).map(|entry| entry.1);
+        }
+        Self::PEAL_NAMES.iter().find(|entry| entry.0 == self).map(|entry| entry.1)
+    }
+
+    /// The code of this name: a name of the Standard, one of Peal's own, or a plain number.
+    pub fn from_name(name: &str) -> Option<Status> {
+        if let Ok(number) = name.parse::<i32>() {
+            return Some(Status(number));
+        }
+        let standard = crate::names::STATUS_ALIASES.iter().find(|entry| entry.0 == name).map(|entry| Status(entry.1));
+        standard.or_else(|| Self::PEAL_NAMES.iter().find(|entry| entry.1 == name).map(|entry| entry.0))
+    }
+
+    /// `Ok` for a success, else the status as an error.
+    pub fn ok(self) -> Result<(), Status> {
+        if self.is_success() { Ok(()) } else { Err(self) }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => write!(f, "{name} ({})", self.0),
+            None => write!(f, "{}", self.0),
+        }
+    }
+}
+
+impl fmt::Debug for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

@@ -1,0 +1,61 @@
+//! What the vocabulary promises.
+use crate::*;
+
+#[test]
+fn statuses_print_their_standard_names() {
+    assert_eq!(code::PMIX_ERR_TIMEOUT.to_string(), "PMIX_ERR_TIMEOUT (-24)");
+    assert_eq!(format!("{:?}", code::PMIX_SUCCESS), "PMIX_SUCCESS (0)");
+    assert_eq!(Status(-3005).to_string(), "-3005");
+    assert_eq!(Status::PEAL_ERR_HANDLER_TIMEOUT.to_string(), "PEAL_ERR_HANDLER_TIMEOUT (-1000002)");
+}
+
+#[test]
+fn a_status_is_found_by_name_alias_and_number() {
+    assert_eq!(Status::from_name("PMIX_ERR_TIMEOUT"), Some(Status(-24)));
+    assert_eq!(Status::from_name("PMIX_ERR_LOST_SERVER_CONNECTION"), Some(code::PMIX_ERR_LOST_CONNECTION_TO_SERVER));
+    assert_eq!(Status::from_name("-3005"), Some(Status(-3005)));
+    assert_eq!(Status::from_name("PMIX_NO_SUCH_THING"), None);
+    assert_eq!(Status::from_name("PMIX_SCOPE_UNDEF"), None);
+}
+
+#[test]
+fn procs_cover_by_rank_and_namespace() {
+    let job = Nspace::new("job").unwrap();
+    let all = Proc::all(job.clone());
+    let one = Proc::new(job, Rank(1));
+    assert!(all.covers(&one) && !one.covers(&all) && one.overlaps(&all));
+    assert!(!all.covers(&Proc::new(Nspace::new("other").unwrap(), Rank(1))));
+    assert_eq!(all.to_string(), "job:PMIX_RANK_WILDCARD");
+}
+
+#[test]
+fn too_long_and_nul_are_refused_by_name() {
+    let error = Nspace::new(&"x".repeat(256)).unwrap_err().to_string();
+    assert_eq!(error, "namespace of 256 bytes is longer than the 255 allowed");
+    assert!(Nspace::new(&"x".repeat(255)).is_ok());
+    assert!(Key::new("a\0b").is_err());
+}
+
+#[test]
+fn an_array_holds_one_type() {
+    let mixed = DataArray::new(data_type::PMIX_BOOL, vec![Value::Bool(true), Value::Byte(1)]).unwrap_err();
+    assert_eq!(mixed.to_string(), "element 1 is a PMIX_BYTE (2), the array holds PMIX_BOOL (1)");
+}
+
+#[test]
+fn the_last_of_a_repeated_key_counts() {
+    let infos = [
+        Info::new(key::PMIX_COLLECT_DATA, Value::Bool(true)),
+        Info::new(key::PMIX_COLLECT_DATA, Value::Bool(false)),
+    ];
+    assert!(!infos.is_true(key::PMIX_COLLECT_DATA));
+}
+
+#[test]
+fn enumerations_round_trip_and_refuse_the_unknown() {
+    for range in Range::ALL {
+        assert_eq!(Range::try_from(range.number()), Ok(*range));
+    }
+    assert_eq!(Range::try_from(9).unwrap_err().to_string(), "9 is not a pmix_data_range_t");
+    assert_eq!(Range::Namespace.to_string(), "PMIX_RANGE_NAMESPACE (3)");
+}

@@ -1,0 +1,76 @@
+//! Byte strings: C texts, which need not be UTF-8, and opaque byte objects. Both are shared, so that a clone is cheap.
+use std::{borrow::Cow, fmt, sync::Arc};
+
+/// A C string without its NUL. Usually UTF-8, but a program may send any bytes and gets the same ones back.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Text(Arc<[u8]>);
+
+impl Text {
+    /// The text of these bytes, up to the first NUL if they hold one, as C would read them.
+    pub fn from_bytes(bytes: &[u8]) -> Text {
+        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+        Text(Arc::from(bytes.get(..end).unwrap_or_default()))
+    }
+
+    /// The bytes without NUL.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The text, if it is UTF-8.
+    pub fn as_str(&self) -> Option<&str> {
+        std::str::from_utf8(&self.0).ok()
+    }
+
+    /// The text with whatever is not UTF-8 replaced.
+    pub fn to_string_lossy(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.0)
+    }
+}
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Text {
+        Text::from_bytes(text.as_bytes())
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_string_lossy())
+    }
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.to_string_lossy())
+    }
+}
+
+/// Opaque bytes (`pmix_byte_object_t`).
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Bytes(Arc<[u8]>);
+
+impl Bytes {
+    /// The bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl From<&[u8]> for Bytes {
+    fn from(bytes: &[u8]) -> Bytes {
+        Bytes(Arc::from(bytes))
+    }
+}
+
+impl From<Vec<u8>> for Bytes {
+    fn from(bytes: Vec<u8>) -> Bytes {
+        Bytes(Arc::from(bytes))
+    }
+}
+
+impl fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
+}

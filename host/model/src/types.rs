@@ -1,0 +1,150 @@
+//! The small enumerations of the Standard, and the type numbers of values.
+use crate::names::{DATA_TYPE_NAMES, number};
+use std::fmt;
+use thiserror::Error;
+
+/// A number from outside that no member of an enumeration has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("{number} is not a {kind}")]
+pub struct UnknownNumber {
+    /// The enumeration's name in the Standard.
+    pub kind: &'static str,
+    /// The number given.
+    pub number: u32,
+}
+
+/// The type number of a value (`pmix_data_type_t`); the known ones are in [`crate::data_type`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DataType(pub u16);
+
+impl fmt::Display for DataType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match DATA_TYPE_NAMES.iter().find(|entry| entry.0 == self.0) {
+            Some((_, name)) => write!(f, "{name} ({})", self.0),
+            None => write!(f, "data type {}", self.0),
+        }
+    }
+}
+
+impl fmt::Debug for DataType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+macro_rules! enumeration {
+    ($(#[$doc:meta])* $name:ident, $standard:literal, $($(#[$vdoc:meta])* $variant:ident = $number:expr, $text:literal;)+) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name { $($(#[$vdoc])* $variant,)+ }
+
+        impl $name {
+            /// Every member, in the order of their numbers.
+            pub const ALL: &'static [$name] = &[$($name::$variant,)+];
+
+            /// The number that the Standard gives it.
+            pub fn number(self) -> u8 {
+                match self { $($name::$variant => $number as u8,)+ }
+            }
+
+            /// The Standard's name.
+            pub fn name(self) -> &'static str {
+                match self { $($name::$variant => $text,)+ }
+            }
+        }
+
+        impl TryFrom<u8> for $name {
+            type Error = UnknownNumber;
+            fn try_from(given: u8) -> Result<$name, UnknownNumber> {
+                let found = Self::ALL.iter().find(|member| member.number() == given);
+                found.copied().ok_or(UnknownNumber { kind: $standard, number: u32::from(given) })
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{} ({})", self.name(), self.number())
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+    };
+}
+
+enumeration! {
+    /// Whom an event is meant for (`pmix_data_range_t`). RFC 0002, "Client-Based Notifications".
+    Range, "pmix_data_range_t",
+    /// Not given.
+    Undef = crate::names::range::PMIX_RANGE_UNDEF, "PMIX_RANGE_UNDEF";
+    /// The host environment only.
+    Rm = crate::names::range::PMIX_RANGE_RM, "PMIX_RANGE_RM";
+    /// Procs of the same node.
+    Local = crate::names::range::PMIX_RANGE_LOCAL, "PMIX_RANGE_LOCAL";
+    /// Procs of the source's namespace.
+    Namespace = crate::names::range::PMIX_RANGE_NAMESPACE, "PMIX_RANGE_NAMESPACE";
+    /// Procs of the session.
+    Session = crate::names::range::PMIX_RANGE_SESSION, "PMIX_RANGE_SESSION";
+    /// All procs.
+    Global = crate::names::range::PMIX_RANGE_GLOBAL, "PMIX_RANGE_GLOBAL";
+    /// The procs named in `PMIX_EVENT_CUSTOM_RANGE`.
+    Custom = crate::names::range::PMIX_RANGE_CUSTOM, "PMIX_RANGE_CUSTOM";
+    /// The source itself: never leaves its process.
+    ProcLocal = crate::names::range::PMIX_RANGE_PROC_LOCAL, "PMIX_RANGE_PROC_LOCAL";
+}
+
+enumeration! {
+    /// Who may see a value that a proc put (`pmix_scope_t`).
+    Scope, "pmix_scope_t",
+    /// Not given.
+    Undef = 0, "PMIX_SCOPE_UNDEF";
+    /// Procs of the same node.
+    Local = number::PMIX_LOCAL, "PMIX_LOCAL";
+    /// Procs of other nodes.
+    Remote = number::PMIX_REMOTE, "PMIX_REMOTE";
+    /// All procs.
+    Global = number::PMIX_GLOBAL, "PMIX_GLOBAL";
+    /// The proc itself.
+    Internal = number::PMIX_INTERNAL, "PMIX_INTERNAL";
+}
+
+enumeration! {
+    /// How long published data stay (`pmix_persistence_t`).
+    Persistence, "pmix_persistence_t",
+    /// Until deleted.
+    Indefinite = 0, "PMIX_PERSIST_INDEF";
+    /// Until first read.
+    FirstRead = number::PMIX_PERSIST_FIRST_READ, "PMIX_PERSIST_FIRST_READ";
+    /// As long as the publishing proc.
+    Proc = number::PMIX_PERSIST_PROC, "PMIX_PERSIST_PROC";
+    /// As long as its application.
+    App = number::PMIX_PERSIST_APP, "PMIX_PERSIST_APP";
+    /// As long as the session.
+    Session = number::PMIX_PERSIST_SESSION, "PMIX_PERSIST_SESSION";
+    /// Not a valid request.
+    Invalid = 255, "PMIX_PERSIST_INVALID";
+}
+
+/// The state of a proc (`pmix_proc_state_t`), passed through.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ProcState(pub u8);
+
+/// The state of a job (`pmix_job_state_t`), passed through.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct JobState(pub u8);
+
+/// The state of a fabric link (`pmix_link_state_t`), passed through.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct LinkState(pub u8);
+
+/// A set of input and output channels (`pmix_iof_channel_t`): stdin 1, stdout 2, stderr 4, stddiag 8.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct IofChannel(pub u16);
+
+impl DataType {
+    /// A compressed string, which 7.x retired and the registry therefore lacks.
+    pub const COMPRESSED_STRING: DataType = DataType(42);
+}

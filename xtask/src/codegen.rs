@@ -1,0 +1,155 @@
+//! Generates `host/model/src/names.rs` from `data/pmix-registry.toml`, and tells when the two differ.
+use anyhow::{Context, Result, bail};
+use std::{fmt::Write as _, fs, path::Path};
+use toml::{Table, Value};
+
+const REGISTRY: &str = "data/pmix-registry.toml";
+const GENERATED: &str = "host/model/src/names.rs";
+
+/// Writes the generated file.
+pub fn write(root: &Path) -> Result<()> {
+    fs::write(root.join(GENERATED), generate(root)?).with_context(|| format!("writing {GENERATED}"))
+}
+
+/// Fails when the generated file is not what the registry says.
+pub fn check(root: &Path) -> Result<()> {
+    let there = fs::read_to_string(root.join(GENERATED)).with_context(|| format!("reading {GENERATED}"))?;
+    if there != generate(root)? {
+        bail!("{GENERATED} is stale: {REGISTRY} says otherwise; run `cargo xtask codegen`");
+    }
+    Ok(())
+}
+
+fn generate(root: &Path) -> Result<String> {
+    let text = fs::read_to_string(root.join(REGISTRY)).with_context(|| format!("reading {REGISTRY}"))?;
+    let registry: Registry = Registry(text.parse::<Table>().with_context(|| format!("parsing {REGISTRY}"))?);
+    let mut out = String::from(
+        "//! Names and numbers of the PMIx Standard. Generated from `data/pmix-registry.toml` by `cargo xtask codegen`; do not\n\
+         //! edit.\n\nuse crate::{DataType, KeyName, Rank, Status};\n\n",
+    );
+    attributes(&registry, &mut out)?;
+    statuses(&registry, &mut out)?;
+    constants(&registry, &mut out)?;
+    Ok(out)
+}
+
+struct Registry(Table);
+
+impl Registry {
+    fn section(&self, name: &str) -> Result<&Table> {
+        self.0.get(name).and_then(Value::as_table).with_context(|| format!("{REGISTRY} has no [{name}]"))
+    }
+
+    /// Name and number of each entry of a section, as the oldest release spells it.
+    fn numbers(&self, section: &str) -> Result<Vec<(&str, i64)>> {
+        let entry = |(name, entry): (&'_ String, &Value)| -> Result<(String, i64)> {
+            let value = entry.get("value").and_then(Value::as_integer);
+            Ok((name.clone(), value.with_context(|| format!("[{section}] {name} has no integer `value`"))?))
+        };
+        let table = self.section(section)?;
+        table.iter().map(|(name, value)| Ok((name.as_str(), entry((name, value))?.1))).collect()
+    }
+}
+
+fn attributes(registry: &Registry, out: &mut String) -> Result<()> {
+    let field = |entry: &Value, name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let mut rows = Vec::new();
+    for section in ["attributes", "legacy_attributes"] {
+        for (name, entry) in registry.section(section)? {
+            if entry.get("key").is_some() {
+                rows.push((name.clone(), field(entry, "key"), field(entry, "type")));
+            }
+        }
+    }
+    rows.sort();
+    let doc = "/// An attribute of the Standard.\n#[derive(Debug)]\npub struct Attribute {\n    /// Its name, as in `PMIX_EVENT_HDLR_NAME`.\n    pub name: &'static str,\n    /// Its key string, as it travels.\n    pub key: &'static str,\n    /// The C type of its value.\n    pub c_type: &'static str,\n}\n\n";
+    out.push_str(doc);
+    writeln!(out, "/// Every attribute, by name.\npub static ATTRIBUTES: &[Attribute] = &[")?;
+    for (name, key, c_type) in &rows {
+        writeln!(out, "    Attribute {{ name: {name:?}, key: {key:?}, c_type: {c_type:?} }},")?;
+    }
+    writeln!(out, "];\n\n/// Key strings by the Standard's names.\n#[allow(missing_docs, reason = \"the name is the documentation\")]\npub mod key {{\n    use super::KeyName;")?;
+    for (name, key, _) in &rows {
+        writeln!(out, "    pub const {name}: KeyName = KeyName({key:?});")?;
+    }
+    writeln!(out, "}}\n")?;
+    Ok(())
+}
+
+fn statuses(registry: &Registry, out: &mut String) -> Result<()> {
+    let mut all = registry.numbers("status")?;
+    all.extend(registry.numbers("other_numbers")?);
+    let codes: Vec<(&str, i64)> = all.into_iter().filter(|(name, n)| is_status(name, *n)).collect();
+    let mut aliases: Vec<(String, i64)> = codes.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect();
+    for (name, entry) in registry.section("legacy_status")? {
+        let target = entry.get("same_as").and_then(Value::as_str).with_context(|| format!("{name} has no `same_as`"))?;
+        let (_, number) = codes.iter().find(|(name, _)| *name == target).with_context(|| format!("{target} is unknown"))?;
+        aliases.push((name.clone(), *number));
+    }
+    aliases.sort();
+    let mut canonical: Vec<(i64, &str)> = Vec::new();
+    for (name, number) in &codes {
+        if !canonical.iter().any(|(known, _)| known == number) {
+            canonical.push((*number, name));
+        }
+    }
+    canonical.sort_unstable();
+    writeln!(out, "/// The name to print for each status, by number.\npub static STATUS_NAMES: &[(i32, &str)] = &[")?;
+    for (number, name) in canonical {
+        writeln!(out, "    ({number}, {name:?}),")?;
+    }
+    writeln!(out, "];\n\n/// Every name of a status, old ones too.\npub static STATUS_ALIASES: &[(&str, i32)] = &[")?;
+    for (name, number) in &aliases {
+        writeln!(out, "    ({name:?}, {number}),")?;
+    }
+    writeln!(out, "];\n\n/// Status and event codes by the Standard's names.\n#[allow(missing_docs, reason = \"the name is the documentation\")]\npub mod status {{\n    use super::Status;")?;
+    for (name, number) in &aliases {
+        writeln!(out, "    pub const {name}: Status = Status({number});")?;
+    }
+    writeln!(out, "}}\n")?;
+    Ok(())
+}
+
+/// The sections mix statuses and other enumerations; only statuses are negative, and the only one that is zero is success.
+fn is_status(name: &str, number: i64) -> bool {
+    number < 0 || name == "PMIX_SUCCESS"
+}
+
+fn constants(registry: &Registry, out: &mut String) -> Result<()> {
+    let mut numbers = registry.numbers("other_numbers")?;
+    numbers.extend(registry.numbers("status")?);
+    numbers.retain(|(name, number)| !is_status(name, *number));
+    let plain = |kind: &'static str| move |n: i64| format!("{kind}({n})");
+    module(out, "data_type", "Type numbers of values", "DataType", registry.numbers("data_types")?, plain("DataType"))?;
+    module(out, "rank", "Special ranks", "Rank", registry.numbers("ranks")?, plain("Rank"))?;
+    module(out, "range", "Ranges of events", "u8", registry.numbers("ranges")?, |n| n.to_string())?;
+    module(out, "number", "Other numbers", "u64", numbers, |n| n.to_string())?;
+    for (table, section, kind) in [("DATA_TYPE_NAMES", "data_types", "u16"), ("RANK_NAMES", "ranks", "u32")] {
+        writeln!(out, "/// The names to print, by number.\npub static {table}: &[({kind}, &str)] = &[")?;
+        for (name, number) in registry.numbers(section)? {
+            writeln!(out, "    ({number}, {name:?}),")?;
+        }
+        writeln!(out, "];\n")?;
+    }
+    out.truncate(out.trim_end().len());
+    out.push('\n');
+    Ok(())
+}
+
+fn module(
+    out: &mut String,
+    name: &str,
+    doc: &str,
+    kind: &str,
+    mut rows: Vec<(&str, i64)>,
+    literal: impl Fn(i64) -> String,
+) -> Result<()> {
+    rows.sort_unstable();
+    let import = if kind.starts_with(char::is_uppercase) { format!("    use super::{kind};\n") } else { String::new() };
+    write!(out, "/// {doc} by the Standard's names.\n#[allow(missing_docs, reason = \"the name is the documentation\")]\npub mod {name} {{\n{import}")?;
+    for (row, number) in rows {
+        writeln!(out, "    pub const {row}: {kind} = {};", literal(number))?;
+    }
+    writeln!(out, "}}\n")?;
+    Ok(())
+}
