@@ -62,6 +62,11 @@ impl DataArray {
         if self.element != dt::PMIX_INFO || !self.items.iter().all(info) {
             return None;
         }
-        Some(self.items.iter().filter_map(|value| if let Value::Info(info) = value { Some(&**info) } else { None }).collect())
+        Some(
+            self.items
+                .iter()
+                .filter_map(|value| if let Value::Info(info) = value { Some(&**info) } else { None })
+                .collect(),
+        )
     }
 }

@@ -36,3 +36,14 @@ impl Event {
         self.infos.is_true(key::PMIX_EVENT_DO_NOT_CACHE)
     }
 }
+
+/// What one member of a chain returned; each later member sees it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Step {
+    /// The name it was registered with, or empty.
+    pub name: String,
+    /// Its status; for one that failed, a status of Peal's own.
+    pub status: Status,
+    /// What it pushed.
+    pub infos: Vec<Info>,
+}

@@ -11,8 +11,8 @@ mod info;
 mod job;
 #[rustfmt::skip]
 pub mod names;
-mod request;
 mod reply;
+mod request;
 mod status;
 mod structs;
 mod text;
@@ -20,7 +20,7 @@ mod types;
 mod value;
 
 pub use array::{DataArray, MixedArray};
-pub use event::Event;
+pub use event::{Event, Step};
 pub use ident::{IdentError, Key, KeyName, Nspace, Proc, Rank};
 pub use info::{Info, InfoFlags, Infos, Kval};
 pub use job::{JobEntry, JobInfo, RankData};

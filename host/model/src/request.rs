@@ -119,45 +119,152 @@ pub struct Commit {
 #[allow(missing_docs, reason = "the members are the arguments of the API call that CommandCode names")]
 pub enum Request {
     JobData,
-    Abort { status: Status, message: Option<Text>, targets: Vec<Proc> },
+    Abort {
+        status: Status,
+        message: Option<Text>,
+        targets: Vec<Proc>,
+    },
     Commit(Vec<Commit>),
-    Fence { procs: Vec<Proc>, infos: Vec<Info> },
-    Get { proc: Proc, infos: Vec<Info>, key: Option<Text> },
+    Fence {
+        procs: Vec<Proc>,
+        infos: Vec<Info>,
+    },
+    Get {
+        proc: Proc,
+        infos: Vec<Info>,
+        key: Option<Text>,
+    },
     Finalize,
-    Publish { uid: u32, infos: Vec<Info> },
-    Lookup { uid: u32, keys: Vec<Option<Text>>, infos: Vec<Info> },
-    Unpublish { uid: u32, keys: Vec<Option<Text>>, infos: Vec<Info> },
-    Spawn { infos: Vec<Info>, apps: Vec<App> },
-    Connect { procs: Vec<Proc>, infos: Vec<Info> },
-    Disconnect { procs: Vec<Proc>, infos: Vec<Info> },
-    Notify { code: Status, range: Range, infos: Vec<Info> },
+    Publish {
+        uid: u32,
+        infos: Vec<Info>,
+    },
+    Lookup {
+        uid: u32,
+        keys: Vec<Option<Text>>,
+        infos: Vec<Info>,
+    },
+    Unpublish {
+        uid: u32,
+        keys: Vec<Option<Text>>,
+        infos: Vec<Info>,
+    },
+    Spawn {
+        infos: Vec<Info>,
+        apps: Vec<App>,
+    },
+    Connect {
+        procs: Vec<Proc>,
+        infos: Vec<Info>,
+    },
+    Disconnect {
+        procs: Vec<Proc>,
+        infos: Vec<Info>,
+    },
+    Notify {
+        code: Status,
+        range: Range,
+        infos: Vec<Info>,
+    },
     /// No codes: a default registration.
-    RegisterEvents { codes: Vec<Status>, infos: Vec<Info> },
-    DeregisterEvents { codes: Vec<Status> },
-    Query { queries: Vec<Query> },
+    RegisterEvents {
+        codes: Vec<Status>,
+        infos: Vec<Info>,
+    },
+    DeregisterEvents {
+        codes: Vec<Status>,
+    },
+    Query {
+        queries: Vec<Query>,
+    },
     /// The timestamp is in seconds since the epoch, zero for none.
-    Log { timestamp: u64, data: Vec<Info>, directives: Vec<Info> },
-    Allocate { directive: u8, infos: Vec<Info> },
-    JobControl { targets: Vec<Proc>, directives: Vec<Info> },
-    Monitor { monitor: Info, error: Status, directives: Vec<Info> },
-    GetCredential { directives: Vec<Info> },
-    ValidateCredential { credential: Bytes, directives: Vec<Info> },
-    IofPull { sources: Vec<Proc>, directives: Vec<Info>, channels: IofChannel, local_id: u64 },
+    Log {
+        timestamp: u64,
+        data: Vec<Info>,
+        directives: Vec<Info>,
+    },
+    Allocate {
+        directive: u8,
+        infos: Vec<Info>,
+    },
+    JobControl {
+        targets: Vec<Proc>,
+        directives: Vec<Info>,
+    },
+    Monitor {
+        monitor: Info,
+        error: Status,
+        directives: Vec<Info>,
+    },
+    GetCredential {
+        directives: Vec<Info>,
+    },
+    ValidateCredential {
+        credential: Bytes,
+        directives: Vec<Info>,
+    },
+    IofPull {
+        sources: Vec<Proc>,
+        directives: Vec<Info>,
+        channels: IofChannel,
+        local_id: u64,
+    },
     /// No data, or empty data: the end of the input.
-    IofPush { targets: Vec<Proc>, directives: Vec<Info>, data: Option<Bytes> },
-    IofDeregister { directives: Vec<Info>, remote_id: u64 },
-    GroupConstruct { group: Option<Text>, procs: Vec<Proc>, directives: Vec<Info> },
+    IofPush {
+        targets: Vec<Proc>,
+        directives: Vec<Info>,
+        data: Option<Bytes>,
+    },
+    IofDeregister {
+        directives: Vec<Info>,
+        remote_id: u64,
+    },
+    GroupConstruct {
+        group: Option<Text>,
+        procs: Vec<Proc>,
+        directives: Vec<Info>,
+    },
     /// Releases before 4.2.4 do not list the members.
-    GroupDestruct { group: Option<Text>, members: Vec<Proc>, directives: Vec<Info> },
-    GroupLeave { group: Option<Text>, directives: Vec<Info> },
-    FabricRegister { directives: Vec<Info> },
-    FabricUpdate { index: u64 },
-    DeviceDistances { topology: Topology, cpuset: Option<Text>, infos: Vec<Info> },
-    RefreshCache { proc: Proc },
-    ResourceBlock { directive: u8, block: Option<Text>, units: Vec<ResourceUnit>, infos: Vec<Info> },
-    SessionControl { session: u32, infos: Vec<Info> },
-    ResolvePeers { node: Option<Text>, nspace: Option<Nspace> },
-    ResolveNode { nspace: Option<Nspace> },
+    GroupDestruct {
+        group: Option<Text>,
+        members: Vec<Proc>,
+        directives: Vec<Info>,
+    },
+    GroupLeave {
+        group: Option<Text>,
+        directives: Vec<Info>,
+    },
+    FabricRegister {
+        directives: Vec<Info>,
+    },
+    FabricUpdate {
+        index: u64,
+    },
+    DeviceDistances {
+        topology: Topology,
+        cpuset: Option<Text>,
+        infos: Vec<Info>,
+    },
+    RefreshCache {
+        proc: Proc,
+    },
+    ResourceBlock {
+        directive: u8,
+        block: Option<Text>,
+        units: Vec<ResourceUnit>,
+        infos: Vec<Info>,
+    },
+    SessionControl {
+        session: u32,
+        infos: Vec<Info>,
+    },
+    ResolvePeers {
+        node: Option<Text>,
+        nspace: Option<Nspace>,
+    },
+    ResolveNode {
+        nspace: Option<Nspace>,
+    },
 }
 
 impl Request {

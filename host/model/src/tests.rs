@@ -44,10 +44,8 @@ fn an_array_holds_one_type() {
 
 #[test]
 fn the_last_of_a_repeated_key_counts() {
-    let infos = [
-        Info::new(key::PMIX_COLLECT_DATA, Value::Bool(true)),
-        Info::new(key::PMIX_COLLECT_DATA, Value::Bool(false)),
-    ];
+    let infos =
+        [Info::new(key::PMIX_COLLECT_DATA, Value::Bool(true)), Info::new(key::PMIX_COLLECT_DATA, Value::Bool(false))];
     assert!(!infos.is_true(key::PMIX_COLLECT_DATA));
 }
 

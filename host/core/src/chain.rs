@@ -1,0 +1,116 @@
+//! Stepping an event through a chain: one handler after the other, each seeing what those before it returned.
+use crate::registration::{Lifetime, RegistrationId};
+use peal_model::{Event, Info, Status, Step, code};
+use std::{collections::VecDeque, sync::Arc};
+
+/// A handler on the way of an event.
+#[derive(Clone, Debug)]
+pub struct Member<H> {
+    /// Its registration.
+    pub id: RegistrationId,
+    /// What it is called.
+    pub name: String,
+    /// How long it stands.
+    pub lifetime: Lifetime,
+    /// What is called.
+    pub handler: H,
+}
+
+/// What a handler answered.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Outcome {
+    /// Any status; only `PMIX_EVENT_ACTION_COMPLETE` ends the chain.
+    pub status: Status,
+    /// What those after it shall see.
+    pub infos: Vec<Info>,
+}
+
+impl Outcome {
+    /// An answer without infos.
+    pub fn status(status: Status) -> Outcome {
+        Outcome { status, infos: Vec::new() }
+    }
+}
+
+/// An event on its way through a chain, between two handlers.
+#[derive(Clone, Debug)]
+pub struct ChainRun<H> {
+    event: Arc<Event>,
+    waiting: VecDeque<Member<H>>,
+    steps: Vec<Step>,
+    spent: Vec<RegistrationId>,
+}
+
+/// What comes next.
+#[derive(Clone, Debug)]
+pub enum Next<H> {
+    /// This handler is to be called.
+    Call(PendingCall<H>),
+    /// All that had to be called was called.
+    Done(Finished),
+}
+
+/// A handler that is to be called, or is being called.
+#[derive(Clone, Debug)]
+pub struct PendingCall<H> {
+    run: ChainRun<H>,
+    member: Member<H>,
+}
+
+/// The end of a run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Finished {
+    /// One entry for every handler that ran, oldest first.
+    pub steps: Vec<Step>,
+    /// One-shot registrations that were called and so have ended.
+    pub spent: Vec<RegistrationId>,
+}
+
+impl<H> ChainRun<H> {
+    pub(crate) fn new(members: VecDeque<Member<H>>, event: Arc<Event>) -> ChainRun<H> {
+        ChainRun { event, waiting: members, steps: Vec::new(), spent: Vec::new() }
+    }
+
+    /// Whether nobody is to be called.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Goes on to the next handler, or to the end.
+    pub fn advance(mut self) -> Next<H> {
+        match self.waiting.pop_front() {
+            Some(member) => Next::Call(PendingCall { run: self, member }),
+            None => Next::Done(Finished { steps: self.steps, spent: self.spent }),
+        }
+    }
+}
+
+impl<H> PendingCall<H> {
+    /// The event.
+    pub fn event(&self) -> &Arc<Event> {
+        &self.run.event
+    }
+
+    /// Whose turn it is.
+    pub fn member(&self) -> &Member<H> {
+        &self.member
+    }
+
+    /// What those before it returned, oldest first.
+    pub fn steps(&self) -> &[Step] {
+        &self.run.steps
+    }
+
+    /// Records what it answered. Its results appear under its name, whatever the status; completion ends the chain.
+    pub fn finish(self, outcome: Outcome) -> ChainRun<H> {
+        let PendingCall { mut run, member } = self;
+        if outcome.status == code::PMIX_EVENT_ACTION_COMPLETE {
+            run.waiting.clear();
+        }
+        if member.lifetime == Lifetime::OneShot {
+            run.spent.push(member.id);
+        }
+        run.steps.push(Step { name: member.name, status: outcome.status, infos: outcome.infos });
+        run
+    }
+}

@@ -1,0 +1,151 @@
+//! Fences: procs wait for each other, by the set of procs they name.
+use crate::{Time, server::RequestId};
+use peal_model::Proc;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A fence under way on this server, as the fabric knows it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct FenceId(pub u64);
+
+/// Whether the values that were put are handed round with the fence (`PMIX_COLLECT_DATA`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Collect {
+    /// They are.
+    Data,
+    /// They stay where they are.
+    Nothing,
+}
+
+/// Whether everybody took part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Attendance {
+    /// Everybody did.
+    Full,
+    /// Somebody ended before arriving.
+    Partial,
+}
+
+#[derive(Debug)]
+struct Fence {
+    id: FenceId,
+    procs: BTreeSet<Proc>,
+    missing: BTreeSet<Proc>,
+    arrived: BTreeSet<Proc>,
+    waiting: Vec<RequestId>,
+    collect: Collect,
+    attendance: Attendance,
+    deadline: Option<Time>,
+}
+
+/// A fence whose local procs have all arrived.
+#[derive(Debug)]
+pub(crate) struct LocallyComplete {
+    pub(crate) id: FenceId,
+    pub(crate) procs: Vec<Proc>,
+    pub(crate) arrived: Vec<Proc>,
+    pub(crate) collect: Collect,
+}
+
+/// A proc's arrival.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    pub(crate) proc: Proc,
+    pub(crate) request: RequestId,
+    /// The procs named, as a set: two fences are the same if their sets are.
+    pub(crate) procs: BTreeSet<Proc>,
+    /// Those of them that live here and can still arrive.
+    pub(crate) expected: BTreeSet<Proc>,
+    /// Whether one of them has ended already.
+    pub(crate) attendance: Attendance,
+    pub(crate) collect: Collect,
+    pub(crate) deadline: Option<Time>,
+}
+
+/// All fences under way.
+#[derive(Debug, Default)]
+pub(crate) struct Fences {
+    open: BTreeMap<FenceId, Fence>,
+    next: u64,
+}
+
+impl Fences {
+    /// Counts a proc in, and says whether that was the last that had to come. A proc that calls twice with the same set
+    /// before the first call is answered takes part in two fences.
+    pub(crate) fn arrive(&mut self, arrival: Arrival) -> Option<LocallyComplete> {
+        let joins = |fence: &&mut Fence| fence.procs == arrival.procs && fence.missing.contains(&arrival.proc);
+        let id = match self.open.values_mut().find(joins) {
+            Some(fence) => fence.id,
+            None => self.start(&arrival),
+        };
+        let fence = self.open.get_mut(&id)?;
+        fence.missing.remove(&arrival.proc);
+        fence.arrived.insert(arrival.proc);
+        fence.waiting.push(arrival.request);
+        if arrival.collect == Collect::Data {
+            fence.collect = Collect::Data;
+        }
+        fence.deadline = [fence.deadline, arrival.deadline].into_iter().flatten().min();
+        fence.complete()
+    }
+
+    fn start(&mut self, arrival: &Arrival) -> FenceId {
+        self.next += 1;
+        let id = FenceId(self.next);
+        let fence = Fence {
+            id,
+            procs: arrival.procs.clone(),
+            missing: arrival.expected.clone(),
+            arrived: BTreeSet::new(),
+            waiting: Vec::new(),
+            collect: arrival.collect,
+            attendance: arrival.attendance,
+            deadline: None,
+        };
+        self.open.insert(id, fence);
+        id
+    }
+
+    /// A proc has ended and will not arrive any more: fences that wait for it go on without it.
+    pub(crate) fn leave(&mut self, proc: &Proc) -> Vec<LocallyComplete> {
+        let mut complete = Vec::new();
+        for fence in self.open.values_mut() {
+            if fence.missing.remove(proc) {
+                fence.attendance = Attendance::Partial;
+                complete.extend(fence.complete());
+            }
+        }
+        complete
+    }
+
+    /// The fence is over everywhere: who waits for the answer, and whether everybody took part.
+    pub(crate) fn finish(&mut self, id: FenceId) -> Option<(Vec<RequestId>, Attendance)> {
+        self.open.remove(&id).map(|fence| (fence.waiting, fence.attendance))
+    }
+
+    /// Those who wait in fences whose time is over; the fences are gone.
+    pub(crate) fn expire(&mut self, now: Time) -> Vec<RequestId> {
+        let due: Vec<FenceId> = self
+            .open
+            .values()
+            .filter(|fence| fence.deadline.is_some_and(|at| at <= now))
+            .map(|fence| fence.id)
+            .collect();
+        due.into_iter().filter_map(|id| self.finish(id)).flat_map(|(waiting, _)| waiting).collect()
+    }
+
+    /// When the next fence's time is over.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.open.values().filter_map(|fence| fence.deadline).min()
+    }
+}
+
+impl Fence {
+    fn complete(&self) -> Option<LocallyComplete> {
+        self.missing.is_empty().then(|| LocallyComplete {
+            id: self.id,
+            procs: self.procs.iter().cloned().collect(),
+            arrived: self.arrived.iter().cloned().collect(),
+            collect: self.collect,
+        })
+    }
+}

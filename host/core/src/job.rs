@@ -1,0 +1,127 @@
+//! A job as its server knows it, and the job data that its procs are told.
+use peal_model::{DataArray, Info, JobEntry, JobInfo, Key, KeyName, Kval, Nspace, Proc, Rank, RankData, Value, key};
+use std::collections::BTreeMap;
+
+/// A job on one node, as the host environment describes it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct JobSpec {
+    /// Its namespace.
+    pub nspace: Nspace,
+    /// How many procs it has, all of them on this node.
+    pub size: u32,
+    /// The node's name.
+    pub hostname: String,
+    /// User that its procs run as.
+    pub uid: u32,
+    /// Group that its procs run as.
+    pub gid: u32,
+}
+
+impl JobSpec {
+    /// Its ranks.
+    pub fn ranks(&self) -> impl Iterator<Item = Rank> + use<> {
+        (0..self.size).map(Rank)
+    }
+
+    /// The job data of `pmix-wire.md` section 6: what a `libpmix` program and Open MPI look for on one node.
+    pub fn job_info(&self) -> JobInfo {
+        let (size, host) = (self.size, self.hostname.as_str());
+        let peers = self.ranks().map(|rank| rank.0.to_string()).collect::<Vec<_>>().join(",");
+        let mut entries = vec![
+            job(key::PMIX_JOB_SIZE, Value::Uint32(size)),
+            job(key::PMIX_UNIV_SIZE, Value::Uint32(size)),
+            job(key::PMIX_MAX_PROCS, Value::Uint32(size)),
+            job(key::PMIX_JOBID, Value::string(self.nspace.as_str())),
+            job(key::PMIX_NUM_NODES, Value::Uint32(1)),
+            job(key::PMIX_NODE_LIST, Value::string(host)),
+            job(key::PMIX_JOB_NUM_APPS, Value::Uint32(1)),
+            array(
+                key::PMIX_NODE_INFO_ARRAY,
+                vec![
+                    Info::new(key::PMIX_HOSTNAME, Value::string(host)),
+                    Info::new(key::PMIX_NODEID, Value::Uint32(0)),
+                    Info::new(key::PMIX_LOCAL_SIZE, Value::Uint32(size)),
+                    Info::new(key::PMIX_NODE_SIZE, Value::Uint32(size)),
+                    Info::new(key::PMIX_LOCAL_PEERS, Value::string(&peers)),
+                    Info::new(key::PMIX_LOCALLDR, Value::Rank(Rank(0))),
+                ],
+            ),
+            array(
+                key::PMIX_APP_INFO_ARRAY,
+                vec![
+                    Info::new(key::PMIX_APPNUM, Value::Uint32(0)),
+                    Info::new(key::PMIX_APP_SIZE, Value::Uint32(size)),
+                    Info::new(key::PMIX_APPLDR, Value::Rank(Rank(0))),
+                ],
+            ),
+        ];
+        entries.extend(self.ranks().map(|rank| JobEntry::Rank(rank, self.rank_values(rank))));
+        JobInfo { nspace: self.nspace.clone(), entries }
+    }
+
+    fn rank_values(&self, rank: Rank) -> Vec<Kval> {
+        let on_node = u16::try_from(rank.0).unwrap_or(u16::MAX);
+        vec![
+            Kval::new(key::PMIX_LOCAL_RANK, Value::Uint16(on_node)),
+            Kval::new(key::PMIX_NODE_RANK, Value::Uint16(on_node)),
+            Kval::new(key::PMIX_APPNUM, Value::Uint32(0)),
+            Kval::new(key::PMIX_APP_RANK, Value::Rank(rank)),
+            Kval::new(key::PMIX_GLOBAL_RANK, Value::Rank(rank)),
+            Kval::new(key::PMIX_HOSTNAME, Value::string(&self.hostname)),
+            Kval::new(key::PMIX_NODEID, Value::Uint32(0)),
+        ]
+    }
+}
+
+fn job(key: KeyName, value: Value) -> JobEntry {
+    JobEntry::Job(Kval::new(key, value))
+}
+
+fn array(key: KeyName, infos: Vec<Info>) -> JobEntry {
+    job(key, Value::DataArray(DataArray::infos(infos)))
+}
+
+/// Where a proc is in its life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Life {
+    /// Registered by the host, not yet connected.
+    Expected,
+    /// Connected, by so many connections (a proc's descendants may connect as its clones).
+    Connected(u32),
+    /// Left in order.
+    Finalized,
+    /// Lost its connection, or was reported as ended, without having left in order.
+    Lost,
+}
+
+/// A job and its procs.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) spec: JobSpec,
+    pub(crate) info: JobInfo,
+    pub(crate) procs: BTreeMap<Rank, Life>,
+}
+
+impl Job {
+    pub(crate) fn new(spec: JobSpec) -> Job {
+        let procs = spec.ranks().map(|rank| (rank, Life::Expected)).collect();
+        Job { info: spec.job_info(), procs, spec }
+    }
+
+    /// What the host said of one rank, or of the job as a whole for the wildcard rank.
+    pub(crate) fn values_of(&self, proc: &Proc, key: Option<&Key>) -> Option<RankData> {
+        let rank_level = proc.rank.is_valid();
+        let kvals: Vec<Kval> = if rank_level {
+            let of_rank = |entry: &JobEntry| match entry {
+                JobEntry::Rank(rank, kvals) if *rank == proc.rank => Some(kvals.clone()),
+                _ => None,
+            };
+            self.info.entries.iter().find_map(of_rank)?
+        } else {
+            let of_job = |entry: &JobEntry| if let JobEntry::Job(kval) = entry { Some(kval.clone()) } else { None };
+            self.info.entries.iter().filter_map(of_job).collect()
+        };
+        let known = key.is_none_or(|key| kvals.iter().any(|kval| kval.key == *key));
+        known.then(|| RankData { proc: proc.clone(), kvals })
+    }
+}

@@ -1,0 +1,133 @@
+//! What procs have put for each other, and those who wait for it: direct modex on one node.
+use crate::{Time, server::RequestId};
+use peal_model::{Commit, Key, Kval, Proc, RankData, Scope, Value};
+use std::collections::BTreeMap;
+
+type Values = BTreeMap<Key, Value>;
+
+/// What one proc has committed. A value put with global scope is in both.
+#[derive(Debug, Default)]
+struct Committed {
+    /// For procs of this node.
+    local: Values,
+    /// For procs of other nodes.
+    remote: Values,
+}
+
+/// A get that is held until its key is there.
+#[derive(Debug)]
+struct Held {
+    request: RequestId,
+    key: Option<Key>,
+    deadline: Time,
+}
+
+/// All that was put, and the gets that wait for more.
+#[derive(Debug)]
+pub(crate) struct Modex {
+    committed: BTreeMap<Proc, Committed>,
+    held: BTreeMap<Proc, Vec<Held>>,
+    max_keys: usize,
+}
+
+/// A proc put more keys than it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TooManyKeys;
+
+impl Modex {
+    pub(crate) fn new(max_keys: usize) -> Modex {
+        Modex { committed: BTreeMap::new(), held: BTreeMap::new(), max_keys }
+    }
+
+    /// Adds what a proc commits; the same key replaces. Returns the gets that this answers.
+    pub(crate) fn commit(&mut self, proc: &Proc, commits: Vec<Commit>) -> Result<Vec<RequestId>, TooManyKeys> {
+        let committed = self.committed.entry(proc.clone()).or_default();
+        for Commit { scope, kvals } in commits {
+            let values = if scope == Scope::Remote { &mut committed.remote } else { &mut committed.local };
+            for Kval { key, value } in kvals {
+                if values.len() >= self.max_keys && !values.contains_key(&key) {
+                    return Err(TooManyKeys);
+                }
+                values.insert(key, value);
+            }
+        }
+        let local = &committed.local;
+        let answered = |held: &Held| held.key.as_ref().is_none_or(|key| local.contains_key(key));
+        Ok(take_held(&mut self.held, proc, answered))
+    }
+
+    /// What a proc of this node may see of another one: all of it, if it has committed and has the key asked for.
+    pub(crate) fn find(&self, proc: &Proc, key: Option<&Key>) -> Option<RankData> {
+        let committed = self.committed.get(proc)?;
+        if key.is_some_and(|key| !committed.local.contains_key(key)) {
+            return None;
+        }
+        Some(rank_data(proc, &committed.local))
+    }
+
+    /// What a proc has put for other nodes, to be handed round with a fence.
+    pub(crate) fn for_others(&self, proc: &Proc) -> Option<RankData> {
+        self.committed.get(proc).map(|committed| rank_data(proc, &committed.remote))
+    }
+
+    /// Stores what another server handed round.
+    pub(crate) fn learn(&mut self, data: RankData) {
+        let values = &mut self.committed.entry(data.proc).or_default().local;
+        values.extend(data.kvals.into_iter().map(|kval| (kval.key, kval.value)));
+    }
+
+    /// Holds a get until the key is there, its proc is gone, or time is over.
+    pub(crate) fn hold(&mut self, proc: &Proc, key: Option<Key>, request: RequestId, deadline: Time) {
+        self.held.entry(proc.clone()).or_default().push(Held { request, key, deadline });
+    }
+
+    /// How many gets are held for one requester's connection.
+    pub(crate) fn held_by(&self, peer: crate::server::PeerId) -> usize {
+        self.held.values().flatten().filter(|held| held.request.peer == peer).count()
+    }
+
+    /// The proc is gone and will not put anything more: the gets that wait for it.
+    pub(crate) fn give_up(&mut self, proc: &Proc) -> Vec<RequestId> {
+        take_held(&mut self.held, proc, |_| true)
+    }
+
+    /// The requester is gone: its gets are forgotten.
+    pub(crate) fn forget(&mut self, peer: crate::server::PeerId) {
+        self.held.retain(|_, held| {
+            held.retain(|held| held.request.peer != peer);
+            !held.is_empty()
+        });
+    }
+
+    /// The gets whose time is over.
+    pub(crate) fn expire(&mut self, now: Time) -> Vec<RequestId> {
+        let procs: Vec<Proc> = self.held.keys().cloned().collect();
+        procs.iter().flat_map(|proc| take_held(&mut self.held, proc, |held| held.deadline <= now)).collect()
+    }
+
+    /// When the next held get's time is over.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.held.values().flatten().map(|held| held.deadline).min()
+    }
+
+    /// Drops all that the procs of a namespace put.
+    pub(crate) fn drop_job(&mut self, nspace: &peal_model::Nspace) {
+        self.committed.retain(|proc, _| proc.nspace != *nspace);
+    }
+}
+
+fn rank_data(proc: &Proc, values: &Values) -> RankData {
+    let kvals = values.iter().map(|(key, value)| Kval { key: key.clone(), value: value.clone() }).collect();
+    RankData { proc: proc.clone(), kvals }
+}
+
+fn take_held(held: &mut BTreeMap<Proc, Vec<Held>>, proc: &Proc, taken: impl Fn(&Held) -> bool) -> Vec<RequestId> {
+    let Some(list) = held.get_mut(proc) else { return Vec::new() };
+    let (out, stay): (Vec<Held>, Vec<Held>) = std::mem::take(list).into_iter().partition(|held| taken(held));
+    if stay.is_empty() {
+        held.remove(proc);
+    } else {
+        *list = stay;
+    }
+    out.into_iter().map(|held| held.request).collect()
+}

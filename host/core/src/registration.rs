@@ -1,0 +1,435 @@
+//! Registrations: what a handler asks for, where it stands, and the one order in which the handlers of an owner run.
+//!
+//! The order is that of RFC 0002 with the later placement words: the one FIRST, then single-code, multi-code and default
+//! registrations, then the one LAST; inside a category FIRST_IN_CATEGORY, the list, LAST_IN_CATEGORY.
+use crate::chain::{ChainRun, Member};
+use peal_model::{Event, Info, Infos, KeyName, Status, Value, code, key};
+use std::{fmt, sync::Arc};
+use thiserror::Error;
+
+/// The number of a registration; never used twice.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RegistrationId(pub u64);
+
+/// The codes that a handler is for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Codes {
+    /// One code.
+    Single(Status),
+    /// Several codes.
+    Multi(Vec<Status>),
+    /// Every code: a default registration.
+    Default,
+}
+
+impl Codes {
+    /// The codes of a list as the API takes it: none means all.
+    pub fn of(list: &[Status]) -> Codes {
+        match list {
+            [] => Codes::Default,
+            [one] => Codes::Single(*one),
+            several => Codes::Multi(several.to_vec()),
+        }
+    }
+
+    /// Which part of the chain such a registration belongs to.
+    pub fn category(&self) -> Category {
+        match self {
+            Codes::Single(_) => Category::Single,
+            Codes::Multi(_) => Category::Multi,
+            Codes::Default => Category::Default,
+        }
+    }
+
+    fn matches(&self, event: &Event) -> bool {
+        match self {
+            Codes::Single(code) => *code == event.code,
+            Codes::Multi(codes) => codes.contains(&event.code),
+            Codes::Default => !event.is_non_default(),
+        }
+    }
+}
+
+/// The parts of a chain, in the order in which they run.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Category {
+    /// Registered for one code.
+    Single,
+    /// Registered for several codes.
+    Multi,
+    /// Registered for all codes.
+    Default,
+}
+
+impl Category {
+    const ALL: [Category; 3] = [Category::Single, Category::Multi, Category::Default];
+}
+
+impl fmt::Display for Category {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Category::Single => "single-code",
+            Category::Multi => "multi-code",
+            Category::Default => "default",
+        })
+    }
+}
+
+/// Where a handler wants to stand.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Place {
+    /// Before everything else of this owner (`PMIX_EVENT_HDLR_FIRST`).
+    First,
+    /// After everything else of this owner (`PMIX_EVENT_HDLR_LAST`).
+    Last,
+    /// Before everything else of its category (`PMIX_EVENT_HDLR_FIRST_IN_CATEGORY`).
+    FirstInCategory,
+    /// After everything else of its category (`PMIX_EVENT_HDLR_LAST_IN_CATEGORY`).
+    LastInCategory,
+    /// At the front of its category's list (`PMIX_EVENT_HDLR_PREPEND`).
+    Prepend,
+    /// At the end of its category's list (`PMIX_EVENT_HDLR_APPEND`), the default.
+    #[default]
+    Append,
+    /// Just before the first of that name (`PMIX_EVENT_HDLR_BEFORE`).
+    Before(String),
+    /// Just after the first of that name (`PMIX_EVENT_HDLR_AFTER`).
+    After(String),
+}
+
+/// How long a registration stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Lifetime {
+    /// Until it is deregistered.
+    #[default]
+    Standing,
+    /// Until it was called once (`PMIX_EVENT_ONESHOT`).
+    OneShot,
+}
+
+/// What a handler asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Registration {
+    /// What it is called (`PMIX_EVENT_HDLR_NAME`); empty for nothing. Names need not be unique.
+    pub name: String,
+    /// The codes it is for.
+    pub codes: Codes,
+    /// Where it wants to stand.
+    pub place: Place,
+    /// How long it stands.
+    pub lifetime: Lifetime,
+}
+
+/// Why a registration is refused. Each says what stands in the way.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum RegistrationError {
+    /// The one place of its kind is held.
+    #[error("{place} is held by {}; only one handler may hold it", display_name(.holder))]
+    Taken {
+        /// Which place.
+        place: &'static str,
+        /// The holder's name.
+        holder: String,
+    },
+    /// BEFORE or AFTER a name that nobody has.
+    #[error("no handler is called {name:?}, so none can stand before or after it")]
+    NoSuchName {
+        /// The name.
+        name: String,
+    },
+    /// BEFORE or AFTER somebody in another category.
+    #[error("{name:?} is a {theirs} handler; a {ours} handler cannot stand next to it")]
+    OtherCategory {
+        /// The name.
+        name: String,
+        /// The category of its holder.
+        theirs: Category,
+        /// The category of the new one.
+        ours: Category,
+    },
+    /// BEFORE the first or AFTER the last of a category.
+    #[error("{name:?} holds {place}, so nothing can stand beyond it")]
+    Beyond {
+        /// The name.
+        name: String,
+        /// The place it holds.
+        place: &'static str,
+    },
+    /// Two placement words.
+    #[error("{first} and {second} exclude each other; give one place")]
+    TwoPlaces {
+        /// One of them.
+        first: &'static str,
+        /// The other.
+        second: &'static str,
+    },
+    /// A directive of the wrong type.
+    #[error("{key} must be a {wanted}")]
+    BadDirective {
+        /// Its key string.
+        key: &'static str,
+        /// The type that it takes.
+        wanted: &'static str,
+    },
+}
+
+impl RegistrationError {
+    /// The status that tells a program of it.
+    pub fn status(&self) -> Status {
+        match self {
+            RegistrationError::BadDirective { .. } => code::PMIX_ERR_BAD_PARAM,
+            _ => code::PMIX_ERR_EVENT_REGISTRATION,
+        }
+    }
+}
+
+fn display_name(name: &str) -> String {
+    if name.is_empty() { "a handler without a name".to_owned() } else { format!("{name:?}") }
+}
+
+impl Registration {
+    /// A registration without directives.
+    pub fn new(name: &str, codes: Codes) -> Registration {
+        Registration { name: name.to_owned(), codes, place: Place::Append, lifetime: Lifetime::Standing }
+    }
+
+    /// What a list of directives asks for, as `PMIx_Register_event_handler` takes it. Keys that say nothing about
+    /// placement, name or lifetime are for others to read.
+    pub fn from_directives(codes: &[Status], directives: &[Info]) -> Result<Registration, RegistrationError> {
+        let mut registration =
+            Registration::new(text(directives, key::PMIX_EVENT_HDLR_NAME)?.unwrap_or_default(), Codes::of(codes));
+        let mut chosen: Option<(&'static str, Place)> = None;
+        for (key, place) in [
+            (key::PMIX_EVENT_HDLR_FIRST, Place::First),
+            (key::PMIX_EVENT_HDLR_LAST, Place::Last),
+            (key::PMIX_EVENT_HDLR_FIRST_IN_CATEGORY, Place::FirstInCategory),
+            (key::PMIX_EVENT_HDLR_LAST_IN_CATEGORY, Place::LastInCategory),
+            (key::PMIX_EVENT_HDLR_PREPEND, Place::Prepend),
+            (key::PMIX_EVENT_HDLR_APPEND, Place::Append),
+        ] {
+            if flag(directives, key)? {
+                choose(&mut chosen, key, place)?;
+            }
+        }
+        if let Some(name) = text(directives, key::PMIX_EVENT_HDLR_BEFORE)? {
+            choose(&mut chosen, key::PMIX_EVENT_HDLR_BEFORE, Place::Before(name.to_owned()))?;
+        }
+        if let Some(name) = text(directives, key::PMIX_EVENT_HDLR_AFTER)? {
+            choose(&mut chosen, key::PMIX_EVENT_HDLR_AFTER, Place::After(name.to_owned()))?;
+        }
+        if let Some((_, place)) = chosen {
+            registration.place = place;
+        }
+        if flag(directives, key::PMIX_EVENT_ONESHOT)? {
+            registration.lifetime = Lifetime::OneShot;
+        }
+        Ok(registration)
+    }
+}
+
+fn choose(chosen: &mut Option<(&'static str, Place)>, key: KeyName, place: Place) -> Result<(), RegistrationError> {
+    match chosen {
+        Some((first, _)) => Err(RegistrationError::TwoPlaces { first, second: key.0 }),
+        None => {
+            *chosen = Some((key.0, place));
+            Ok(())
+        }
+    }
+}
+
+fn flag(directives: &[Info], key: KeyName) -> Result<bool, RegistrationError> {
+    match directives.value_of(key) {
+        None => Ok(false),
+        Some(Value::Bool(truth)) => Ok(*truth),
+        Some(_) => Err(RegistrationError::BadDirective { key: key.0, wanted: "PMIX_BOOL" }),
+    }
+}
+
+fn text(directives: &[Info], key: KeyName) -> Result<Option<&str>, RegistrationError> {
+    match directives.value_of(key) {
+        None => Ok(None),
+        Some(value) => {
+            value.as_str().map(Some).ok_or(RegistrationError::BadDirective { key: key.0, wanted: "PMIX_STRING" })
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Entry<H> {
+    id: RegistrationId,
+    registration: Registration,
+    handler: H,
+}
+
+/// The handlers of one category.
+#[derive(Clone, Debug)]
+struct Bucket<H> {
+    first: Option<Entry<H>>,
+    list: Vec<Entry<H>>,
+    last: Option<Entry<H>>,
+}
+
+impl<H> Default for Bucket<H> {
+    fn default() -> Self {
+        Bucket { first: None, list: Vec::new(), last: None }
+    }
+}
+
+impl<H> Bucket<H> {
+    fn iter(&self) -> impl Iterator<Item = &Entry<H>> {
+        self.first.iter().chain(&self.list).chain(&self.last)
+    }
+
+    fn insert_at(&mut self, at: usize, entry: Entry<H>) {
+        self.list.insert(at.min(self.list.len()), entry);
+    }
+
+    fn take(&mut self, id: RegistrationId) -> Option<Entry<H>> {
+        let held = |slot: &Option<Entry<H>>| slot.as_ref().is_some_and(|entry| entry.id == id);
+        if held(&self.first) {
+            return self.first.take();
+        }
+        if held(&self.last) {
+            return self.last.take();
+        }
+        self.list.iter().position(|entry| entry.id == id).map(|at| self.list.remove(at))
+    }
+
+    /// Where in the list a handler next to `name` goes; `offset` is 0 for before it and 1 for after it.
+    fn beside(&self, name: &str, offset: usize) -> Option<Result<usize, RegistrationError>> {
+        let is = |slot: &Option<Entry<H>>| slot.as_ref().is_some_and(|entry| entry.registration.name == name);
+        let beyond = |place| RegistrationError::Beyond { name: name.to_owned(), place };
+        if is(&self.first) {
+            return Some(if offset == 0 { Err(beyond("FIRST_IN_CATEGORY")) } else { Ok(0) });
+        }
+        if let Some(at) = self.list.iter().position(|entry| entry.registration.name == name) {
+            return Some(Ok(at + offset));
+        }
+        is(&self.last).then(|| if offset == 1 { Err(beyond("LAST_IN_CATEGORY")) } else { Ok(self.list.len()) })
+    }
+}
+
+/// The registrations of one owner, in the order in which their handlers run. `H` is whatever is called.
+#[derive(Clone, Debug)]
+pub struct Registrations<H> {
+    first: Option<Entry<H>>,
+    single: Bucket<H>,
+    multi: Bucket<H>,
+    default: Bucket<H>,
+    last: Option<Entry<H>>,
+    next: u64,
+}
+
+impl<H> Default for Registrations<H> {
+    fn default() -> Self {
+        let (single, multi, default) = (Bucket::default(), Bucket::default(), Bucket::default());
+        Registrations { first: None, single, multi, default, last: None, next: 1 }
+    }
+}
+
+impl<H> Registrations<H> {
+    /// Adds a handler where it wants to stand, or says who is in the way.
+    pub fn register(&mut self, registration: Registration, handler: H) -> Result<RegistrationId, RegistrationError> {
+        let id = RegistrationId(self.next);
+        let category = registration.codes.category();
+        let place = registration.place.clone();
+        let entry = Entry { id, registration, handler };
+        match place {
+            Place::First => fill(&mut self.first, "FIRST", entry)?,
+            Place::Last => fill(&mut self.last, "LAST", entry)?,
+            Place::FirstInCategory => fill(&mut self.bucket_mut(category).first, "FIRST_IN_CATEGORY", entry)?,
+            Place::LastInCategory => fill(&mut self.bucket_mut(category).last, "LAST_IN_CATEGORY", entry)?,
+            Place::Prepend => self.bucket_mut(category).insert_at(0, entry),
+            Place::Append => self.bucket_mut(category).insert_at(usize::MAX, entry),
+            Place::Before(name) => {
+                let at = self.beside(category, &name, 0)?;
+                self.bucket_mut(category).insert_at(at, entry);
+            }
+            Place::After(name) => {
+                let at = self.beside(category, &name, 1)?;
+                self.bucket_mut(category).insert_at(at, entry);
+            }
+        }
+        self.next += 1;
+        Ok(id)
+    }
+
+    /// Takes a handler out; nothing if there is none of that number.
+    pub fn deregister(&mut self, id: RegistrationId) -> Option<H> {
+        for slot in [&mut self.first, &mut self.last] {
+            if slot.as_ref().is_some_and(|entry| entry.id == id) {
+                return slot.take().map(|entry| entry.handler);
+            }
+        }
+        let taken = Category::ALL.into_iter().find_map(|category| self.bucket_mut(category).take(id));
+        taken.map(|entry| entry.handler)
+    }
+
+    /// Number, registration and handler of each, in the order in which they run.
+    pub fn iter(&self) -> impl Iterator<Item = (RegistrationId, &Registration, &H)> {
+        let buckets = [&self.single, &self.multi, &self.default].into_iter().flat_map(Bucket::iter);
+        let all = self.first.iter().chain(buckets).chain(&self.last);
+        all.map(|entry| (entry.id, &entry.registration, &entry.handler))
+    }
+
+    /// Whether nobody is registered.
+    pub fn is_empty(&self) -> bool {
+        self.iter().next().is_none()
+    }
+
+    fn bucket(&self, category: Category) -> &Bucket<H> {
+        match category {
+            Category::Single => &self.single,
+            Category::Multi => &self.multi,
+            Category::Default => &self.default,
+        }
+    }
+
+    fn bucket_mut(&mut self, category: Category) -> &mut Bucket<H> {
+        match category {
+            Category::Single => &mut self.single,
+            Category::Multi => &mut self.multi,
+            Category::Default => &mut self.default,
+        }
+    }
+
+    fn beside(&self, ours: Category, name: &str, offset: usize) -> Result<usize, RegistrationError> {
+        if let Some(found) = self.bucket(ours).beside(name, offset) {
+            return found;
+        }
+        for (slot, place) in [(&self.first, "FIRST"), (&self.last, "LAST")] {
+            if slot.as_ref().is_some_and(|entry| entry.registration.name == name) {
+                return Err(RegistrationError::Beyond { name: name.to_owned(), place });
+            }
+        }
+        let elsewhere = |category: &Category| self.bucket(*category).beside(name, offset).is_some();
+        match Category::ALL.into_iter().find(elsewhere) {
+            Some(theirs) => Err(RegistrationError::OtherCategory { name: name.to_owned(), theirs, ours }),
+            None => Err(RegistrationError::NoSuchName { name: name.to_owned() }),
+        }
+    }
+}
+
+impl<H: Clone> Registrations<H> {
+    /// The run of this event through the handlers that it meets.
+    pub fn run(&self, event: Arc<Event>) -> ChainRun<H> {
+        let met = self.iter().filter(|(_, registration, _)| registration.codes.matches(&event));
+        let members = met.map(|(id, registration, handler)| Member {
+            id,
+            name: registration.name.clone(),
+            lifetime: registration.lifetime,
+            handler: handler.clone(),
+        });
+        ChainRun::new(members.collect(), event)
+    }
+}
+
+fn fill<H>(slot: &mut Option<Entry<H>>, place: &'static str, entry: Entry<H>) -> Result<(), RegistrationError> {
+    match slot {
+        Some(holder) => Err(RegistrationError::Taken { place, holder: holder.registration.name.clone() }),
+        None => {
+            *slot = Some(entry);
+            Ok(())
+        }
+    }
+}

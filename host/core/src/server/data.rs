@@ -1,0 +1,155 @@
+//! Commit, fence and get.
+use super::{Action, Attendance, Collect, FenceId, LocallyComplete, RequestId, Server, reply};
+use crate::{
+    Time,
+    fence::Arrival,
+    job::{Job, Life},
+    modex::TooManyKeys,
+};
+use peal_model::{Commit, Info, Infos, Key, Proc, Rank, RankData, Reply, Status, Text, Value, code, key, rank};
+use std::{collections::BTreeSet, time::Duration};
+
+impl Server {
+    pub(super) fn commit(&mut self, to: RequestId, source: &Proc, commits: Vec<Commit>) -> Vec<Action> {
+        match self.modex.commit(source, commits) {
+            Err(TooManyKeys) => vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)],
+            Ok(waiting) => {
+                let mut actions = vec![reply(to, code::PMIX_SUCCESS)];
+                let answers = waiting.into_iter().map(|to| (to, self.known(source, None)));
+                actions.extend(answers.map(|(to, data)| Action::Reply { to, reply: found(data) }));
+                actions
+            }
+        }
+    }
+
+    pub(super) fn fence(
+        &mut self,
+        to: RequestId,
+        source: Proc,
+        procs: Vec<Proc>,
+        infos: &[Info],
+        now: Time,
+    ) -> Vec<Action> {
+        let procs: BTreeSet<Proc> =
+            if procs.is_empty() { [Proc::all(source.nspace.clone())].into() } else { procs.into_iter().collect() };
+        let (expected, attendance) = match self.participants(&procs) {
+            Ok(participants) => participants,
+            Err(status) => return vec![reply(to, status)],
+        };
+        if !expected.contains(&source) {
+            return vec![reply(to, code::PMIX_ERR_BAD_PARAM)];
+        }
+        let collect = if infos.is_true(key::PMIX_COLLECT_DATA) { Collect::Data } else { Collect::Nothing };
+        let deadline = timeout(infos).map(|after| now + after);
+        let arrival = Arrival { proc: source, request: to, procs, expected, attendance, collect, deadline };
+        match self.fences.arrive(arrival) {
+            Some(complete) => vec![self.gather(complete)],
+            None => Vec::new(),
+        }
+    }
+
+    /// The procs of this server that a set names and that can still arrive, and whether some cannot. A fence that names a
+    /// job or rank nobody knows could never end.
+    fn participants(&self, procs: &BTreeSet<Proc>) -> Result<(BTreeSet<Proc>, Attendance), Status> {
+        let mut expected = BTreeSet::new();
+        let mut attendance = Attendance::Full;
+        for named in procs {
+            let job = self.jobs.get(&named.nspace).ok_or(code::PMIX_ERR_INVALID_NAMESPACE)?;
+            let ranks = ranks_of(job, named.rank).ok_or(code::PMIX_ERR_BAD_PARAM)?;
+            for (rank, life) in ranks {
+                match life {
+                    Life::Expected | Life::Connected(_) => {
+                        expected.insert(Proc::new(named.nspace.clone(), rank));
+                    }
+                    Life::Finalized | Life::Lost => attendance = Attendance::Partial,
+                }
+            }
+        }
+        Ok((expected, attendance))
+    }
+
+    pub(super) fn gather(&self, complete: LocallyComplete) -> Action {
+        let data = match complete.collect {
+            Collect::Data => complete.arrived.iter().filter_map(|proc| self.modex.for_others(proc)).collect(),
+            Collect::Nothing => Vec::new(),
+        };
+        Action::Gather { id: complete.id, procs: complete.procs, data }
+    }
+
+    /// All servers have arrived at a fence, or gathering failed: what the others handed round is stored, and everybody who
+    /// waits is answered.
+    pub fn gathered(&mut self, id: FenceId, outcome: Result<Vec<RankData>, Status>) -> Vec<Action> {
+        let Some((waiting, attendance)) = self.fences.finish(id) else { return Vec::new() };
+        let status = match (outcome, attendance) {
+            (Err(status), _) => status,
+            (Ok(data), attendance) => {
+                data.into_iter().for_each(|data| self.modex.learn(data));
+                match attendance {
+                    Attendance::Full => code::PMIX_SUCCESS,
+                    Attendance::Partial => code::PMIX_ERR_PARTIAL_SUCCESS,
+                }
+            }
+        };
+        waiting.into_iter().map(|to| reply(to, status)).collect()
+    }
+
+    pub(super) fn get(
+        &mut self,
+        to: RequestId,
+        proc: Proc,
+        infos: &[Info],
+        key: Option<Text>,
+        now: Time,
+    ) -> Vec<Action> {
+        let key = match key.as_ref().map(|text| text.as_str().and_then(|text| Key::new(text).ok())) {
+            Some(None) => return vec![reply(to, code::PMIX_ERR_BAD_PARAM)],
+            Some(Some(key)) => Some(key),
+            None => None,
+        };
+        if let Some(data) = self.known(&proc, key.as_ref()) {
+            return vec![Action::Reply { to, reply: found(Some(data)) }];
+        }
+        let now_or_never = infos.is_true(key::PMIX_IMMEDIATE) || infos.is_true(key::PMIX_OPTIONAL);
+        let may_come = matches!(self.life(&proc), Some(Life::Expected | Life::Connected(_)));
+        if now_or_never || !may_come {
+            return vec![reply(to, code::PMIX_ERR_NOT_FOUND)];
+        }
+        if self.modex.held_by(to.peer) >= self.settings.max_held_gets {
+            return vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)];
+        }
+        let deadline = now + timeout(infos).unwrap_or(self.settings.get_timeout);
+        self.modex.hold(&proc, key, to, deadline);
+        Vec::new()
+    }
+
+    /// All that is known of a proc (or job), if the key asked for is in it.
+    fn known(&self, proc: &Proc, key: Option<&Key>) -> Option<RankData> {
+        let job = self.jobs.get(&proc.nspace)?;
+        let put = self.modex.find(proc, None);
+        // Without a key the requester wants what the proc put; what the host said of it the requester has already.
+        if key.is_none() && put.is_none() && proc.rank.is_valid() {
+            return None;
+        }
+        let mut all = job.values_of(proc, None).unwrap_or_else(|| RankData { proc: proc.clone(), kvals: Vec::new() });
+        all.kvals.extend(put.into_iter().flat_map(|data| data.kvals));
+        key.is_none_or(|key| all.kvals.iter().any(|kval| kval.key == *key)).then_some(all)
+    }
+}
+
+fn ranks_of(job: &Job, named: Rank) -> Option<Vec<(Rank, Life)>> {
+    let all = || job.procs.iter().map(|(rank, life)| (*rank, *life)).collect();
+    match named {
+        rank::PMIX_RANK_WILDCARD | rank::PMIX_RANK_LOCAL_PEERS | rank::PMIX_RANK_LOCAL_NODE => Some(all()),
+        one => job.procs.get(&one).map(|life| vec![(one, *life)]),
+    }
+}
+
+fn found(data: Option<RankData>) -> Reply {
+    Reply::Data { status: code::PMIX_SUCCESS, ranks: data.into_iter().collect() }
+}
+
+/// `PMIX_TIMEOUT`, in seconds; zero means no time-out of the requester's own.
+fn timeout(infos: &[Info]) -> Option<Duration> {
+    let seconds = infos.value_of(key::PMIX_TIMEOUT).and_then(Value::as_u64)?;
+    (seconds > 0).then(|| Duration::from_secs(seconds))
+}

@@ -1,0 +1,105 @@
+//! Events: registration by clients, notification by clients and by the host, delivery.
+use super::{Action, PeerId, RequestId, Server, Upcall, reply};
+use crate::audience::{self, Interest};
+use peal_model::{Event, Info, Infos, KeyName, Proc, Range, Status, code, key};
+use std::{collections::BTreeSet, sync::Arc};
+
+/// Marks events that a server has handled, inside `libpmix`; clients may not say so of theirs.
+const INTERNAL_NOTIFY: KeyName = KeyName("pmix.srvr.internal.notify");
+
+impl Server {
+    pub(super) fn register(&mut self, to: RequestId, source: &Proc, codes: &[Status], infos: &[Info]) -> Vec<Action> {
+        let max = self.settings.max_registrations;
+        let Some(peer) = self.peers.get_mut(&to.peer) else { return Vec::new() };
+        if peer.interests.len() >= max {
+            return vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)];
+        }
+        let filters = [key::PMIX_EVENT_AFFECTED_PROC, key::PMIX_EVENT_AFFECTED_PROCS];
+        let affected = filters.iter().filter_map(|key| infos.value_of(*key)).filter_map(|value| value.as_procs());
+        let interest = Interest::new(codes, affected.flatten().collect());
+        if !peer.interests.contains(&interest) {
+            peer.interests.push(interest.clone());
+        }
+        // The acknowledgement comes first, then what happened before.
+        let mut actions = vec![reply(to, code::PMIX_SUCCESS)];
+        let wanted = |event: &Event| interest.covers(event) && audience::is_meant_for(event, source);
+        let cached = self.cache.tell(to.peer, wanted);
+        actions.extend(cached.into_iter().map(|event| Action::Deliver { peer: to.peer, event }));
+        actions
+    }
+
+    pub(super) fn deregister(&mut self, peer: PeerId, codes: &[Status]) -> Vec<Action> {
+        if let Some(peer) = self.peers.get_mut(&peer) {
+            peer.interests.retain_mut(|interest| interest.forget(codes));
+        }
+        Vec::new()
+    }
+
+    pub(super) fn client_notifies(
+        &mut self,
+        to: RequestId,
+        source: Proc,
+        code: Status,
+        range: Range,
+        mut infos: Vec<Info>,
+    ) -> Vec<Action> {
+        infos.retain(|info| info.key != INTERNAL_NOTIFY);
+        let event = Event { code, source: Some(source), range, infos };
+        if let Err(status) = check(&event) {
+            return vec![reply(to, status)];
+        }
+        let mut actions = vec![reply(to, code::PMIX_SUCCESS)];
+        actions.extend(self.spread(Arc::new(event)));
+        actions
+    }
+
+    /// Raises an event of the host environment, of a hosted handler, or of this server itself.
+    pub fn notify(&mut self, event: Event) -> Result<Vec<Action>, Status> {
+        check(&event)?;
+        Ok(self.spread(Arc::new(event)))
+    }
+
+    /// An event that another server distributed: it is for the procs and chains here, and goes no further.
+    pub fn distributed(&mut self, event: Arc<Event>) -> Vec<Action> {
+        self.spread_here(event)
+    }
+
+    pub(super) fn spread(&mut self, event: Arc<Event>) -> Vec<Action> {
+        if event.range == Range::Rm {
+            return vec![Action::Host(Upcall::Notify(event))];
+        }
+        let mut actions = self.spread_here(event.clone());
+        if audience::leaves_node(&event) {
+            actions.push(Action::Distribute(event));
+        }
+        actions
+    }
+
+    fn spread_here(&mut self, event: Arc<Event>) -> Vec<Action> {
+        let hears = |peer: &super::Peer| {
+            audience::is_meant_for(&event, &peer.proc) && peer.interests.iter().any(|interest| interest.covers(&event))
+        };
+        let told: BTreeSet<PeerId> = self.peers.iter().filter(|(_, peer)| hears(peer)).map(|(id, _)| *id).collect();
+        let mut actions: Vec<Action> =
+            told.iter().map(|peer| Action::Deliver { peer: *peer, event: event.clone() }).collect();
+        self.cache.keep(event.clone(), told);
+        actions.push(Action::Chain(event));
+        actions
+    }
+}
+
+/// What no event may say: that it stays in its process although it is here, that it speaks for somebody else, or two
+/// different things about its targets.
+fn check(event: &Event) -> Result<(), Status> {
+    let names_targets = event.infos.value_of(key::PMIX_EVENT_CUSTOM_RANGE).is_some();
+    if event.infos.value_of(key::PMIX_EVENT_PROXY).is_some() {
+        return Err(code::PMIX_ERR_NO_PERMISSIONS);
+    }
+    match event.range {
+        Range::Undef | Range::ProcLocal => Err(code::PMIX_ERR_BAD_PARAM),
+        Range::Custom if event.custom_targets().is_none() => Err(code::PMIX_ERR_BAD_PARAM),
+        Range::Custom => Ok(()),
+        _ if names_targets => Err(code::PMIX_ERR_BAD_PARAM),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,303 @@
+//! What a PMIx server does with its clients: who may connect, what each request leads to, what follows when one ends.
+//!
+//! [`Server`] is stepped by hand: every call takes the time where it matters and returns the [`Action`]s that follow, in
+//! the order in which they are to be carried out. Requests that are the host environment's business go up as [`Upcall`]s.
+
+mod data;
+mod events;
+mod lifecycle;
+#[cfg(test)]
+mod tests;
+
+use crate::{
+    Time,
+    audience::Interest,
+    cache::EventCache,
+    fence::{Fences, LocallyComplete},
+    job::{Job, JobSpec},
+    modex::Modex,
+};
+pub use crate::{
+    fence::{Attendance, Collect, FenceId},
+    job::Life,
+};
+use peal_model::{Event, Nspace, Proc, Reply, Request, Status, Text, code};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use thiserror::Error;
+
+/// A connection of a client.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PeerId(pub u64);
+
+/// A request that awaits its answer: whose, and by which tag it is told from others.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RequestId {
+    /// The connection.
+    pub peer: PeerId,
+    /// The tag that the answer carries.
+    pub tag: u32,
+}
+
+/// Limits and times; all of them settings.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How long a get waits for a key that its proc has not put, where the requester gives no time.
+    pub get_timeout: Duration,
+    /// How many events are kept for late registrations (`PMIx_server_cache_size`).
+    pub event_cache: usize,
+    /// How many keys one proc may have put.
+    pub max_keys: usize,
+    /// How many gets one connection may have waiting.
+    pub max_held_gets: usize,
+    /// How many registrations one connection may have.
+    pub max_registrations: usize,
+    /// How many connections one proc may have (its own and those of its clones).
+    pub max_clones: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            get_timeout: Duration::from_secs(2),
+            event_cache: 512,
+            max_keys: 65_536,
+            max_held_gets: 4096,
+            max_registrations: 4096,
+            max_clones: 64,
+        }
+    }
+}
+
+/// What is to be done.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Action {
+    /// Answer a request.
+    Reply {
+        /// Which one.
+        to: RequestId,
+        /// The answer.
+        reply: Reply,
+    },
+    /// Send an event to a client.
+    Deliver {
+        /// Its connection.
+        peer: PeerId,
+        /// The event.
+        event: Arc<Event>,
+    },
+    /// Run an event through the hosted chains.
+    Chain(Arc<Event>),
+    /// Make an event known to the other servers.
+    Distribute(Arc<Event>),
+    /// All procs here have arrived at a fence: gather from the other servers, then call [`Server::gathered`].
+    Gather {
+        /// The fence.
+        id: FenceId,
+        /// The procs that take part, everywhere.
+        procs: Vec<Proc>,
+        /// What the procs here have put for others; empty unless the fence collects.
+        data: Vec<peal_model::RankData>,
+    },
+    /// Tell or ask the host environment.
+    Host(Upcall),
+}
+
+/// What goes up to the host environment.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Upcall {
+    /// A proc connected for the first time.
+    ClientConnected(Proc),
+    /// A proc left in order.
+    ClientFinalized(Proc),
+    /// A proc lost its connection without having left in order.
+    ClientLost(Proc),
+    /// An event for the host itself.
+    Notify(Arc<Event>),
+    /// Procs are to be ended; answered by [`Server::answer`].
+    Abort {
+        /// The request.
+        to: RequestId,
+        /// Who asks.
+        source: Proc,
+        /// The status that the job shall end with.
+        status: Status,
+        /// What to tell the user.
+        message: Option<Text>,
+        /// Who is to end; none: the requester's namespace.
+        targets: Vec<Proc>,
+    },
+    /// Any other request, which the host answers or does not support; answered by [`Server::answer`].
+    Request {
+        /// The request.
+        to: RequestId,
+        /// Who asks.
+        source: Proc,
+        /// What is asked.
+        request: Request,
+    },
+}
+
+/// Why a connection is refused.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Refusal {
+    /// No job of that name is registered.
+    #[error("namespace {0:?} is not registered here")]
+    UnknownNspace(Nspace),
+    /// The job has no such rank.
+    #[error("{proc} does not exist: ranks go from 0 to {}", .size.saturating_sub(1))]
+    UnknownRank {
+        /// Who claims to connect.
+        proc: Proc,
+        /// How many procs the job has.
+        size: u32,
+    },
+    /// The user or group is another than the job's.
+    #[error("{proc} belongs to {wanted}, the connection to {found}")]
+    WrongUser {
+        /// Who claims to connect.
+        proc: Proc,
+        /// As registered.
+        wanted: Credentials,
+        /// As claimed.
+        found: Credentials,
+    },
+    /// The proc has ended.
+    #[error("{0} has ended")]
+    Ended(Proc),
+    /// The proc has as many connections as it may.
+    #[error("{proc} has {max} connections, more are not allowed")]
+    TooManyClones {
+        /// Who claims to connect.
+        proc: Proc,
+        /// How many are allowed.
+        max: u32,
+    },
+}
+
+/// A user and a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Credentials {
+    /// The user's number.
+    pub uid: u32,
+    /// The group's number.
+    pub gid: u32,
+}
+
+impl fmt::Display for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "user {} and group {}", self.uid, self.gid)
+    }
+}
+
+/// What can be counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Connections.
+    pub peers: usize,
+    /// Events that the ring ejected.
+    pub events_ejected: u64,
+}
+
+#[derive(Debug)]
+struct Peer {
+    proc: Proc,
+    standing: Standing,
+    interests: Vec<Interest>,
+}
+
+/// Whether a connection still counts for its proc.
+#[derive(Debug, PartialEq, Eq)]
+enum Standing {
+    Active,
+    /// It has finalized; all that can follow is its end.
+    Left,
+}
+
+/// The state of a server.
+#[derive(Debug)]
+pub struct Server {
+    settings: Settings,
+    jobs: BTreeMap<Nspace, Job>,
+    peers: BTreeMap<PeerId, Peer>,
+    modex: Modex,
+    fences: Fences,
+    cache: EventCache,
+    next_peer: u64,
+}
+
+impl Server {
+    /// A server without jobs.
+    pub fn new(settings: Settings) -> Server {
+        Server {
+            modex: Modex::new(settings.max_keys),
+            cache: EventCache::new(settings.event_cache),
+            settings,
+            jobs: BTreeMap::new(),
+            peers: BTreeMap::new(),
+            fences: Fences::default(),
+            next_peer: 0,
+        }
+    }
+
+    /// Registers a job whose procs may then connect.
+    pub fn add_job(&mut self, spec: JobSpec) {
+        self.jobs.insert(spec.nspace.clone(), Job::new(spec));
+    }
+
+    /// Drops a job and all that its procs put.
+    pub fn remove_job(&mut self, nspace: &Nspace) {
+        self.jobs.remove(nspace);
+        self.modex.drop_job(nspace);
+    }
+
+    /// Counters.
+    pub fn counts(&self) -> Counts {
+        Counts { peers: self.peers.len(), events_ejected: self.cache.ejected() }
+    }
+
+    /// As whom a proc runs, if its job is known.
+    pub fn credentials(&self, proc: &Proc) -> Option<Credentials> {
+        self.jobs.get(&proc.nspace).map(|job| Credentials { uid: job.spec.uid, gid: job.spec.gid })
+    }
+
+    /// Takes a request of a client.
+    pub fn request(&mut self, to: RequestId, request: Request, now: Time) -> Vec<Action> {
+        let Some(source) = self.peers.get(&to.peer).map(|peer| peer.proc.clone()) else { return Vec::new() };
+        match request {
+            Request::JobData => self.job_data(to, &source),
+            Request::Commit(commits) => self.commit(to, &source, commits),
+            Request::Fence { procs, infos } => self.fence(to, source, procs, &infos, now),
+            Request::Get { proc, infos, key } => self.get(to, proc, &infos, key, now),
+            Request::Finalize => self.finalize(to, source),
+            Request::Abort { status, message, targets } => {
+                vec![Action::Host(Upcall::Abort { to, source, status, message, targets })]
+            }
+            Request::Notify { code, range, infos } => self.client_notifies(to, source, code, range, infos),
+            Request::RegisterEvents { codes, infos } => self.register(to, &source, &codes, &infos),
+            Request::DeregisterEvents { codes } => self.deregister(to.peer, &codes),
+            request => vec![Action::Host(Upcall::Request { to, source, request })],
+        }
+    }
+
+    /// The host environment's answer to an [`Upcall::Abort`] or [`Upcall::Request`]. An error it returns goes to the
+    /// requester as it is; a requester that is gone gets nothing.
+    pub fn answer(&mut self, to: RequestId, reply: Reply) -> Vec<Action> {
+        if self.peers.contains_key(&to.peer) { vec![Action::Reply { to, reply }] } else { Vec::new() }
+    }
+
+    /// Time has passed: what was held too long is answered with a time-out.
+    pub fn tick(&mut self, now: Time) -> Vec<Action> {
+        let late = self.modex.expire(now).into_iter().chain(self.fences.expire(now));
+        late.map(|to| reply(to, code::PMIX_ERR_TIMEOUT)).collect()
+    }
+
+    /// When [`Server::tick`] has something to do next.
+    pub fn deadline(&self) -> Option<Time> {
+        [self.modex.deadline(), self.fences.deadline()].into_iter().flatten().min()
+    }
+}
+
+/// An answer that is only a status.
+fn reply(to: RequestId, status: Status) -> Action {
+    Action::Reply { to, reply: Reply::Status(status) }
+}

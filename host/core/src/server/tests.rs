@@ -1,0 +1,349 @@
+//! The server stepped by hand: requests in, actions out.
+use super::*;
+use peal_model::{Commit, Info, Key, KeyName, Kval, Range, Rank, RankData, Scope, Value, key, rank};
+
+const A: KeyName = KeyName("test.a");
+const B: KeyName = KeyName("test.b");
+const WHO: Credentials = Credentials { uid: 1000, gid: 100 };
+
+struct Stage {
+    server: Server,
+    peers: Vec<PeerId>,
+    tag: u32,
+    now: Time,
+}
+
+impl Stage {
+    /// A server with a job of that many procs, all connected.
+    fn of(size: u32) -> Stage {
+        let mut server = Server::new(Settings { max_keys: 4, event_cache: 3, ..Settings::default() });
+        server.add_job(JobSpec { nspace: nspace(), size, hostname: "node".into(), uid: WHO.uid, gid: WHO.gid });
+        let peers = (0..size).map(|rank| server.admit(&proc(rank), WHO).unwrap().0).collect();
+        Stage { server, peers, tag: 100, now: Time(0) }
+    }
+
+    fn ask(&mut self, rank: u32, request: Request) -> (RequestId, Vec<Action>) {
+        self.tag += 1;
+        let id = RequestId { peer: self.peers[rank as usize], tag: self.tag };
+        (id, self.server.request(id, request, self.now))
+    }
+
+    fn commit(&mut self, rank: u32, scope: Scope, key: KeyName, value: u32) -> Vec<Action> {
+        let commit = Commit { scope, kvals: vec![Kval::new(key, Value::Uint32(value))] };
+        self.ask(rank, Request::Commit(vec![commit])).1
+    }
+
+    fn get(&mut self, from: u32, of: Proc, key: KeyName, infos: &[(KeyName, Value)]) -> (RequestId, Vec<Action>) {
+        let infos = infos.iter().map(|(key, value)| Info::new(*key, value.clone())).collect();
+        self.ask(from, Request::Get { proc: of, infos, key: Some(key.0.into()) })
+    }
+
+    fn fence(&mut self, rank: u32, infos: Vec<Info>) -> (RequestId, Vec<Action>) {
+        self.ask(rank, Request::Fence { procs: Vec::new(), infos })
+    }
+
+    fn register(&mut self, rank: u32, codes: &[i32]) -> Vec<Action> {
+        let codes = codes.iter().map(|code| Status(*code)).collect();
+        self.ask(rank, Request::RegisterEvents { codes, infos: Vec::new() }).1
+    }
+
+    fn notify(&mut self, rank: u32, code: i32, range: Range, infos: Vec<Info>) -> Vec<Action> {
+        self.ask(rank, Request::Notify { code: Status(code), range, infos }).1
+    }
+}
+
+fn nspace() -> Nspace {
+    Nspace::new("job").unwrap()
+}
+
+fn proc(rank: u32) -> Proc {
+    Proc::new(nspace(), Rank(rank))
+}
+
+fn statuses(actions: &[Action]) -> Vec<(RequestId, Status)> {
+    let status =
+        |action: &Action| if let Action::Reply { to, reply } = action { Some((*to, reply.status())) } else { None };
+    actions.iter().filter_map(status).collect()
+}
+
+fn status(actions: &[Action]) -> Status {
+    statuses(actions)[0].1
+}
+
+fn value(actions: &[Action], key: KeyName) -> Option<Value> {
+    let Action::Reply { reply: Reply::Data { ranks, .. }, .. } = &actions[0] else { return None };
+    ranks[0].kvals.iter().find(|kval| kval.key == key).map(|kval| kval.value.clone())
+}
+
+fn hearers(stage: &Stage, actions: &[Action]) -> Vec<usize> {
+    let rank = |peer: &PeerId| stage.peers.iter().position(|known| known == peer).unwrap();
+    let heard = |action: &Action| if let Action::Deliver { peer, .. } = action { Some(rank(peer)) } else { None };
+    actions.iter().filter_map(heard).collect()
+}
+
+#[test]
+fn who_is_not_registered_is_refused_with_the_reason() {
+    let mut stage = Stage::of(1);
+    let other = Proc::new(Nspace::new("other").unwrap(), Rank(0));
+    let server = &mut stage.server;
+    assert_eq!(server.admit(&other, WHO).unwrap_err().to_string(), "namespace \"other\" is not registered here");
+    assert_eq!(server.admit(&proc(1), WHO).unwrap_err().to_string(), "job:1 does not exist: ranks go from 0 to 0");
+    let found = Credentials { uid: 1, gid: 100 };
+    assert_eq!(
+        server.admit(&proc(0), found).unwrap_err().to_string(),
+        "job:0 belongs to user 1000 and group 100, the connection to user 1 and group 100"
+    );
+}
+
+#[test]
+fn the_first_connection_is_told_to_the_host_and_clones_are_counted() {
+    let mut server = Server::new(Settings { max_clones: 2, ..Settings::default() });
+    server.add_job(JobSpec { nspace: nspace(), size: 1, hostname: "node".into(), uid: WHO.uid, gid: WHO.gid });
+    let (first, told) = server.admit(&proc(0), WHO).unwrap();
+    assert_eq!(told, [Action::Host(Upcall::ClientConnected(proc(0)))]);
+    let (clone, told) = server.admit(&proc(0), WHO).unwrap();
+    assert!(told.is_empty());
+    assert!(matches!(server.admit(&proc(0), WHO), Err(Refusal::TooManyClones { max: 2, .. })));
+    let finalize = server.request(RequestId { peer: clone, tag: 101 }, Request::Finalize, Time(0));
+    assert_eq!(finalize.len(), 1, "a clone that leaves does not end the proc");
+    assert!(server.disconnected(clone).is_empty());
+    assert_eq!(server.life(&proc(0)), Some(Life::Connected(1)));
+    assert!(!server.disconnected(first).is_empty());
+    assert_eq!(server.life(&proc(0)), Some(Life::Lost));
+    assert!(matches!(server.admit(&proc(0), WHO), Err(Refusal::Ended(_))));
+}
+
+#[test]
+fn job_data_hold_what_a_program_looks_for() {
+    let mut stage = Stage::of(2);
+    let (_, actions) = stage.ask(1, Request::JobData);
+    let Action::Reply { reply: Reply::JobData(info), .. } = &actions[0] else { panic!("{actions:?}") };
+    assert_eq!(info.nspace, nspace());
+    assert_eq!(info.entries.iter().filter(|entry| matches!(entry, peal_model::JobEntry::Rank(..))).count(), 2);
+    let (_, actions) = stage.get(0, Proc::all(nspace()), key::PMIX_JOB_SIZE, &[]);
+    assert_eq!(value(&actions, key::PMIX_JOB_SIZE), Some(Value::Uint32(2)));
+    let (_, actions) = stage.get(0, proc(1), key::PMIX_LOCAL_RANK, &[]);
+    assert_eq!(value(&actions, key::PMIX_LOCAL_RANK), Some(Value::Uint16(1)));
+}
+
+#[test]
+fn a_get_waits_for_its_key_and_no_longer_than_its_time() {
+    let mut stage = Stage::of(2);
+    let (waiting, actions) = stage.get(0, proc(1), A, &[]);
+    assert!(actions.is_empty());
+    assert!(stage.get(0, proc(1), B, &[(key::PMIX_TIMEOUT, Value::Int(5))]).1.is_empty());
+    let actions = stage.commit(1, Scope::Local, A, 7);
+    assert_eq!(status(&actions), code::PMIX_SUCCESS);
+    assert_eq!(statuses(&actions)[1].0, waiting);
+    assert_eq!(value(&actions[1..], A), Some(Value::Uint32(7)));
+    assert_eq!(stage.server.deadline(), Some(Time(5000)));
+    assert!(stage.server.tick(Time(4999)).is_empty());
+    assert_eq!(status(&stage.server.tick(Time(5000))), code::PMIX_ERR_TIMEOUT);
+    assert_eq!(stage.server.deadline(), None);
+}
+
+#[test]
+fn immediate_optional_and_ended_procs_are_answered_at_once() {
+    let mut stage = Stage::of(2);
+    for directive in [key::PMIX_IMMEDIATE, key::PMIX_OPTIONAL] {
+        let (_, actions) = stage.get(0, proc(1), A, &[(directive, Value::Bool(true))]);
+        assert_eq!(status(&actions), code::PMIX_ERR_NOT_FOUND);
+    }
+    assert_eq!(status(&stage.get(0, proc(9), A, &[]).1), code::PMIX_ERR_NOT_FOUND);
+    assert!(stage.get(0, proc(1), A, &[]).1.is_empty());
+    let actions = stage.server.disconnected(stage.peers[1]);
+    assert_eq!(status(&actions), code::PMIX_ERR_NOT_FOUND, "the held get is answered when its proc is gone");
+    assert_eq!(status(&stage.get(0, proc(1), A, &[]).1), code::PMIX_ERR_NOT_FOUND);
+}
+
+#[test]
+fn a_remote_value_is_hidden_from_local_procs() {
+    let mut stage = Stage::of(2);
+    stage.commit(1, Scope::Remote, A, 1);
+    stage.commit(1, Scope::Local, B, 2);
+    let (_, actions) = stage.get(0, proc(1), B, &[]);
+    assert_eq!((value(&actions, A), value(&actions, B)), (None, Some(Value::Uint32(2))));
+    assert_eq!(
+        status(&stage.get(0, proc(1), A, &[(key::PMIX_IMMEDIATE, Value::Bool(true))]).1),
+        code::PMIX_ERR_NOT_FOUND
+    );
+}
+
+#[test]
+fn a_later_commit_adds_and_replaces_within_the_limit() {
+    let mut stage = Stage::of(1);
+    for (at, name) in ["a", "b", "c", "d"].into_iter().enumerate() {
+        let kvals = vec![Kval { key: Key::new(name).unwrap(), value: Value::Size(at as u64) }];
+        let (_, actions) = stage.ask(0, Request::Commit(vec![Commit { scope: Scope::Local, kvals }]));
+        assert_eq!(status(&actions), code::PMIX_SUCCESS);
+    }
+    assert_eq!(status(&stage.commit(0, Scope::Local, KeyName("a"), 9)), code::PMIX_SUCCESS);
+    assert_eq!(status(&stage.commit(0, Scope::Local, KeyName("e"), 9)), code::PMIX_ERR_OUT_OF_RESOURCE);
+}
+
+#[test]
+fn a_fence_ends_when_all_have_come_and_carries_what_was_put_for_others() {
+    let mut stage = Stage::of(2);
+    stage.commit(0, Scope::Remote, A, 1);
+    let collect = || vec![Info::new(key::PMIX_COLLECT_DATA, Value::Bool(true))];
+    let (first, actions) = stage.fence(0, collect());
+    assert!(actions.is_empty());
+    let (second, actions) = stage.fence(1, collect());
+    let [Action::Gather { id, procs, data }] = &actions[..] else { panic!("{actions:?}") };
+    assert_eq!(*procs, [Proc::all(nspace())]);
+    assert_eq!(*data, [RankData { proc: proc(0), kvals: vec![Kval::new(A, Value::Uint32(1))] }]);
+    let answers = stage.server.gathered(*id, Ok(data.clone()));
+    assert_eq!(statuses(&answers), [(first, code::PMIX_SUCCESS), (second, code::PMIX_SUCCESS)]);
+    assert!(stage.server.gathered(*id, Ok(Vec::new())).is_empty(), "nobody is answered twice");
+}
+
+#[test]
+fn fences_match_by_set_and_a_second_call_is_a_second_fence() {
+    let mut stage = Stage::of(2);
+    let ask = |stage: &mut Stage, rank: u32, order: [u32; 2]| {
+        let procs = order.into_iter().map(proc).collect();
+        stage.ask(rank, Request::Fence { procs, infos: Vec::new() }).1
+    };
+    assert!(ask(&mut stage, 0, [0, 1]).is_empty());
+    assert!(ask(&mut stage, 0, [1, 0]).is_empty());
+    assert!(matches!(ask(&mut stage, 1, [1, 0])[..], [Action::Gather { id: FenceId(1), .. }]));
+    assert!(matches!(ask(&mut stage, 1, [0, 1])[..], [Action::Gather { id: FenceId(2), .. }]));
+}
+
+#[test]
+fn a_fence_goes_on_without_a_proc_that_died_and_says_so() {
+    let mut stage = Stage::of(3);
+    stage.fence(0, Vec::new());
+    stage.fence(1, Vec::new());
+    let actions = stage.server.disconnected(stage.peers[2]);
+    let gather =
+        actions.iter().find_map(|action| if let Action::Gather { id, .. } = action { Some(*id) } else { None });
+    let answers = stage.server.gathered(gather.unwrap(), Ok(Vec::new()));
+    assert_eq!(answers.len(), 2);
+    assert_eq!(status(&answers), code::PMIX_ERR_PARTIAL_SUCCESS);
+}
+
+#[test]
+fn a_fence_that_nobody_could_end_is_refused_and_a_late_one_times_out() {
+    let mut stage = Stage::of(2);
+    let unknown = Request::Fence { procs: vec![Proc::all(Nspace::new("other").unwrap())], infos: Vec::new() };
+    assert_eq!(status(&stage.ask(0, unknown).1), code::PMIX_ERR_INVALID_NAMESPACE);
+    let without_me = Request::Fence { procs: vec![proc(1)], infos: Vec::new() };
+    assert_eq!(status(&stage.ask(0, without_me).1), code::PMIX_ERR_BAD_PARAM);
+    stage.fence(0, vec![Info::new(key::PMIX_TIMEOUT, Value::Int(1))]);
+    assert_eq!(status(&stage.server.tick(Time(1000))), code::PMIX_ERR_TIMEOUT);
+}
+
+#[test]
+fn ranges_decide_who_hears() {
+    let mut stage = Stage::of(3);
+    for rank in 0..3 {
+        stage.register(rank, &[-3001]);
+    }
+    for (range, heard) in [
+        (Range::Local, vec![1, 2]),
+        (Range::Namespace, vec![1, 2]),
+        (Range::Session, vec![1, 2]),
+        (Range::Global, vec![1, 2]),
+        (Range::Rm, vec![]),
+    ] {
+        let actions = stage.notify(0, -3001, range, Vec::new());
+        assert_eq!(status(&actions), code::PMIX_SUCCESS);
+        assert_eq!(hearers(&stage, &actions), heard, "{range}");
+        let hosted = actions.iter().any(|action| matches!(action, Action::Chain(_)));
+        assert_eq!(hosted, range != Range::Rm, "{range}: hosted chains");
+    }
+    let only = Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::Proc(proc(2)));
+    let actions = stage.notify(0, -3001, Range::Custom, vec![only]);
+    assert_eq!(hearers(&stage, &actions), [2]);
+}
+
+#[test]
+fn events_that_contradict_themselves_are_refused() {
+    let mut stage = Stage::of(2);
+    let list = || Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::procs([proc(1)]));
+    let proxy = Info::new(key::PMIX_EVENT_PROXY, Value::Proc(proc(1)));
+    assert_eq!(status(&stage.notify(0, -3001, Range::Global, vec![list()])), code::PMIX_ERR_BAD_PARAM);
+    assert_eq!(status(&stage.notify(0, -3001, Range::Custom, vec![])), code::PMIX_ERR_BAD_PARAM);
+    assert_eq!(status(&stage.notify(0, -3001, Range::ProcLocal, vec![])), code::PMIX_ERR_BAD_PARAM);
+    assert_eq!(status(&stage.notify(0, -3001, Range::Global, vec![proxy])), code::PMIX_ERR_NO_PERMISSIONS);
+}
+
+#[test]
+fn a_late_registration_is_acknowledged_and_then_told_each_event_once() {
+    let mut stage = Stage::of(2);
+    for code in [-3001, -3002, -3003] {
+        stage.notify(0, code, Range::Namespace, Vec::new());
+    }
+    let actions = stage.register(1, &[-3002]);
+    assert!(
+        matches!(&actions[..], [Action::Reply { .. }, Action::Deliver { event, .. }] if event.code == Status(-3002))
+    );
+    let codes = |actions: &[Action]| -> Vec<i32> {
+        let code = |action: &Action| if let Action::Deliver { event, .. } = action { Some(event.code.0) } else { None };
+        actions.iter().filter_map(code).collect()
+    };
+    assert_eq!(codes(&stage.register(1, &[])), [-3001, -3003], "the default registration brings the rest, in order");
+    assert!(codes(&stage.register(0, &[])).is_empty(), "the source does not hear its own");
+    stage.notify(0, -3004, Range::Namespace, Vec::new());
+    assert_eq!(stage.server.counts().events_ejected, 1);
+}
+
+#[test]
+fn deregistered_codes_and_finalized_clients_hear_nothing() {
+    let mut stage = Stage::of(3);
+    stage.register(1, &[-3001, -3002]);
+    stage.register(2, &[-3001]);
+    stage.ask(1, Request::DeregisterEvents { codes: vec![Status(-3001)] });
+    stage.ask(2, Request::Finalize);
+    let actions = stage.notify(0, -3001, Range::Global, Vec::new());
+    assert!(hearers(&stage, &actions).is_empty());
+    let actions = stage.notify(0, -3002, Range::Global, Vec::new());
+    assert_eq!(hearers(&stage, &actions), [1]);
+}
+
+#[test]
+fn the_filter_by_affected_procs_needs_an_overlap() {
+    let mut stage = Stage::of(2);
+    let mine = Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc(1)));
+    stage.ask(1, Request::RegisterEvents { codes: vec![Status(-3001)], infos: vec![mine] });
+    let affecting =
+        |rank: Rank| vec![Info::new(key::PMIX_EVENT_AFFECTED_PROCS, Value::procs([Proc::new(nspace(), rank)]))];
+    let other = stage.notify(0, -3001, Range::Global, affecting(Rank(0)));
+    let all = stage.notify(0, -3001, Range::Global, affecting(rank::PMIX_RANK_WILDCARD));
+    assert_eq!((hearers(&stage, &other), hearers(&stage, &all)), (vec![], vec![1]));
+}
+
+#[test]
+fn a_proc_that_dies_becomes_an_event_and_one_that_leaves_does_not() {
+    let mut stage = Stage::of(3);
+    stage.register(0, &[]);
+    stage.ask(1, Request::Finalize);
+    assert!(stage.server.disconnected(stage.peers[1]).is_empty());
+    let actions = stage.server.disconnected(stage.peers[2]);
+    assert!(actions.contains(&Action::Host(Upcall::ClientLost(proc(2)))));
+    assert_eq!(hearers(&stage, &actions), [0]);
+    let abnormal = Some((code::PMIX_ERR_PROC_ABORTED_BY_SIG, Vec::new()));
+    let actions = stage.server.proc_ended(&proc(2), abnormal);
+    let chained =
+        actions.iter().find_map(|action| if let Action::Chain(event) = action { Some(event.clone()) } else { None });
+    let event = chained.unwrap();
+    assert_eq!((event.source.clone(), event.affected()), (None, vec![proc(2)]));
+    assert_eq!(
+        hearers(&stage, &actions),
+        [0],
+        "an event of the resource manager reaches the namespace of the affected proc"
+    );
+}
+
+#[test]
+fn what_is_the_hosts_business_goes_up_and_its_answer_comes_down() {
+    let mut stage = Stage::of(1);
+    let (to, actions) = stage.ask(0, Request::FabricUpdate { index: 1 });
+    assert!(matches!(&actions[..], [Action::Host(Upcall::Request { .. })]));
+    let answer = stage.server.answer(to, Reply::Status(code::PMIX_ERR_NOT_SUPPORTED));
+    assert_eq!(statuses(&answer), [(to, code::PMIX_ERR_NOT_SUPPORTED)]);
+    stage.server.disconnected(stage.peers[0]);
+    assert!(stage.server.answer(to, Reply::Status(code::PMIX_SUCCESS)).is_empty());
+    assert!(stage.server.request(to, Request::JobData, Time(0)).is_empty(), "nobody is behind that connection");
+}

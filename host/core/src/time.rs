@@ -1,0 +1,19 @@
+//! Time as the state machines see it: an argument.
+use std::{fmt, ops::Add, time::Duration};
+
+/// A point in time, in milliseconds since a start that whoever drives the machine chooses. Never goes back.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Time(pub u64);
+
+impl Add<Duration> for Time {
+    type Output = Time;
+    fn add(self, after: Duration) -> Time {
+        Time(self.0.saturating_add(u64::try_from(after.as_millis()).unwrap_or(u64::MAX)))
+    }
+}
+
+impl fmt::Debug for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ms", self.0)
+    }
+}

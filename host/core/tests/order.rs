@@ -1,0 +1,259 @@
+//! The order of a chain, as a table that reads like the RFC, and against an independent model.
+use peal_core::{
+    chain::{Next, Outcome},
+    registration::{Category, Codes, Lifetime, Place, Registration, RegistrationError, RegistrationId, Registrations},
+};
+use peal_model::{Event, Info, Range, Status, Value, code, key};
+use proptest::prelude::*;
+use std::sync::Arc;
+
+fn event(number: i32) -> Arc<Event> {
+    Arc::new(Event { code: Status(number), source: None, range: Range::Global, infos: Vec::new() })
+}
+
+fn add(
+    chain: &mut Registrations<()>,
+    name: &str,
+    codes: &[i32],
+    place: Place,
+) -> Result<RegistrationId, RegistrationError> {
+    let codes = Codes::of(&codes.iter().map(|code| Status(*code)).collect::<Vec<_>>());
+    chain.register(Registration { name: name.into(), codes, place, lifetime: Lifetime::Standing }, ())
+}
+
+fn order(chain: &Registrations<()>, number: i32) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut run = chain.run(event(number));
+    while let Next::Call(call) = run.advance() {
+        names.push(call.member().name.clone());
+        run = call.finish(Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN));
+    }
+    names
+}
+
+#[test]
+fn the_order_of_rfc_0002_and_its_placement_words() {
+    let mut chain = Registrations::default();
+    for (name, codes, place) in [
+        ("last", &[-1][..], Place::Last),
+        ("default", &[][..], Place::Append),
+        ("default-first", &[][..], Place::FirstInCategory),
+        ("multi", &[-1, -2][..], Place::Append),
+        ("multi-last", &[-1, -2][..], Place::LastInCategory),
+        ("multi-before", &[-1, -2][..], Place::Before("multi".into())),
+        ("single", &[-1][..], Place::Append),
+        ("single-after", &[-1][..], Place::After("single".into())),
+        ("single-second", &[-1][..], Place::Append),
+        ("single-prepended", &[-1][..], Place::Prepend),
+        ("single-first", &[-1][..], Place::FirstInCategory),
+        ("first", &[][..], Place::First),
+    ] {
+        add(&mut chain, name, codes, place).unwrap();
+    }
+    assert_eq!(
+        order(&chain, -1),
+        [
+            "first",
+            "single-first",
+            "single-prepended",
+            "single",
+            "single-after",
+            "single-second",
+            "multi-before",
+            "multi",
+            "multi-last",
+            "default-first",
+            "default",
+            "last"
+        ]
+    );
+    assert_eq!(order(&chain, -2), ["first", "multi-before", "multi", "multi-last", "default-first", "default"]);
+    assert_eq!(order(&chain, -9), ["first", "default-first", "default"]);
+}
+
+#[test]
+fn every_conflict_says_who_holds_the_place() {
+    let mut chain = Registrations::default();
+    add(&mut chain, "a", &[-1], Place::First).unwrap();
+    add(&mut chain, "m", &[-1, -2], Place::FirstInCategory).unwrap();
+    add(&mut chain, "", &[], Place::LastInCategory).unwrap();
+    for (codes, place, says) in [
+        (&[-9][..], Place::First, "FIRST is held by \"a\"; only one handler may hold it"),
+        (&[-9, -8][..], Place::FirstInCategory, "FIRST_IN_CATEGORY is held by \"m\"; only one handler may hold it"),
+        (
+            &[][..],
+            Place::LastInCategory,
+            "LAST_IN_CATEGORY is held by a handler without a name; only one handler may hold it",
+        ),
+        (&[-9][..], Place::Before("x".into()), "no handler is called \"x\", so none can stand before or after it"),
+        (
+            &[-9][..],
+            Place::After("m".into()),
+            "\"m\" is a multi-code handler; a single-code handler cannot stand next to it",
+        ),
+        (&[-9, -8][..], Place::Before("m".into()), "\"m\" holds FIRST_IN_CATEGORY, so nothing can stand beyond it"),
+        (&[-9][..], Place::After("a".into()), "\"a\" holds FIRST, so nothing can stand beyond it"),
+    ] {
+        let error = add(&mut chain, "new", codes, place).unwrap_err();
+        assert_eq!(error.to_string(), says);
+        assert_eq!(error.status(), code::PMIX_ERR_EVENT_REGISTRATION);
+    }
+    let infos = [key::PMIX_EVENT_HDLR_FIRST, key::PMIX_EVENT_HDLR_LAST].map(|key| Info::new(key, Value::Bool(true)));
+    let error = Registration::from_directives(&[], &infos).unwrap_err();
+    assert_eq!(error.to_string(), "pmix.evfirst and pmix.evlast exclude each other; give one place");
+}
+
+#[test]
+fn directives_become_a_registration() {
+    let infos = [
+        Info::new(key::PMIX_EVENT_HDLR_NAME, Value::string("me")),
+        Info::new(key::PMIX_EVENT_HDLR_AFTER, Value::string("you")),
+        Info::new(key::PMIX_EVENT_HDLR_FIRST, Value::Bool(false)),
+        Info::new(key::PMIX_EVENT_ONESHOT, Value::Bool(true)),
+    ];
+    let registration = Registration::from_directives(&[Status(-1)], &infos).unwrap();
+    assert_eq!(registration.place, Place::After("you".into()));
+    assert_eq!((registration.name.as_str(), registration.lifetime), ("me", Lifetime::OneShot));
+    let wrong = [Info::new(key::PMIX_EVENT_HDLR_NAME, Value::Bool(true))];
+    assert_eq!(
+        Registration::from_directives(&[], &wrong).unwrap_err().to_string(),
+        "pmix.evname must be a PMIX_STRING"
+    );
+}
+
+#[test]
+fn each_sees_the_results_before_it_and_completion_ends_the_chain() {
+    let mut chain = Registrations::default();
+    for name in ["one", "two", "three"] {
+        add(&mut chain, name, &[-1], Place::Append).unwrap();
+    }
+    let Next::Call(one) = chain.run(event(-1)).advance() else { panic!() };
+    assert!(one.steps().is_empty());
+    let seen = Info::new(key::PMIX_EVENT_TEXT_MESSAGE, Value::string("seen"));
+    let run = one.finish(Outcome { status: Status::PEAL_ERR_HANDLER_TRAPPED, infos: vec![seen.clone()] });
+    let Next::Call(two) = run.advance() else { panic!() };
+    assert_eq!((two.steps()[0].name.as_str(), two.steps()[0].status), ("one", Status::PEAL_ERR_HANDLER_TRAPPED));
+    assert_eq!(two.steps()[0].infos, [seen]);
+    let Next::Done(end) = two.finish(Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)).advance() else { panic!() };
+    assert_eq!(end.steps.len(), 2, "three is not called");
+}
+
+#[test]
+fn one_shot_handlers_are_spent_by_a_call_and_default_ones_pass_non_default_events_by() {
+    let mut chain = Registrations::default();
+    let once = Registration { lifetime: Lifetime::OneShot, ..Registration::new("once", Codes::Default) };
+    let id = chain.register(once, ()).unwrap();
+    let marked =
+        Event { infos: vec![Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true))], ..(*event(-1)).clone() };
+    assert!(chain.run(Arc::new(marked)).is_empty());
+    let Next::Call(call) = chain.run(event(-1)).advance() else { panic!() };
+    let Next::Done(end) = call.finish(Outcome::status(code::PMIX_SUCCESS)).advance() else { panic!() };
+    assert_eq!(end.spent, [id]);
+    assert!(chain.deregister(id).is_some() && chain.is_empty());
+    assert_ne!(add(&mut chain, "next", &[], Place::Append).unwrap(), id, "numbers are not used twice");
+}
+
+/// The model: one flat list, each entry with the section it stands in.
+#[derive(Default)]
+struct Model {
+    entries: Vec<(u8, String, u64, Vec<i32>)>,
+    next: u64,
+}
+
+impl Model {
+    fn register(&mut self, name: &str, codes: &[i32], place: &Place) -> Option<u64> {
+        let base = match codes.len() {
+            0 => 7,
+            1 => 1,
+            _ => 4,
+        };
+        let (section, at) = match place {
+            Place::First => (0, None),
+            Place::Last => (10, None),
+            Place::FirstInCategory => (base, None),
+            Place::LastInCategory => (base + 2, None),
+            Place::Prepend => (base + 1, self.entries.iter().position(|entry| entry.0 > base)),
+            Place::Append => (base + 1, self.entries.iter().position(|entry| entry.0 > base + 1)),
+            Place::Before(other) => {
+                let at = self.entries.iter().position(|e| e.1 == *other && (base..=base + 2).contains(&e.0))?;
+                if self.entries[at].0 == base {
+                    return None;
+                }
+                (base + 1, Some(at))
+            }
+            Place::After(other) => {
+                let at = self.entries.iter().position(|e| e.1 == *other && (base..=base + 2).contains(&e.0))?;
+                if self.entries[at].0 == base + 2 {
+                    return None;
+                }
+                (base + 1, Some(at + 1))
+            }
+        };
+        let unique = matches!(section, 0 | 10) || section == base || section == base + 2;
+        if unique && self.entries.iter().any(|entry| entry.0 == section) {
+            return None;
+        }
+        let at = at.unwrap_or_else(|| self.entries.iter().position(|e| e.0 > section).unwrap_or(self.entries.len()));
+        self.next += 1;
+        self.entries.insert(at, (section, name.into(), self.next, codes.to_vec()));
+        Some(self.next)
+    }
+
+    fn order(&self, code: i32) -> Vec<String> {
+        let met = |codes: &Vec<i32>| codes.is_empty() || codes.contains(&code);
+        self.entries.iter().filter(|entry| met(&entry.3)).map(|entry| entry.1.clone()).collect()
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Register(String, Vec<i32>, Place),
+    Deregister(u64),
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let name = || "[abcd]".prop_map(String::from);
+    let place = prop_oneof![
+        1 => Just(Place::First),
+        1 => Just(Place::Last),
+        1 => Just(Place::FirstInCategory),
+        1 => Just(Place::LastInCategory),
+        3 => Just(Place::Prepend),
+        4 => Just(Place::Append),
+        3 => name().prop_map(Place::Before),
+        3 => name().prop_map(Place::After),
+    ];
+    let codes = prop_oneof![Just(vec![]), Just(vec![-1]), Just(vec![-2]), Just(vec![-1, -2])];
+    let register = (name(), codes, place).prop_map(|(name, codes, place)| Op::Register(name, codes, place));
+    prop::collection::vec(prop_oneof![4 => register, 1 => (1..20_u64).prop_map(Op::Deregister)], 0..40)
+}
+
+proptest! {
+    #[test]
+    fn any_registrations_and_deregistrations_give_the_order_of_the_model(ops in ops()) {
+        let mut chain = Registrations::default();
+        let mut model = Model::default();
+        for op in ops {
+            match op {
+                Op::Register(name, codes, place) => {
+                    let ours = add(&mut chain, &name, &codes, place.clone()).ok().map(|id| id.0);
+                    prop_assert_eq!(ours, model.register(&name, &codes, &place), "{} {:?} {:?}", name, codes, place);
+                }
+                Op::Deregister(id) => {
+                    let there = model.entries.iter().position(|entry| entry.2 == id);
+                    prop_assert_eq!(chain.deregister(RegistrationId(id)).is_some(), there.is_some());
+                    there.map(|at| model.entries.remove(at));
+                }
+            }
+            for code in [-1, -2, -3] {
+                prop_assert_eq!(order(&chain, code), model.order(code));
+            }
+        }
+    }
+}
+
+#[test]
+fn categories_follow_from_the_codes() {
+    let of = |codes: &[i32]| Codes::of(&codes.iter().map(|c| Status(*c)).collect::<Vec<_>>()).category();
+    assert_eq!([of(&[-1]), of(&[-1, -2]), of(&[])], [Category::Single, Category::Multi, Category::Default]);
+}
