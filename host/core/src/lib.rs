@@ -11,6 +11,7 @@ pub mod chain;
 mod fence;
 pub mod job;
 mod modex;
+pub mod owner;
 pub mod registration;
 pub mod server;
 mod time;

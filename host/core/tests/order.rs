@@ -176,14 +176,14 @@ impl Model {
             Place::Append => (base + 1, self.entries.iter().position(|entry| entry.0 > base + 1)),
             Place::Before(other) => {
                 let at = self.entries.iter().position(|e| e.1 == *other && (base..=base + 2).contains(&e.0))?;
-                if self.entries[at].0 == base {
+                if self.entries.get(at)?.0 == base {
                     return None;
                 }
                 (base + 1, Some(at))
             }
             Place::After(other) => {
                 let at = self.entries.iter().position(|e| e.1 == *other && (base..=base + 2).contains(&e.0))?;
-                if self.entries[at].0 == base + 2 {
+                if self.entries.get(at)?.0 == base + 2 {
                     return None;
                 }
                 (base + 1, Some(at + 1))

@@ -1,5 +1,5 @@
 //! Events: registration by clients, notification by clients and by the host, delivery.
-use super::{Action, PeerId, RequestId, Server, Upcall, reply};
+use super::{Action, Generation, PeerId, RequestId, Server, Upcall, reply};
 use crate::audience::{self, Interest};
 use peal_model::{Event, Info, Infos, KeyName, Proc, Range, Status, code, key};
 use std::{collections::BTreeSet, sync::Arc};
@@ -49,33 +49,37 @@ impl Server {
             return vec![reply(to, status)];
         }
         let mut actions = vec![reply(to, code::PMIX_SUCCESS)];
-        actions.extend(self.spread(Arc::new(event)));
+        actions.extend(self.spread(Arc::new(event), Generation::ORIGIN));
         actions
     }
 
-    /// Raises an event of the host environment, of a hosted handler, or of this server itself.
-    pub fn notify(&mut self, event: Event) -> Result<Vec<Action>, Status> {
+    /// Raises an event of the host environment, or of a hosted handler. One that a handler raised in answer to one that a
+    /// handler raised in answer ... is refused after so many steps.
+    pub fn notify(&mut self, event: Event, generation: Generation) -> Result<Vec<Action>, Status> {
         check(&event)?;
-        Ok(self.spread(Arc::new(event)))
+        if generation > self.settings.max_generation {
+            return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
+        }
+        Ok(self.spread(Arc::new(event), generation))
     }
 
     /// An event that another server distributed: it is for the procs and chains here, and goes no further.
     pub fn distributed(&mut self, event: Arc<Event>) -> Vec<Action> {
-        self.spread_here(event)
+        self.spread_here(event, Generation::ORIGIN)
     }
 
-    pub(super) fn spread(&mut self, event: Arc<Event>) -> Vec<Action> {
+    pub(super) fn spread(&mut self, event: Arc<Event>, generation: Generation) -> Vec<Action> {
         if event.range == Range::Rm {
             return vec![Action::Host(Upcall::Notify(event))];
         }
-        let mut actions = self.spread_here(event.clone());
+        let mut actions = self.spread_here(event.clone(), generation);
         if audience::leaves_node(&event) {
             actions.push(Action::Distribute(event));
         }
         actions
     }
 
-    fn spread_here(&mut self, event: Arc<Event>) -> Vec<Action> {
+    fn spread_here(&mut self, event: Arc<Event>, generation: Generation) -> Vec<Action> {
         let hears = |peer: &super::Peer| {
             audience::is_meant_for(&event, &peer.proc) && peer.interests.iter().any(|interest| interest.covers(&event))
         };
@@ -83,7 +87,7 @@ impl Server {
         let mut actions: Vec<Action> =
             told.iter().map(|peer| Action::Deliver { peer: *peer, event: event.clone() }).collect();
         self.cache.keep(event.clone(), told);
-        actions.push(Action::Chain(event));
+        actions.push(Action::Chain { event, generation });
         actions
     }
 }

@@ -1,5 +1,5 @@
 //! Clients come and go.
-use super::{Action, Credentials, Peer, PeerId, Refusal, RequestId, Server, Standing, Upcall, reply};
+use super::{Action, Credentials, Generation, Peer, PeerId, Refusal, RequestId, Server, Standing, Upcall, reply};
 use crate::job::Life;
 use peal_model::{Event, Info, Proc, Range, Reply, Status, Value, code, key};
 use std::sync::Arc;
@@ -70,7 +70,7 @@ impl Server {
         }
         let mut actions = self.departed(&gone.proc);
         actions.push(Action::Host(Upcall::ClientLost(gone.proc.clone())));
-        actions.extend(self.spread(Arc::new(lost(gone.proc))));
+        actions.extend(self.spread(Arc::new(lost(gone.proc)), Generation::ORIGIN));
         actions
     }
 
@@ -85,7 +85,9 @@ impl Server {
         if let Some((code, more)) = abnormal {
             let mut infos = vec![Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc.clone()))];
             infos.extend(more);
-            actions.extend(self.spread(Arc::new(Event { code, source: None, range: Range::Namespace, infos })));
+            actions.extend(
+                self.spread(Arc::new(Event { code, source: None, range: Range::Namespace, infos }), Generation::ORIGIN),
+            );
         }
         actions
     }

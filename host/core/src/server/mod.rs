@@ -53,6 +53,8 @@ pub struct Settings {
     pub max_registrations: usize,
     /// How many connections one proc may have (its own and those of its clones).
     pub max_clones: u32,
+    /// How long a row of events may get of which each was raised by a hosted handler of the one before.
+    pub max_generation: Generation,
 }
 
 impl Default for Settings {
@@ -64,6 +66,7 @@ impl Default for Settings {
             max_held_gets: 4096,
             max_registrations: 4096,
             max_clones: 64,
+            max_generation: Generation(16),
         }
     }
 }
@@ -86,7 +89,12 @@ pub enum Action {
         event: Arc<Event>,
     },
     /// Run an event through the hosted chains.
-    Chain(Arc<Event>),
+    Chain {
+        /// The event.
+        event: Arc<Event>,
+        /// How far it is from an event that no handler raised.
+        generation: Generation,
+    },
     /// Make an event known to the other servers.
     Distribute(Arc<Event>),
     /// All procs here have arrived at a fence: gather from the other servers, then call [`Server::gathered`].
@@ -100,6 +108,21 @@ pub enum Action {
     },
     /// Tell or ask the host environment.
     Host(Upcall),
+}
+
+/// How many hosted handlers lie between an event and one that nobody's handler raised. Bounded, so that a handler which
+/// answers its own event with another one comes to an end.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Generation(pub u8);
+
+impl Generation {
+    /// Raised by a proc, the host or this server.
+    pub const ORIGIN: Generation = Generation(0);
+
+    /// That of an event raised by a handler of this one's.
+    pub fn next(self) -> Generation {
+        Generation(self.0.saturating_add(1))
+    }
 }
 
 /// What goes up to the host environment.

@@ -250,7 +250,7 @@ fn ranges_decide_who_hears() {
         let actions = stage.notify(0, -3001, range, Vec::new());
         assert_eq!(status(&actions), code::PMIX_SUCCESS);
         assert_eq!(hearers(&stage, &actions), heard, "{range}");
-        let hosted = actions.iter().any(|action| matches!(action, Action::Chain(_)));
+        let hosted = actions.iter().any(|action| matches!(action, Action::Chain { .. }));
         assert_eq!(hosted, range != Range::Rm, "{range}: hosted chains");
     }
     let only = Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::Proc(proc(2)));
@@ -325,8 +325,9 @@ fn a_proc_that_dies_becomes_an_event_and_one_that_leaves_does_not() {
     assert_eq!(hearers(&stage, &actions), [0]);
     let abnormal = Some((code::PMIX_ERR_PROC_ABORTED_BY_SIG, Vec::new()));
     let actions = stage.server.proc_ended(&proc(2), abnormal);
-    let chained =
-        actions.iter().find_map(|action| if let Action::Chain(event) = action { Some(event.clone()) } else { None });
+    let chained = actions
+        .iter()
+        .find_map(|action| if let Action::Chain { event, .. } = action { Some(event.clone()) } else { None });
     let event = chained.unwrap();
     assert_eq!((event.source.clone(), event.affected()), (None, vec![proc(2)]));
     assert_eq!(
@@ -346,4 +347,17 @@ fn what_is_the_hosts_business_goes_up_and_its_answer_comes_down() {
     stage.server.disconnected(stage.peers[0]);
     assert!(stage.server.answer(to, Reply::Status(code::PMIX_SUCCESS)).is_empty());
     assert!(stage.server.request(to, Request::JobData, Time(0)).is_empty(), "nobody is behind that connection");
+}
+
+#[test]
+fn a_row_of_events_raised_by_handlers_comes_to_an_end() {
+    let mut stage = Stage::of(1);
+    let event = Event { code: Status(-3001), source: None, range: Range::Local, infos: Vec::new() };
+    let mut generation = Generation::ORIGIN;
+    for _ in 0..16 {
+        generation = generation.next();
+        let actions = stage.server.notify(event.clone(), generation).unwrap();
+        assert!(matches!(&actions[..], [Action::Chain { generation: told, .. }] if *told == generation));
+    }
+    assert_eq!(stage.server.notify(event, generation.next()), Err(code::PMIX_ERR_OUT_OF_RESOURCE));
 }

@@ -1,0 +1,61 @@
+//! Whose handlers: one chain per owner, and the order of the owners.
+use crate::audience;
+use peal_model::{Event, Nspace};
+use std::fmt;
+
+/// Whose chain it is. The order of the members is the order in which the chains run; no owner sees, precedes or ends the
+/// chain of a higher one.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Owner {
+    /// The site: sees every event.
+    Site,
+    /// A user: sees the events that concern their jobs.
+    User(u32),
+    /// A job: sees the events that concern its procs.
+    Namespace(Nspace),
+}
+
+impl Owner {
+    /// Whether this owner's handlers see an event; `jobs` are the namespaces known, each with its user.
+    pub fn sees<'a>(&self, event: &Event, mut jobs: impl Iterator<Item = (&'a Nspace, u32)>) -> bool {
+        match self {
+            Owner::Site => true,
+            Owner::User(uid) => jobs.any(|(nspace, owner)| owner == *uid && audience::concerns(event, nspace)),
+            Owner::Namespace(nspace) => audience::concerns(event, nspace),
+        }
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Owner::Site => f.write_str("site"),
+            Owner::User(uid) => write!(f, "user {uid}"),
+            Owner::Namespace(nspace) => write!(f, "namespace {nspace}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peal_model::{Proc, Range, Rank, Status};
+
+    #[test]
+    fn the_site_comes_first_and_tenants_see_only_what_concerns_them() {
+        let (mine, other) = (Nspace::new("mine").unwrap(), Nspace::new("other").unwrap());
+        let (site, user, job) = (Owner::Site, Owner::User(7), Owner::Namespace(mine.clone()));
+        assert!(site < user && user < job);
+        let jobs = [(mine.clone(), 7), (other.clone(), 8)];
+        let sees = |owner: &Owner, event: &Event| owner.sees(event, jobs.iter().map(|(nspace, uid)| (nspace, *uid)));
+        let from = |nspace: &Nspace, range| {
+            let source = Some(Proc::new(nspace.clone(), Rank(0)));
+            Event { code: Status(-1), source, range, infos: Vec::new() }
+        };
+        for owner in [&site, &user, &job] {
+            assert!(sees(owner, &from(&mine, Range::Namespace)));
+            assert!(sees(owner, &from(&other, Range::Global)));
+            assert_eq!(sees(owner, &from(&other, Range::Namespace)), *owner == site);
+        }
+    }
+}
