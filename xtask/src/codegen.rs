@@ -1,41 +1,84 @@
-//! Generates `host/model/src/names.rs` from `data/pmix-registry.toml`, and tells when the two differ.
+//! Generates the names of the Standard from `data/pmix-registry.toml`, for the host and for the SDK, and tells when what
+//! is there is not what the registry says.
 use anyhow::{Context, Result, bail};
 use std::{fmt::Write as _, fs, path::Path};
 use toml::{Table, Value};
 
 const REGISTRY: &str = "data/pmix-registry.toml";
-const GENERATED: &str = "host/model/src/names.rs";
 
-/// Writes the generated file.
+type Generate = fn(&Registry) -> Result<String>;
+
+/// What is generated, and how.
+const GENERATED: [(&str, Generate); 2] = [("host/model/src/names.rs", for_host), ("sdk/rust/src/names.rs", for_sdk)];
+
+/// Writes those generated files that are not what the registry says.
 pub fn write(root: &Path) -> Result<()> {
-    fs::write(root.join(GENERATED), generate(root)?).with_context(|| format!("writing {GENERATED}"))
-}
-
-/// Fails when the generated file is not what the registry says.
-pub fn check(root: &Path) -> Result<()> {
-    let there = fs::read_to_string(root.join(GENERATED)).with_context(|| format!("reading {GENERATED}"))?;
-    if there != generate(root)? {
-        bail!("{GENERATED} is stale: {REGISTRY} says otherwise; run `cargo xtask codegen`");
+    let registry = Registry::read(root)?;
+    for (file, generate) in GENERATED {
+        let text = generate(&registry)?;
+        if fs::read_to_string(root.join(file)).is_ok_and(|there| there == text) {
+            continue;
+        }
+        fs::write(root.join(file), text).with_context(|| format!("writing {file}"))?;
+        println!("wrote {file}");
     }
     Ok(())
 }
 
-fn generate(root: &Path) -> Result<String> {
-    let text = fs::read_to_string(root.join(REGISTRY)).with_context(|| format!("reading {REGISTRY}"))?;
-    let registry: Registry = Registry(text.parse::<Table>().with_context(|| format!("parsing {REGISTRY}"))?);
+/// Fails when a generated file is not what the registry says.
+pub fn check(root: &Path) -> Result<()> {
+    let registry = Registry::read(root)?;
+    for (file, generate) in GENERATED {
+        let there = fs::read_to_string(root.join(file)).with_context(|| format!("reading {file}"))?;
+        if there != generate(&registry)? {
+            bail!("{file} is stale: {REGISTRY} says otherwise; run `cargo xtask codegen`");
+        }
+    }
+    Ok(())
+}
+
+fn for_host(registry: &Registry) -> Result<String> {
     let mut out = String::from(
         "//! Names and numbers of the PMIx Standard. Generated from `data/pmix-registry.toml` by `cargo xtask codegen`; do not\n\
          //! edit.\n\nuse crate::{DataType, KeyName, Rank, Status};\n\n",
     );
-    attributes(&registry, &mut out)?;
-    statuses(&registry, &mut out)?;
-    constants(&registry, &mut out)?;
+    attributes(registry, &mut out)?;
+    statuses(registry, &mut out)?;
+    constants(registry, &mut out)?;
+    Ok(out)
+}
+
+fn for_sdk(registry: &Registry) -> Result<String> {
+    let mut out = String::from(
+        "//! Names and numbers of the PMIx Standard. Generated from `data/pmix-registry.toml` by `cargo xtask codegen`; do not\n\
+         //! edit.\n\n",
+    );
+    writeln!(
+        out,
+        "/// Key strings by the Standard's names.\n#[allow(missing_docs, reason = \"the name is the documentation\")]\npub mod key {{"
+    )?;
+    for (name, key, _) in attribute_rows(registry)? {
+        writeln!(out, "    pub const {name}: &str = {key:?};")?;
+    }
+    writeln!(
+        out,
+        "}}\n\n/// Status and event codes by the Standard's names.\n#[allow(missing_docs, reason = \"the name is the documentation\")]\npub mod status {{"
+    )?;
+    for (name, number) in status_rows(registry)? {
+        writeln!(out, "    pub const {name}: i32 = {number};")?;
+    }
+    writeln!(out, "}}")?;
     Ok(out)
 }
 
 struct Registry(Table);
 
 impl Registry {
+    fn read(root: &Path) -> Result<Registry> {
+        let text = fs::read_to_string(root.join(REGISTRY)).with_context(|| format!("reading {REGISTRY}"))?;
+        Ok(Registry(text.parse().with_context(|| format!("parsing {REGISTRY}"))?))
+    }
+
     fn section(&self, name: &str) -> Result<&Table> {
         self.0.get(name).and_then(Value::as_table).with_context(|| format!("{REGISTRY} has no [{name}]"))
     }
@@ -51,7 +94,8 @@ impl Registry {
     }
 }
 
-fn attributes(registry: &Registry, out: &mut String) -> Result<()> {
+/// Name, key string and C type of each attribute, by name.
+fn attribute_rows(registry: &Registry) -> Result<Vec<(String, String, String)>> {
     let field = |entry: &Value, name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let mut rows = Vec::new();
     for section in ["attributes", "legacy_attributes"] {
@@ -62,13 +106,21 @@ fn attributes(registry: &Registry, out: &mut String) -> Result<()> {
         }
     }
     rows.sort();
+    Ok(rows)
+}
+
+fn attributes(registry: &Registry, out: &mut String) -> Result<()> {
+    let rows = attribute_rows(registry)?;
     let doc = "/// An attribute of the Standard.\n#[derive(Debug)]\npub struct Attribute {\n    /// Its name, as in `PMIX_EVENT_HDLR_NAME`.\n    pub name: &'static str,\n    /// Its key string, as it travels.\n    pub key: &'static str,\n    /// The C type of its value.\n    pub c_type: &'static str,\n}\n\n";
     out.push_str(doc);
     writeln!(out, "/// Every attribute, by name.\npub static ATTRIBUTES: &[Attribute] = &[")?;
     for (name, key, c_type) in &rows {
         writeln!(out, "    Attribute {{ name: {name:?}, key: {key:?}, c_type: {c_type:?} }},")?;
     }
-    writeln!(out, "];\n\n/// Key strings by the Standard's names.\n#[allow(missing_docs, reason = \"the name is the documentation\")]\npub mod key {{\n    use super::KeyName;")?;
+    writeln!(
+        out,
+        "];\n\n/// Key strings by the Standard's names.\n#[allow(missing_docs, reason = \"the name is the documentation\")]\npub mod key {{\n    use super::KeyName;"
+    )?;
     for (name, key, _) in &rows {
         writeln!(out, "    pub const {name}: KeyName = KeyName({key:?});")?;
     }
@@ -76,17 +128,31 @@ fn attributes(registry: &Registry, out: &mut String) -> Result<()> {
     Ok(())
 }
 
-fn statuses(registry: &Registry, out: &mut String) -> Result<()> {
+/// The names that are statuses, with their numbers.
+fn codes(registry: &Registry) -> Result<Vec<(&str, i64)>> {
     let mut all = registry.numbers("status")?;
     all.extend(registry.numbers("other_numbers")?);
-    let codes: Vec<(&str, i64)> = all.into_iter().filter(|(name, n)| is_status(name, *n)).collect();
-    let mut aliases: Vec<(String, i64)> = codes.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect();
+    all.retain(|(name, number)| is_status(name, *number));
+    Ok(all)
+}
+
+/// Every name of a status, old ones too, by name.
+fn status_rows(registry: &Registry) -> Result<Vec<(String, i64)>> {
+    let codes = codes(registry)?;
+    let mut rows: Vec<(String, i64)> = codes.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect();
     for (name, entry) in registry.section("legacy_status")? {
-        let target = entry.get("same_as").and_then(Value::as_str).with_context(|| format!("{name} has no `same_as`"))?;
-        let (_, number) = codes.iter().find(|(name, _)| *name == target).with_context(|| format!("{target} is unknown"))?;
-        aliases.push((name.clone(), *number));
+        let target =
+            entry.get("same_as").and_then(Value::as_str).with_context(|| format!("{name} has no `same_as`"))?;
+        let (_, number) =
+            codes.iter().find(|(name, _)| *name == target).with_context(|| format!("{target} is unknown"))?;
+        rows.push((name.clone(), *number));
     }
-    aliases.sort();
+    rows.sort();
+    Ok(rows)
+}
+
+fn statuses(registry: &Registry, out: &mut String) -> Result<()> {
+    let (codes, aliases) = (codes(registry)?, status_rows(registry)?);
     let mut canonical: Vec<(i64, &str)> = Vec::new();
     for (name, number) in &codes {
         if !canonical.iter().any(|(known, _)| known == number) {
@@ -102,7 +168,10 @@ fn statuses(registry: &Registry, out: &mut String) -> Result<()> {
     for (name, number) in &aliases {
         writeln!(out, "    ({name:?}, {number}),")?;
     }
-    writeln!(out, "];\n\n/// Status and event codes by the Standard's names.\n#[allow(missing_docs, reason = \"the name is the documentation\")]\npub mod status {{\n    use super::Status;")?;
+    writeln!(
+        out,
+        "];\n\n/// Status and event codes by the Standard's names.\n#[allow(missing_docs, reason = \"the name is the documentation\")]\npub mod status {{\n    use super::Status;"
+    )?;
     for (name, number) in &aliases {
         writeln!(out, "    pub const {name}: Status = Status({number});")?;
     }
@@ -146,7 +215,10 @@ fn module(
 ) -> Result<()> {
     rows.sort_unstable();
     let import = if kind.starts_with(char::is_uppercase) { format!("    use super::{kind};\n") } else { String::new() };
-    write!(out, "/// {doc} by the Standard's names.\n#[allow(missing_docs, reason = \"the name is the documentation\")]\npub mod {name} {{\n{import}")?;
+    write!(
+        out,
+        "/// {doc} by the Standard's names.\n#[allow(missing_docs, reason = \"the name is the documentation\")]\npub mod {name} {{\n{import}"
+    )?;
     for (row, number) in rows {
         writeln!(out, "    pub const {row}: {kind} = {};", literal(number))?;
     }

@@ -1,8 +1,76 @@
-//! The chores of the repository: `cargo xtask demo`, `test`, `codegen` ...
+//! The chores of the repository: `cargo xtask demo`, `test`, `soak`, `guests`, `codegen`.
+#![allow(clippy::print_stdout, reason = "a person reads along")]
+mod apt;
+mod c_programs;
 mod codegen;
-use anyhow::Result;
-use std::path::Path;
+mod command;
+mod demo;
+mod guests;
+mod soak;
+mod test;
+mod toolchain;
 
-fn main() -> Result<()> {
-    codegen::write(Path::new("."))
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+use std::{path::Path, process::ExitCode};
+
+/// The chores of the repository.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Args {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Run a small job under Peal and watch its events being handled
+    ///
+    /// Builds what it needs first: the `peal` program, the components that ship with it and, where libpmix is to be
+    /// had, a C program linked with it.
+    Demo,
+    /// Set up whatever the tests need and run them all
+    ///
+    /// Generated code, formatting, lints, the tests of the SDK and those of the host. With arguments, only the tests of
+    /// the host, and the arguments go to `cargo test --workspace`.
+    Test {
+        /// Passed to `cargo test --workspace`, such as the name of one test
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Search for faults for a while: fuzzing, and property tests with many more cases
+    Soak(soak::Soak),
+    /// Build the components in `guests/` into `target/guests`
+    ///
+    /// Needs the standard library for wasm32-unknown-unknown and gets it where it can: from rustup, or from Debian's
+    /// packages when run as root.
+    Guests,
+    /// Generate the names of the PMIx Standard from `data/pmix-registry.toml`
+    Codegen {
+        /// Write nothing; fail when what is there is stale
+        #[arg(long)]
+        check: bool,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(Args::parse().chore) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(chore: Chore) -> Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in no workspace")?;
+    match chore {
+        Chore::Demo => demo::run(root),
+        Chore::Test { args } => test::run(root, &args),
+        Chore::Soak(soak) => soak.run(root),
+        Chore::Guests => guests::build(root).map(drop),
+        Chore::Codegen { check: true } => codegen::check(root),
+        Chore::Codegen { check: false } => codegen::write(root),
+    }
 }

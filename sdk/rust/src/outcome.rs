@@ -1,0 +1,56 @@
+//! What a handler says of the event: a status, and infos for whoever comes after it.
+use crate::{
+    Info, Value,
+    bindings::call,
+    status,
+    tree::{Host, lower_info},
+};
+
+/// What a handler did about an event. RFC 0002, "Event handlers".
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+pub struct Outcome {
+    status: i32,
+    infos: Vec<Info>,
+}
+
+impl Outcome {
+    /// Nothing was done.
+    pub fn no_action() -> Outcome {
+        Outcome::status(status::PMIX_EVENT_NO_ACTION_TAKEN)
+    }
+
+    /// Something was done; others may do more.
+    pub fn partial() -> Outcome {
+        Outcome::status(status::PMIX_EVENT_PARTIAL_ACTION_TAKEN)
+    }
+
+    /// Something will be done later.
+    pub fn deferred() -> Outcome {
+        Outcome::status(status::PMIX_EVENT_ACTION_DEFERRED)
+    }
+
+    /// All is done: ends this owner's chain. No other status does.
+    pub fn complete() -> Outcome {
+        Outcome::status(status::PMIX_EVENT_ACTION_COMPLETE)
+    }
+
+    /// Any status, as one of [`crate::status`] or a number that programs agreed upon.
+    pub fn status(status: i32) -> Outcome {
+        Outcome { status, infos: Vec::new() }
+    }
+
+    /// The same, with one more info for those that come after.
+    pub fn with(mut self, key: impl Into<String>, value: impl Into<Value>) -> Outcome {
+        self.infos.push(Info::new(key, value));
+        self
+    }
+
+    /// Hands the infos to the host and returns the status.
+    pub(crate) fn deliver(self) -> i32 {
+        for info in self.infos {
+            call::push(&lower_info(info, &mut Host));
+        }
+        self.status
+    }
+}

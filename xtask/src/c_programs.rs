@@ -1,0 +1,68 @@
+//! Compiles the C programs in `tests/c`, which are linked with the real `libpmix`, into `target/c`.
+use crate::{
+    apt,
+    command::{run, run_quietly},
+};
+use anyhow::{Context, Result};
+use std::{
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::SystemTime,
+};
+
+/// Why parts that need the C programs are left out, and what to do about it.
+pub const NOT_AVAILABLE: &str = "not available: install libpmix-dev";
+
+/// Compiles what is newer than its program and returns the directory of the programs; none where there is no `libpmix`.
+pub fn build(root: &Path) -> Result<Option<PathBuf>> {
+    let Some(flags) = flags() else { return Ok(None) };
+    let programs = root.join("target/c");
+    fs::create_dir_all(&programs).with_context(|| format!("creating {}", programs.display()))?;
+    let files = files(&root.join("tests/c"))?;
+    let (sources, rest): (Vec<_>, Vec<_>) = files.iter().partition(|file| file.extension() == Some(OsStr::new("c")));
+    let headers = rest.into_iter().filter(|file| file.extension() == Some(OsStr::new("h")));
+    let newest_header = headers.map(|header| changed(header)).max().flatten();
+    for source in sources {
+        let program = programs.join(source.file_stem().unwrap_or_default());
+        if changed(&program) > changed(source).max(newest_header) {
+            continue;
+        }
+        println!("compiling {}", source.display());
+        let mut cc = Command::new("cc");
+        cc.args(["-O1", "-g", "-Wall", "-Wextra", "-pthread", "-o"]).arg(&program).arg(source);
+        run(cc.args(flags.split_whitespace()))?;
+    }
+    Ok(Some(programs))
+}
+
+/// What the compiler must be told of `libpmix`, which is installed if need be and possible.
+fn flags() -> Option<String> {
+    let ask = || {
+        run_quietly(Command::new("cc").arg("--version")).ok()?;
+        run_quietly(Command::new("pkg-config").args(["--cflags", "--libs", "pmix"])).ok()
+    };
+    ask().or_else(|| {
+        if apt::is_available() {
+            apt::install(&["libpmix-dev", "gcc", "libc6-dev", "pkg-config"]).ok()?;
+        }
+        ask()
+    })
+}
+
+/// The files of a directory, by name; none if it is not there.
+fn files(directory: &Path) -> Result<Vec<PathBuf>> {
+    if !directory.exists() {
+        return Ok(Vec::new());
+    }
+    let entries = fs::read_dir(directory).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
+    let entries = entries.with_context(|| format!("reading {}", directory.display()))?;
+    let mut files: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
+    files.sort();
+    Ok(files)
+}
+
+fn changed(file: &Path) -> Option<SystemTime> {
+    fs::metadata(file).and_then(|data| data.modified()).ok()
+}

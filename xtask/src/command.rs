@@ -1,0 +1,36 @@
+//! Running other programs, so that a failure names the command that failed.
+use anyhow::{Context, Result, bail};
+use std::{env, ffi::OsString, path::Path, process::Command};
+
+/// The cargo that runs this.
+pub fn cargo(dir: &Path) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
+    command.current_dir(dir);
+    command
+}
+
+/// Runs a command that speaks for itself.
+pub fn run(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("running `{}`", shown(command)))?;
+    if !status.success() {
+        bail!("`{}` failed: {status}", shown(command));
+    }
+    Ok(())
+}
+
+/// Runs a command whose words matter only when it fails, and returns what it wrote to its standard output.
+pub fn run_quietly(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("running `{}`", shown(command)))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("`{}` failed: {}\n{}", shown(command), output.status, said.trim_end());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The command as a person would type it.
+fn shown(command: &Command) -> String {
+    let name = Path::new(command.get_program()).file_name().unwrap_or_default();
+    let words: Vec<_> = std::iter::once(name).chain(command.get_args()).map(|word| word.to_string_lossy()).collect();
+    words.join(" ")
+}

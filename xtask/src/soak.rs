@@ -1,0 +1,49 @@
+//! `cargo xtask soak`: looks for faults that the tests do not know of, for as long as one likes.
+use crate::command::{cargo, run, run_quietly};
+use anyhow::{Context, Result};
+use std::{path::Path, time::SystemTime};
+
+const FUZZ_TARGETS: [&str; 2] = ["handshake", "message"];
+const CASES: u32 = 20_000;
+
+/// How long and from where.
+#[derive(clap::Args)]
+pub struct Soak {
+    /// How long each fuzz target runs, in seconds
+    #[arg(long, default_value_t = 60)]
+    seconds: u32,
+    /// Where the random numbers start; as printed by a run that is to be repeated
+    #[arg(long)]
+    seed: Option<u32>,
+}
+
+impl Soak {
+    /// Fuzzes what reads bytes from outside, then runs the property tests with many cases.
+    pub fn run(&self, root: &Path) -> Result<()> {
+        let seed = self.seed.map_or_else(seed_of_the_moment, Ok)?;
+        println!("seed {seed}");
+        if run_quietly(cargo(root).args(["fuzz", "--version"])).is_err() {
+            println!("installing cargo-fuzz (once)");
+            run(cargo(root).args(["install", "--quiet", "--locked", "cargo-fuzz"]))?;
+        }
+        for target in FUZZ_TARGETS {
+            println!("\n== fuzzing {target} for {} s, seed {seed}", self.seconds);
+            let mut fuzz = cargo(root);
+            // The sanitizers are for nightly compilers; this lets any other one use them.
+            fuzz.env("RUSTC_BOOTSTRAP", "1").args(["fuzz", "run", "--fuzz-dir", "tests/fuzz", target, "--"]);
+            run(fuzz.args([format!("-max_total_time={}", self.seconds), format!("-seed={seed}")]))?;
+        }
+        println!("\n== property tests, {CASES} cases each, seed {seed}");
+        let mut properties = cargo(root);
+        properties.env("PROPTEST_CASES", CASES.to_string()).env("PROPTEST_RNG_SEED", seed.to_string());
+        run(properties.args(["test", "--package", "peal-wire", "--package", "peal-core"]))?;
+        println!("\nnothing found; seed {seed}");
+        Ok(())
+    }
+}
+
+/// Never zero, which libFuzzer takes for "any".
+fn seed_of_the_moment() -> Result<u32> {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).context("the clock stands before 1970")?;
+    Ok(now.subsec_nanos() | 1)
+}

@@ -1,0 +1,67 @@
+//! `cargo xtask test`: sets up what the tests need and runs them.
+use crate::{
+    c_programs, codegen,
+    command::{self, cargo},
+    guests,
+};
+use anyhow::Result;
+use std::{path::Path, process::Command, time::Instant};
+
+/// Runs everything; with arguments, the tests of the host with those.
+pub fn run(root: &Path, args: &[String]) -> Result<()> {
+    let start = Instant::now();
+    let components = step("guests", || guests::build(root))?;
+    let programs = step("C programs", || c_programs::build(root))?;
+    if args.is_empty() {
+        step("generated code", || codegen::check(root))?;
+        step("format", || format(root))?;
+        step("lints", || lints(root))?;
+        step("tests of the SDK", || {
+            command::run(guest_cargo(root).args(["test", "--quiet", "--package", "peal-sdk"]))
+        })?;
+    }
+    step("tests of the host", || {
+        let mut tests = cargo(root);
+        tests.args(["test", "--workspace"]).args(args).env("PEAL_GUESTS", &components);
+        match &programs {
+            Some(programs) => tests.env("PEAL_C_PROGRAMS", programs),
+            None => tests.env_remove("PEAL_C_PROGRAMS"),
+        };
+        command::run(&mut tests)
+    })?;
+    let took = start.elapsed().as_secs();
+    match programs {
+        Some(_) => println!("\nall passed in {took} s"),
+        None => {
+            println!("\nall passed in {took} s, without the tests that need libpmix ({})", c_programs::NOT_AVAILABLE)
+        }
+    }
+    Ok(())
+}
+
+/// One step under its heading, and how long it took.
+fn step<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    println!("\n== {name}");
+    let start = Instant::now();
+    let done = work()?;
+    println!("-- {name}: {:.1} s", start.elapsed().as_secs_f32());
+    Ok(done)
+}
+
+fn format(root: &Path) -> Result<()> {
+    command::run(cargo(root).args(["fmt", "--all", "--check"]))?;
+    command::run(cargo(&root.join("guests")).args(["fmt", "--all", "--check"]))
+}
+
+fn lints(root: &Path) -> Result<()> {
+    let deny = ["--", "-D", "warnings"];
+    command::run(cargo(root).args(["clippy", "--workspace", "--all-targets"]).args(deny))?;
+    command::run(guest_cargo(root).args(["clippy", "--quiet", "--workspace", "--all-targets"]).args(deny))
+}
+
+/// A command on the guests' workspace that compiles for this machine.
+fn guest_cargo(root: &Path) -> Command {
+    let mut command = cargo(&root.join("guests"));
+    command.env("CARGO_TARGET_DIR", guests::target_dir(root));
+    command
+}

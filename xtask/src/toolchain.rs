@@ -1,0 +1,163 @@
+//! Finds a Rust toolchain that compiles guests, for wasm32-unknown-unknown, and gets one where it can.
+use crate::{apt, command};
+use anyhow::{Result, bail};
+use std::{
+    env,
+    ffi::OsString,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+/// What guests are compiled for: no operating system, so that a component can reach only what it imports.
+pub const TARGET: &str = "wasm32-unknown-unknown";
+
+/// Debian's Rust for the web. It has no standard library for [`TARGET`] but the source of it.
+const DEBIAN_PACKAGES: [&str; 4] = ["rustc-web", "cargo-web", "rust-web-src", "lld-19"];
+const DEBIAN_FILES: [&str; 4] =
+    ["/usr/bin/rustc", "/usr/bin/cargo", "/usr/lib/rustlib/src/rust/library/std", "/usr/bin/wasm-ld-19"];
+
+/// A toolchain that compiles guests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Toolchain {
+    /// The one that runs this; it has the standard library for guests.
+    Active,
+    /// Debian's, which compiles the standard library along with the guests.
+    Debian,
+}
+
+impl Toolchain {
+    /// A cargo command in `dir`, with everything set for building guests but the subcommand.
+    pub fn cargo(self, dir: &Path) -> Command {
+        let mut command = command::cargo(dir);
+        if self == Toolchain::Debian {
+            command = Command::new("/usr/bin/cargo");
+            command.current_dir(dir).env("RUSTC", "/usr/bin/rustc").env("RUSTC_BOOTSTRAP", "1");
+            command.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", "wasm-ld-19");
+        }
+        // Flags from the environment would replace those of guests/.cargo/config.toml.
+        command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+        command
+    }
+
+    /// What `cargo build` needs beside the target.
+    pub fn build_args(self) -> &'static [&'static str] {
+        match self {
+            Toolchain::Active => &[],
+            Toolchain::Debian => &["-Zbuild-std=std,panic_abort"],
+        }
+    }
+}
+
+/// What is known of this machine. What has been tried in vain counts as not there.
+#[derive(Clone, Copy, Debug, Default)]
+struct Facts {
+    /// the active toolchain has the standard library for guests
+    active_has_std: bool,
+    /// rustup may be able to add it
+    rustup: bool,
+    /// Debian's packages are installed
+    debian: bool,
+    /// they may be installed
+    apt: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    Use(Toolchain),
+    AddTarget,
+    InstallDebian,
+    GiveUp,
+}
+
+fn next(facts: Facts) -> Step {
+    match facts {
+        Facts { active_has_std: true, .. } => Step::Use(Toolchain::Active),
+        Facts { rustup: true, .. } => Step::AddTarget,
+        Facts { debian: true, .. } => Step::Use(Toolchain::Debian),
+        Facts { apt: true, .. } => Step::InstallDebian,
+        _ => Step::GiveUp,
+    }
+}
+
+/// Finds a toolchain for guests, or gets one.
+pub fn find() -> Result<Toolchain> {
+    let mut facts = Facts {
+        active_has_std: active_has_std(),
+        rustup: has_rustup(),
+        debian: has_debian(),
+        apt: apt::is_available(),
+    };
+    loop {
+        match next(facts) {
+            Step::Use(toolchain) => return Ok(toolchain),
+            Step::AddTarget => {
+                facts.rustup = false;
+                facts.active_has_std = add_target() && active_has_std();
+            }
+            Step::InstallDebian => {
+                facts.apt = false;
+                if let Err(error) = apt::install(&DEBIAN_PACKAGES) {
+                    println!("{error:#}");
+                }
+                facts.debian = has_debian();
+            }
+            Step::GiveUp => bail!(
+                "nothing here compiles guests: run `rustup target add {TARGET}`, or on Debian `apt-get install {}`",
+                DEBIAN_PACKAGES.join(" ")
+            ),
+        }
+    }
+}
+
+/// rustc names the directory also when there is nothing in it.
+fn active_has_std() -> bool {
+    let rustc = env::var_os("RUSTC").unwrap_or_else(|| OsString::from("rustc"));
+    let libdir = command::run_quietly(Command::new(rustc).args(["--print", "target-libdir", "--target", TARGET]));
+    libdir.is_ok_and(|dir| Path::new(dir.trim()).is_dir())
+}
+
+fn has_rustup() -> bool {
+    command::run_quietly(Command::new("rustup").arg("--version")).is_ok()
+}
+
+/// Quick and silent where there is no network, because there is another way.
+fn add_target() -> bool {
+    let mut rustup = Command::new("rustup");
+    rustup.args(["target", "add", TARGET]).env("RUSTUP_MAX_RETRIES", "0");
+    rustup.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
+fn has_debian() -> bool {
+    DEBIAN_FILES.iter().all(|file| Path::new(file).exists())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOTHING: Facts = Facts { active_has_std: false, rustup: false, debian: false, apt: false };
+    const EVERYTHING: Facts = Facts { active_has_std: true, rustup: true, debian: true, apt: true };
+
+    #[test]
+    fn an_installed_standard_library_is_used_before_anything_is_fetched() {
+        assert_eq!(next(EVERYTHING), Step::Use(Toolchain::Active));
+        assert_eq!(next(Facts { active_has_std: true, ..NOTHING }), Step::Use(Toolchain::Active));
+    }
+
+    #[test]
+    fn rustup_is_asked_before_debian_is_used() {
+        assert_eq!(next(Facts { active_has_std: false, ..EVERYTHING }), Step::AddTarget);
+        assert_eq!(next(Facts { rustup: true, ..NOTHING }), Step::AddTarget);
+    }
+
+    #[test]
+    fn debian_is_used_when_it_is_there_and_installed_when_it_may_be() {
+        assert_eq!(next(Facts { debian: true, apt: true, ..NOTHING }), Step::Use(Toolchain::Debian));
+        assert_eq!(next(Facts { apt: true, ..NOTHING }), Step::InstallDebian);
+    }
+
+    #[test]
+    fn with_nothing_to_try_it_gives_up() {
+        assert_eq!(next(NOTHING), Step::GiveUp);
+    }
+}
