@@ -1,1 +1,74 @@
-//! placeholder
+//! What PMIx peers say to each other over a socket, as bytes: OpenPMIx's handshake, framing and packing for releases
+//! 4.1 to 7. Bytes in, messages out; no sockets, no clock.
+//!
+//! A server does this with a connection:
+//!
+//! ```
+//! use peal_model::{Request, Reply, Status};
+//! use peal_wire::*;
+//!
+//! # fn upcall(request: &Request) -> Reply { Reply::Status(Status(0)) }
+//! fn serve(mut received: &[u8], limits: Limits) -> Result<Vec<u8>, WireError> {
+//!     let Some(hello) = HelloDecoder::new(limits).feed(&mut received)? else {
+//!         return Ok(Vec::new()); // in truth: read on, and feed the same decoder again
+//!     };
+//!     let codec = Codec::of(&hello, limits);
+//!     let mut sent = Welcome::Client { index: 0 }.encode();
+//!     let mut frames = FrameDecoder::new(&limits);
+//!     while let Some(frame) = frames.feed(&mut received)? {
+//!         if frame.tag == Tag::HEARTBEAT {
+//!             continue;
+//!         }
+//!         let payload = match codec.decode_request(&frame.payload) {
+//!             Ok(Request::DeregisterEvents { .. }) => continue, // the only request without a reply
+//!             Ok(request) => codec.encode_reply(request.command(), &upcall(&request))?,
+//!             Err(error) => codec.encode_status(error.status())?,
+//!         };
+//!         sent.extend(Frame { pindex: 0, tag: frame.tag, payload }.encode()?);
+//!     }
+//!     Ok(sent)
+//! }
+//! ```
+//!
+//! A client says [`Hello::encode`], waits with a [`WelcomeDecoder`], and then uses a [`Codec`] the other way round:
+//! [`Codec::encode_request`] with a [`Tag`] of its own, [`Codec::decode_reply`] for the frame that comes back with it,
+//! and [`Codec::decode_event`] for [`Tag::NOTIFY`].
+//!
+//! What differs between releases is a row in the tables of `dialect.rs`. What a peer may make this process read and
+//! remember is in [`Limits`]. Trailing bytes after a complete message are refused: a message of a release that sends
+//! more than is known here would be misunderstood.
+
+mod codec;
+mod dialect;
+mod error;
+mod flex;
+mod frame;
+#[doc(hidden)]
+pub mod fuzz;
+mod handshake;
+mod job_data;
+mod limits;
+mod packed;
+mod peer;
+mod push;
+mod reader;
+mod rendezvous;
+mod reply;
+mod request;
+mod structs;
+mod value;
+mod version;
+mod welcome;
+mod writer;
+
+pub use codec::Codec;
+pub use dialect::{BufferType, Dialect, Encoding, GroupDestruct, GroupReply, SingletonReply};
+pub use error::WireError;
+pub use frame::{Frame, FrameDecoder, Header, Tag};
+pub use handshake::{Hello, HelloDecoder};
+pub use limits::Limits;
+pub use peer::{Credential, Identity, PeerKind, User, WelcomeForm};
+pub use push::Output;
+pub use rendezvous::{GDS_HASH, ServerUri, variable};
+pub use version::{Release, Version};
+pub use welcome::{Welcome, WelcomeDecoder};

@@ -1,0 +1,332 @@
+//! What differs from release to release and from encoding to encoding: one table each.
+use crate::{Version, WireError};
+use peal_model::{CommandCode, DataType, UnknownNumber};
+use std::{fmt, str::FromStr};
+
+/// The names of the encodings (`bfrops` modules). Older ones have fixed-width integers and are not spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Encoding {
+    /// Release 4.0.
+    V4,
+    /// Releases 4.1 to 5.0, and understood by all later ones.
+    V41,
+    /// Release 6.
+    V51,
+    /// Releases 6 and 7.
+    V61,
+}
+
+impl Encoding {
+    /// Every encoding with its name and its newest data type.
+    const TABLE: [(Encoding, &'static str, DataType); 4] = [
+        (Encoding::V4, "v4", DataType(59)),
+        (Encoding::V41, "v41", DataType(69)),
+        (Encoding::V51, "v51", DataType(72)),
+        (Encoding::V61, "v61", DataType(75)),
+    ];
+
+    fn row(self) -> (Encoding, &'static str, DataType) {
+        let [v4, v41, v51, v61] = Self::TABLE;
+        match self {
+            Encoding::V4 => v4,
+            Encoding::V41 => v41,
+            Encoding::V51 => v51,
+            Encoding::V61 => v61,
+        }
+    }
+
+    /// Its name in the handshake.
+    pub fn name(self) -> &'static str {
+        self.row().1
+    }
+}
+
+impl FromStr for Encoding {
+    type Err = WireError;
+    fn from_str(name: &str) -> Result<Encoding, WireError> {
+        let found = Self::TABLE.iter().find(|row| row.1 == name).map(|row| row.0);
+        found.ok_or_else(|| WireError::Encoding { name: name.to_owned() })
+    }
+}
+
+/// Whether packed fields say which type they have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BufferType {
+    /// They do not: release builds.
+    NonDescribed,
+    /// They do: debug builds.
+    Described,
+}
+
+impl BufferType {
+    /// Its number on the wire.
+    pub fn number(self) -> u8 {
+        match self {
+            BufferType::NonDescribed => 1,
+            BufferType::Described => 2,
+        }
+    }
+
+    /// The name by which a server asks its clients for it, in [`crate::variable::BUFFER_TYPE`].
+    pub fn name(self) -> &'static str {
+        match self {
+            BufferType::NonDescribed => "PMIX_BFROP_BUFFER_NON_DESC",
+            BufferType::Described => "PMIX_BFROP_BUFFER_FULLY_DESC",
+        }
+    }
+}
+
+impl TryFrom<u8> for BufferType {
+    type Error = UnknownNumber;
+    fn try_from(number: u8) -> Result<BufferType, UnknownNumber> {
+        match number {
+            1 => Ok(BufferType::NonDescribed),
+            2 => Ok(BufferType::Described),
+            _ => Err(UnknownNumber { kind: "buffer type", number: u32::from(number) }),
+        }
+    }
+}
+
+/// What follows the status in the reply to a group construct.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupReply {
+    /// The context id.
+    Id,
+    /// The members, then the context id.
+    MembersId,
+    /// The members, the context id, and the job data of foreign namespaces.
+    MembersIdJobs,
+    /// The members, whether there is a context id, that id, and infos.
+    MembersIdInfos,
+}
+
+/// What a request to destruct a group holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupDestruct {
+    /// The group and directives.
+    Short,
+    /// The group, its members and directives.
+    Members,
+}
+
+/// In which form a singleton is answered in the handshake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SingletonReply {
+    /// As a tool that has its own identifier.
+    Tool,
+    /// As a client.
+    Client,
+}
+
+/// What the releases from one on have in common, until the next row.
+#[derive(PartialEq, Eq)]
+struct Row {
+    since: Version,
+    /// A zero byte follows the handshake of a client.
+    stray_byte: bool,
+    group_reply: GroupReply,
+    group_destruct: GroupDestruct,
+    singleton_reply: SingletonReply,
+    newest_type: DataType,
+    retired_types: &'static [DataType],
+}
+
+/// The oldest release spoken.
+const RELEASE_4: Row = Row {
+    since: Version::new(0, 0, 0),
+    stray_byte: true,
+    group_reply: GroupReply::Id,
+    group_destruct: GroupDestruct::Short,
+    singleton_reply: SingletonReply::Tool,
+    newest_type: DataType(69),
+    retired_types: &[],
+};
+
+/// Release 5.0.0.
+const RELEASE_5: Row = Row {
+    since: Version::new(5, 0, 0),
+    stray_byte: false,
+    group_reply: GroupReply::MembersIdJobs,
+    group_destruct: GroupDestruct::Members,
+    ..RELEASE_4
+};
+
+/// Release 6.0.0.
+const RELEASE_6: Row = Row {
+    since: Version::new(6, 0, 0),
+    group_reply: GroupReply::MembersIdInfos,
+    newest_type: DataType(73),
+    ..RELEASE_5
+};
+
+/// Every release that differs from the one before it, oldest first. A later release is a further row.
+static RELEASES: [Row; 8] = [
+    RELEASE_4,
+    Row { since: Version::new(4, 2, 3), stray_byte: false, ..RELEASE_4 },
+    Row {
+        since: Version::new(4, 2, 4),
+        stray_byte: false,
+        group_reply: GroupReply::MembersId,
+        group_destruct: GroupDestruct::Members,
+        ..RELEASE_4
+    },
+    RELEASE_5,
+    Row { since: Version::new(5, 0, 9), singleton_reply: SingletonReply::Client, ..RELEASE_5 },
+    RELEASE_6,
+    Row { since: Version::new(6, 1, 0), singleton_reply: SingletonReply::Client, ..RELEASE_6 },
+    Row {
+        since: Version::new(7, 0, 0),
+        singleton_reply: SingletonReply::Client,
+        newest_type: DataType(75),
+        retired_types: &[DataType::COMPRESSED_STRING],
+        ..RELEASE_6
+    },
+];
+
+/// The commands that the oldest release lacks, and since when they exist.
+const NEWER_COMMANDS: [(CommandCode, Version); 5] = [
+    (CommandCode::RefreshCache, Version::new(5, 0, 0)),
+    (CommandCode::ResourceBlock, Version::new(6, 0, 0)),
+    (CommandCode::SessionControl, Version::new(6, 0, 0)),
+    (CommandCode::ResolvePeers, Version::new(5, 0, 7)),
+    (CommandCode::ResolveNode, Version::new(5, 0, 7)),
+];
+
+/// Types that travel outside of values or that Peal does not carry: buffers, regular expressions, statistics, and two
+/// numbers that were never given.
+const NOT_IN_VALUES: [u16; 9] = [26, 29, 44, 49, 61, 62, 63, 64, 74];
+
+/// How one peer speaks: its release and the encoding it announced.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Dialect {
+    version: Version,
+    encoding: Encoding,
+    row: &'static Row,
+}
+
+impl Dialect {
+    /// The dialect of a release in an encoding.
+    pub fn new(version: Version, encoding: Encoding) -> Dialect {
+        let row = RELEASES.iter().rev().find(|row| row.since <= version).unwrap_or(&RELEASE_4);
+        Dialect { version, encoding, row }
+    }
+
+    /// The release.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The encoding.
+    pub fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+
+    /// Whether a zero byte follows the handshake.
+    pub fn has_stray_byte(&self) -> bool {
+        self.row.stray_byte
+    }
+
+    /// What the reply to a group construct holds.
+    pub fn group_reply(&self) -> GroupReply {
+        self.row.group_reply
+    }
+
+    /// What a request to destruct a group holds.
+    pub fn group_destruct(&self) -> GroupDestruct {
+        self.row.group_destruct
+    }
+
+    /// How a singleton is answered.
+    pub fn singleton_reply(&self) -> SingletonReply {
+        self.row.singleton_reply
+    }
+
+    /// Whether the release has that command.
+    pub fn has_command(&self, command: CommandCode) -> bool {
+        let too_new = |newer: &(CommandCode, Version)| newer.0 == command && self.version < newer.1;
+        !NEWER_COMMANDS.iter().any(too_new)
+    }
+
+    /// Whether values of that type may travel.
+    pub fn has_type(&self, data_type: DataType) -> bool {
+        let newest = self.row.newest_type.min(self.encoding.row().2);
+        data_type <= newest && !self.row.retired_types.contains(&data_type) && !NOT_IN_VALUES.contains(&data_type.0)
+    }
+
+    pub(crate) fn check_type(&self, data_type: DataType) -> Result<(), WireError> {
+        if self.has_type(data_type) { Ok(()) } else { Err(WireError::TypeUnknown { data_type, version: self.version }) }
+    }
+
+    pub(crate) fn check_command(&self, command: CommandCode) -> Result<(), WireError> {
+        let known = self.has_command(command);
+        if known { Ok(()) } else { Err(WireError::CommandNotInRelease { command, version: self.version }) }
+    }
+}
+
+impl fmt::Debug for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.version, self.encoding.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(version: &str) -> Dialect {
+        Dialect::new(version.parse().unwrap(), Encoding::V41)
+    }
+
+    #[test]
+    fn the_stray_byte_ends_with_4_2_2() {
+        let with: Vec<_> = ["4.1.4", "4.2.2", "4.2.3", "5.0.0"].map(|text| of(text).has_stray_byte()).into();
+        assert_eq!(with, [true, true, false, false]);
+    }
+
+    #[test]
+    fn groups_are_told_in_four_forms() {
+        for (version, reply, destruct) in [
+            ("4.2.3", GroupReply::Id, GroupDestruct::Short),
+            ("4.2.4", GroupReply::MembersId, GroupDestruct::Members),
+            ("5.0.11", GroupReply::MembersIdJobs, GroupDestruct::Members),
+            ("6.0.0", GroupReply::MembersIdInfos, GroupDestruct::Members),
+            ("7.0.0", GroupReply::MembersIdInfos, GroupDestruct::Members),
+        ] {
+            assert_eq!((of(version).group_reply(), of(version).group_destruct()), (reply, destruct), "{version}");
+        }
+    }
+
+    #[test]
+    fn singletons_are_tools_until_a_late_5_and_again_in_6_0() {
+        for (version, form) in [
+            ("4.2.2", SingletonReply::Tool),
+            ("5.0.8", SingletonReply::Tool),
+            ("5.0.9", SingletonReply::Client),
+            ("6.0.0", SingletonReply::Tool),
+            ("6.1.0", SingletonReply::Client),
+            ("8.0.0", SingletonReply::Client),
+        ] {
+            assert_eq!(of(version).singleton_reply(), form, "{version}");
+        }
+    }
+
+    #[test]
+    fn commands_and_types_come_and_go_with_releases() {
+        let has = |version, command| of(version).has_command(command);
+        assert!(!has("4.2.9", CommandCode::RefreshCache) && has("5.0.0", CommandCode::RefreshCache));
+        assert!(!has("5.0.6", CommandCode::ResolvePeers) && has("5.0.7", CommandCode::ResolvePeers));
+        assert!(!has("5.0.11", CommandCode::SessionControl) && has("6.0.0", CommandCode::SessionControl));
+
+        let newest = |version: &str, encoding| {
+            let dialect = Dialect::new(version.parse().unwrap(), encoding);
+            (0..100).map(DataType).filter(|data_type| dialect.has_type(*data_type)).max().unwrap().0
+        };
+        assert_eq!(newest("5.0.11", Encoding::V4), 59);
+        assert_eq!(newest("7.0.0", Encoding::V41), 69);
+        assert_eq!(newest("6.0.0", Encoding::V51), 72);
+        assert_eq!(newest("6.0.0", Encoding::V61), 73);
+        assert_eq!(newest("7.0.0", Encoding::V61), 75);
+        assert!(of("6.0.0").has_type(DataType::COMPRESSED_STRING));
+        assert!(!of("7.0.0").has_type(DataType::COMPRESSED_STRING));
+    }
+}

@@ -1,0 +1,161 @@
+//! Frames: a header of sixteen bytes in network order and a payload.
+use crate::{Limits, WireError};
+use std::fmt;
+
+/// What a frame is, and which reply belongs to which request.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tag(pub u32);
+
+impl Tag {
+    /// Server to client: an event.
+    pub const NOTIFY: Tag = Tag(0);
+    /// Client to server: a sign of life, without payload and without reply.
+    pub const HEARTBEAT: Tag = Tag(1);
+    /// Server to client: forwarded output.
+    pub const IOF: Tag = Tag(2);
+    /// The tag of the first request.
+    pub const FIRST_REQUEST: Tag = Tag(101);
+    /// In no frame, only in the header of the handshake.
+    pub const ANY: Tag = Tag(u32::MAX);
+
+    /// The tag of the request after the one with this tag.
+    pub fn next_request(self) -> Tag {
+        match self.0.checked_add(1) {
+            Some(next) if Tag(next) > Tag::FIRST_REQUEST && Tag(next) != Tag::ANY => Tag(next),
+            _ => Tag::FIRST_REQUEST,
+        }
+    }
+}
+
+impl fmt::Debug for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "tag {}", self.0)
+    }
+}
+
+/// What stands before a payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// Client to server: the index from the handshake; server to client: 0. Receivers do not use it.
+    pub pindex: i32,
+    /// What the payload is.
+    pub tag: Tag,
+    /// The length of the payload in bytes.
+    pub len: u32,
+}
+
+impl Header {
+    /// The length of a header in bytes.
+    pub const LEN: usize = 16;
+
+    /// The header as it travels: three numbers and four bytes of padding.
+    pub fn encode(&self) -> [u8; Header::LEN] {
+        let [p0, p1, p2, p3] = self.pindex.to_be_bytes();
+        let [t0, t1, t2, t3] = self.tag.0.to_be_bytes();
+        let [n0, n1, n2, n3] = self.len.to_be_bytes();
+        [p0, p1, p2, p3, t0, t1, t2, t3, n0, n1, n2, n3, 0, 0, 0, 0]
+    }
+
+    /// The header in these bytes.
+    pub fn decode(bytes: [u8; Header::LEN]) -> Header {
+        let [p0, p1, p2, p3, t0, t1, t2, t3, n0, n1, n2, n3, ..] = bytes;
+        Header {
+            pindex: i32::from_be_bytes([p0, p1, p2, p3]),
+            tag: Tag(u32::from_be_bytes([t0, t1, t2, t3])),
+            len: u32::from_be_bytes([n0, n1, n2, n3]),
+        }
+    }
+}
+
+/// A message before it is known what it says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// See [`Header::pindex`].
+    pub pindex: i32,
+    /// What the payload is.
+    pub tag: Tag,
+    /// What a [`crate::Codec`] makes a message of. Never empty in a reply.
+    pub payload: Vec<u8>,
+}
+
+impl Frame {
+    /// The frame as it travels; an error if the payload is longer than a header can say.
+    pub fn encode(&self) -> Result<Vec<u8>, WireError> {
+        let len = self.payload.len() as u64;
+        let limit = u64::from(u32::MAX);
+        let fits = u32::try_from(len).map_err(|_| WireError::TooLong { what: "payload", len, limit })?;
+        let header = Header { pindex: self.pindex, tag: self.tag, len: fits };
+        let mut bytes = Vec::with_capacity(Header::LEN.saturating_add(self.payload.len()));
+        bytes.extend_from_slice(&header.encode());
+        bytes.extend_from_slice(&self.payload);
+        Ok(bytes)
+    }
+}
+
+/// Cuts a stream into frames. It holds at most one frame, and never more than was received.
+#[derive(Debug)]
+pub struct FrameDecoder {
+    max_message: usize,
+    header: Gather,
+    payload: Gather,
+}
+
+impl FrameDecoder {
+    /// A decoder at the start of a frame.
+    pub fn new(limits: &Limits) -> FrameDecoder {
+        FrameDecoder { max_message: limits.max_message, header: Gather::default(), payload: Gather::default() }
+    }
+
+    /// Takes bytes off the front of `input` up to the end of a frame, and returns it if it is complete. Call it until
+    /// it returns nothing. After an error the stream is of no use any more.
+    pub fn feed(&mut self, input: &mut &[u8]) -> Result<Option<Frame>, WireError> {
+        let Some(header) = self.header.fill::<{ Header::LEN }>(input).map(Header::decode) else {
+            return Ok(None);
+        };
+        let (len, limit) = (u64::from(header.len), self.max_message as u64);
+        if len > limit {
+            return Err(WireError::TooLong { what: "payload", len, limit });
+        }
+        let Some(payload) = self.payload.take(input, header.len as usize) else {
+            return Ok(None);
+        };
+        self.header = Gather::default();
+        Ok(Some(Frame { pindex: header.pindex, tag: header.tag, payload }))
+    }
+
+    /// Whether the stream may end here: no frame has begun.
+    pub fn is_between_frames(&self) -> bool {
+        self.header.is_empty()
+    }
+}
+
+/// Bytes that are not yet enough.
+#[derive(Debug, Default)]
+pub(crate) struct Gather {
+    bytes: Vec<u8>,
+}
+
+impl Gather {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    fn fetch(&mut self, input: &mut &[u8], wanted: usize) -> bool {
+        let missing = wanted.saturating_sub(self.bytes.len()).min(input.len());
+        if let Some((now, later)) = input.split_at_checked(missing) {
+            self.bytes.extend_from_slice(now);
+            *input = later;
+        }
+        self.bytes.len() >= wanted
+    }
+
+    /// So many bytes, once they are there. They are handed out and forgotten.
+    pub(crate) fn take(&mut self, input: &mut &[u8], wanted: usize) -> Option<Vec<u8>> {
+        self.fetch(input, wanted).then(|| std::mem::take(&mut self.bytes))
+    }
+
+    /// The first bytes, once they are there. They are kept.
+    pub(crate) fn fill<const N: usize>(&mut self, input: &mut &[u8]) -> Option<[u8; N]> {
+        if self.fetch(input, N) { self.bytes.first_chunk().copied() } else { None }
+    }
+}

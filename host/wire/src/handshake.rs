@@ -1,0 +1,237 @@
+//! The client's half of the handshake: who it is and how it speaks.
+use crate::{
+    BufferType, Codec, Credential, Dialect, Encoding, Identity, Limits, PeerKind, Release, User, WireError,
+    frame::Gather, packed::utf8, reader::Reader,
+};
+use peal_model::{Bytes, Info, Nspace, Proc, Rank, Text, UnknownNumber};
+use std::str::FromStr;
+
+/// The length of the header: three numbers in the client's byte order and four bytes of padding.
+const HEADER: usize = 16;
+
+/// The length of a credential of module `native`.
+const NATIVE: usize = 8;
+
+/// The first thing that a client says (section 2.1 of the wire reference).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hello {
+    /// How it shows who it is.
+    pub credential: Credential,
+    /// What it is.
+    pub peer: PeerKind,
+    /// Its release.
+    pub release: Release,
+    /// The encoding of all that follows.
+    pub encoding: Encoding,
+    /// Whether packed fields say which type they have.
+    pub buffer_type: BufferType,
+    /// The data store it uses; Peal serves `hash` only.
+    pub gds: Text,
+    /// What else it says of itself: process id, command line and the like.
+    pub infos: Vec<Info>,
+}
+
+impl Hello {
+    /// How this client speaks.
+    pub fn dialect(&self) -> Dialect {
+        Dialect::new(self.release.version(), self.encoding)
+    }
+
+    /// The header and body as they travel. Releases before 4.2.3 add a zero byte.
+    pub fn encode(&self, limits: Limits) -> Result<Vec<u8>, WireError> {
+        let body = self.body(limits)?;
+        limits.check("handshake", body.len() as u64, limits.max_handshake)?;
+        let len = u32::try_from(body.len()).unwrap_or(u32::MAX);
+        let mut bytes = Vec::new();
+        bytes.extend_from_slice(&[0xff; 8]);
+        bytes.extend_from_slice(&len.to_ne_bytes());
+        bytes.extend_from_slice(&[0; 4]);
+        bytes.extend_from_slice(&body);
+        Ok(bytes)
+    }
+
+    fn body(&self, limits: Limits) -> Result<Vec<u8>, WireError> {
+        let mut out = Vec::new();
+        let (module, credential) = self.credential.parts();
+        put_text(&mut out, &module);
+        limits.check("credential", credential.len() as u64, limits.max_handshake)?;
+        out.extend_from_slice(&u32::try_from(credential.len()).unwrap_or(u32::MAX).to_be_bytes());
+        out.extend_from_slice(&credential);
+        out.push(flag(&self.peer));
+        if let Some(User { uid, gid }) = self.peer.user() {
+            out.extend_from_slice(&uid.to_be_bytes());
+            out.extend_from_slice(&gid.to_be_bytes());
+        }
+        if let Some(proc) = self.peer.proc() {
+            put_text(&mut out, proc.nspace.as_str().as_bytes());
+            out.extend_from_slice(&proc.rank.0.to_be_bytes());
+        }
+        put_text(&mut out, self.release.as_str().as_bytes());
+        put_text(&mut out, self.encoding.name().as_bytes());
+        out.push(self.buffer_type.number());
+        put_text(&mut out, self.gds.as_bytes());
+        if !self.infos.is_empty() {
+            out.extend(Codec::of(self, limits).encode(|w| w.counted(&self.infos))?);
+        }
+        if self.dialect().has_stray_byte() {
+            out.push(0);
+        }
+        Ok(out)
+    }
+
+    /// The content of a body. A rest after the infos, such as the zero byte, means nothing.
+    pub fn decode_body(body: &[u8], limits: Limits) -> Result<Hello, WireError> {
+        let mut input = Body(body);
+        let module = input.text("security module")?;
+        let len = input.number("length of the credential")?;
+        let credential = Credential::of(&module, input.bytes("credential", len as usize)?)?;
+        let peer = input.peer()?;
+        let release = Release::from_str(&input.utf8("release")?)?;
+        let encoding = Encoding::from_str(&input.utf8("encoding")?)?;
+        let [buffer_type] = input.array("buffer type")?;
+        let buffer_type = BufferType::try_from(buffer_type)?;
+        let gds = input.text("data store")?;
+        let mut hello = Hello { credential, peer, release, encoding, buffer_type, gds, infos: Vec::new() };
+        if let Body(rest @ [_, _, ..]) = input {
+            hello.infos = Reader::new(&Codec::of(&hello, limits), rest)?.counted()?;
+        }
+        Ok(hello)
+    }
+}
+
+impl Credential {
+    fn of(module: &Text, bytes: &[u8]) -> Result<Credential, WireError> {
+        match (module.as_str(), bytes) {
+            (Some("none"), []) => Ok(Credential::None),
+            (Some("none"), _) => Err(WireError::Credential { module: "none", len: bytes.len(), wanted: 0 }),
+            (Some("native"), [u0, u1, u2, u3, g0, g1, g2, g3]) => Ok(Credential::Native(User {
+                uid: u32::from_ne_bytes([*u0, *u1, *u2, *u3]),
+                gid: u32::from_ne_bytes([*g0, *g1, *g2, *g3]),
+            })),
+            (Some("native"), _) => Err(WireError::Credential { module: "native", len: bytes.len(), wanted: NATIVE }),
+            (Some("munge"), _) => Ok(Credential::Munge(Bytes::from(bytes))),
+            _ => Ok(Credential::Other { module: module.clone(), bytes: Bytes::from(bytes) }),
+        }
+    }
+
+    fn parts(&self) -> (Vec<u8>, Vec<u8>) {
+        match self {
+            Credential::None => (b"none".to_vec(), Vec::new()),
+            Credential::Native(user) => (b"native".to_vec(), [user.uid.to_ne_bytes(), user.gid.to_ne_bytes()].concat()),
+            Credential::Munge(bytes) => (b"munge".to_vec(), bytes.as_slice().to_vec()),
+            Credential::Other { module, bytes } => (module.as_bytes().to_vec(), bytes.as_slice().to_vec()),
+        }
+    }
+}
+
+/// The number that says what a peer is. 1 and 2 are tools of releases before 4, which are not spoken.
+fn flag(peer: &PeerKind) -> u8 {
+    match peer {
+        PeerKind::Client(_) => 0,
+        PeerKind::Tool(_, Identity::Wanted) => 3,
+        PeerKind::Tool(_, Identity::Own(_)) => 4,
+        PeerKind::Tool(_, Identity::Started(_)) => 5,
+        PeerKind::Launcher(_, Identity::Wanted) => 6,
+        PeerKind::Launcher(_, Identity::Own(_)) => 7,
+        PeerKind::Launcher(_, Identity::Started(_)) => 8,
+        PeerKind::Singleton(..) => 9,
+        PeerKind::Scheduler(..) => 10,
+    }
+}
+
+fn put_text(out: &mut Vec<u8>, text: &[u8]) {
+    out.extend_from_slice(text);
+    out.push(0);
+}
+
+/// What is left of a body.
+struct Body<'a>(&'a [u8]);
+
+impl<'a> Body<'a> {
+    fn bytes(&mut self, what: &'static str, len: usize) -> Result<&'a [u8], WireError> {
+        let short = WireError::Truncated { what, needed: len as u64, left: self.0.len() };
+        let (bytes, rest) = self.0.split_at_checked(len).ok_or(short)?;
+        self.0 = rest;
+        Ok(bytes)
+    }
+
+    fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], WireError> {
+        let short = WireError::Truncated { what, needed: N as u64, left: self.0.len() };
+        let (array, rest) = self.0.split_first_chunk().ok_or(short)?;
+        self.0 = rest;
+        Ok(*array)
+    }
+
+    fn number(&mut self, what: &'static str) -> Result<u32, WireError> {
+        self.array(what).map(u32::from_be_bytes)
+    }
+
+    fn text(&mut self, what: &'static str) -> Result<Text, WireError> {
+        let len = self.0.iter().position(|byte| *byte == 0).ok_or(WireError::Unterminated { what })?;
+        let text = Text::from_bytes(self.bytes(what, len)?);
+        self.bytes(what, 1)?;
+        Ok(text)
+    }
+
+    fn utf8(&mut self, what: &'static str) -> Result<String, WireError> {
+        utf8(what, self.text(what)?.as_bytes())
+    }
+
+    fn user(&mut self) -> Result<User, WireError> {
+        Ok(User { uid: self.number("user id")?, gid: self.number("group id")? })
+    }
+
+    fn proc(&mut self) -> Result<Proc, WireError> {
+        Ok(Proc::new(Nspace::new(&self.utf8("namespace")?)?, Rank(self.number("rank")?)))
+    }
+
+    fn peer(&mut self) -> Result<PeerKind, WireError> {
+        let [flag] = self.array("flag")?;
+        Ok(match flag {
+            0 => PeerKind::Client(self.proc()?),
+            3 => PeerKind::Tool(self.user()?, Identity::Wanted),
+            4 => PeerKind::Tool(self.user()?, Identity::Own(self.proc()?)),
+            5 => PeerKind::Tool(self.user()?, Identity::Started(self.proc()?)),
+            6 => PeerKind::Launcher(self.user()?, Identity::Wanted),
+            7 => PeerKind::Launcher(self.user()?, Identity::Own(self.proc()?)),
+            8 => PeerKind::Launcher(self.user()?, Identity::Started(self.proc()?)),
+            9 => PeerKind::Singleton(self.user()?, self.proc()?),
+            10 => PeerKind::Scheduler(self.user()?, self.proc()?),
+            _ => return Err(UnknownNumber { kind: "handshake flag", number: u32::from(flag) }.into()),
+        })
+    }
+}
+
+/// Waits for a [`Hello`] at the start of a connection. It never holds more than one may be long.
+#[derive(Debug)]
+pub struct HelloDecoder {
+    limits: Limits,
+    header: Gather,
+    body: Gather,
+}
+
+impl HelloDecoder {
+    /// A decoder at the start of a connection.
+    pub fn new(limits: Limits) -> HelloDecoder {
+        HelloDecoder { limits, header: Gather::default(), body: Gather::default() }
+    }
+
+    /// Takes bytes off the front of `input` and returns the handshake once it is complete. What is left of `input` then
+    /// belongs to the first frame. After an error, close the connection without a byte.
+    pub fn feed(&mut self, input: &mut &[u8]) -> Result<Option<Hello>, WireError> {
+        let Some(header) = self.header.fill::<HEADER>(input) else {
+            return Ok(None);
+        };
+        let [p0, p1, p2, p3, t0, t1, t2, t3, n0, n1, n2, n3, ..] = header;
+        let (pindex, tag) = (i32::from_ne_bytes([p0, p1, p2, p3]), u32::from_ne_bytes([t0, t1, t2, t3]));
+        if pindex != -1 || tag != u32::MAX {
+            return Err(WireError::NotAHandshake { pindex, tag });
+        }
+        let len = u32::from_ne_bytes([n0, n1, n2, n3]);
+        self.limits.check("handshake", u64::from(len), self.limits.max_handshake)?;
+        let Some(body) = self.body.take(input, len as usize) else {
+            return Ok(None);
+        };
+        Hello::decode_body(&body, self.limits).map(Some)
+    }
+}

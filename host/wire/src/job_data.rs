@@ -1,0 +1,85 @@
+//! What a server tells of jobs and ranks: packed fields inside of byte objects.
+use crate::{WireError, packed::Packed, reader::Reader, value, writer::Writer};
+use peal_model::{Commit, DataType, JobEntry, JobInfo, Key, Kval, Proc, RankData, Value, data_type as dt, key, number};
+
+/// The type of a buffer, which stands in a field but in no value.
+const BUFFER: DataType = DataType(number::PMIX_BUFFER as u16);
+
+/// A namespace and what is known of it, up to the end.
+pub(crate) fn job(r: &mut Reader<'_>) -> Result<JobInfo, WireError> {
+    Ok(JobInfo { nspace: r.one()?, entries: r.list_until_end("job data", entry)? })
+}
+
+pub(crate) fn put_job(w: &mut Writer<'_>, job: &JobInfo) -> Result<(), WireError> {
+    w.one(&job.nspace)?;
+    w.count("job data", job.entries.len())?;
+    job.entries.iter().try_for_each(|entry| put_entry(w, entry))
+}
+
+/// A pair, unless it is the data of one rank wrapped up as one.
+fn entry(r: &mut Reader<'_>) -> Result<JobEntry, WireError> {
+    r.header(dt::PMIX_KVAL, 1)?;
+    let key = Key::unpack(r)?;
+    let data_type = r.type_code()?;
+    if key != key::PMIX_PROC_BLOB || data_type != dt::PMIX_BYTE_OBJECT {
+        return Ok(JobEntry::Job(Kval { key, value: value::untyped(r, data_type)? }));
+    }
+    let bytes = r.byte_object("data of a rank")?;
+    r.within("data of a rank", bytes, r.buffer_type(), |r| Ok(JobEntry::Rank(r.one()?, r.until_end()?)))
+}
+
+fn put_entry(w: &mut Writer<'_>, entry: &JobEntry) -> Result<(), WireError> {
+    match entry {
+        JobEntry::Job(kval) => w.one(kval),
+        JobEntry::Rank(rank, kvals) => {
+            let bytes = w.apart(|w| {
+                w.one(rank)?;
+                w.each(kvals)
+            })?;
+            w.one(&Kval::new(key::PMIX_PROC_BLOB, Value::ByteObject(bytes.into())))
+        }
+    }
+}
+
+/// The job data of several namespaces, each in a byte object, up to the end.
+pub(crate) fn jobs(r: &mut Reader<'_>) -> Result<Vec<JobInfo>, WireError> {
+    r.list_until_end("job data", |r| r.nested("job data", job))
+}
+
+pub(crate) fn put_jobs(w: &mut Writer<'_>, jobs: &[JobInfo]) -> Result<(), WireError> {
+    jobs.iter().try_for_each(|job| w.nested(|w| put_job(w, job)))
+}
+
+/// What procs have put, each in a byte object, up to the end.
+pub(crate) fn ranks(r: &mut Reader<'_>) -> Result<Vec<RankData>, WireError> {
+    let rank = |r: &mut Reader<'_>| Ok(RankData { proc: r.one::<Proc>()?, kvals: r.until_end()? });
+    r.list_until_end("rank data", |r| r.nested("rank data", rank))
+}
+
+pub(crate) fn put_ranks(w: &mut Writer<'_>, ranks: &[RankData]) -> Result<(), WireError> {
+    ranks.iter().try_for_each(|rank| {
+        w.nested(|w| {
+            w.one(&rank.proc)?;
+            w.each(&rank.kvals)
+        })
+    })
+}
+
+/// The values of one scope: a field of the scope and a buffer, which says itself of which type it is.
+pub(crate) fn commit(r: &mut Reader<'_>) -> Result<Commit, WireError> {
+    let scope = r.one()?;
+    r.header(BUFFER, 1)?;
+    let buffer_type = r.byte("buffer type")?.try_into()?;
+    let bytes = r.byte_object("committed data")?;
+    let kvals = r.within("committed data", bytes, buffer_type, Reader::until_end)?;
+    Ok(Commit { scope, kvals })
+}
+
+pub(crate) fn put_commit(w: &mut Writer<'_>, commit: &Commit) -> Result<(), WireError> {
+    w.one(&commit.scope)?;
+    let bytes = w.apart(|w| w.each(&commit.kvals))?;
+    w.header(BUFFER, 1);
+    w.byte(w.codec().buffer_type.number());
+    w.byte_object(&bytes);
+    Ok(())
+}

@@ -1,0 +1,214 @@
+//! Packed fields: a count and so many values of one type, in described buffers with the types written out.
+use crate::{BufferType, WireError, reader::Reader, writer::Writer};
+use peal_model::{
+    Bytes, DataType, IofChannel, Key, Nspace, Persistence, Proc, ProcState, Range, Rank, Scope, Status, Text,
+    data_type as dt,
+};
+
+/// Something that can stand in a packed field.
+pub(crate) trait Packed: Sized {
+    /// The type that a described buffer gives it.
+    const TYPE: DataType;
+
+    /// Reads one, without count and type.
+    fn unpack(r: &mut Reader<'_>) -> Result<Self, WireError>;
+
+    /// Writes one, without count and type.
+    fn pack(&self, w: &mut Writer<'_>) -> Result<(), WireError>;
+}
+
+impl<'a> Reader<'a> {
+    /// A field of exactly one value.
+    pub(crate) fn one<T: Packed>(&mut self) -> Result<T, WireError> {
+        self.header(T::TYPE, 1)?;
+        T::unpack(self)
+    }
+
+    /// A field of one value, unless the payload has ended.
+    pub(crate) fn one_or_end<T: Packed>(&mut self) -> Result<Option<T>, WireError> {
+        if self.is_empty() { Ok(None) } else { self.one().map(Some) }
+    }
+
+    /// A field with a number and, unless it is zero, a field of so many values.
+    pub(crate) fn counted<T: Packed>(&mut self) -> Result<Vec<T>, WireError> {
+        let count: u64 = self.one()?;
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        self.header(T::TYPE, count)?;
+        self.list("field", count, T::unpack)
+    }
+
+    /// A field with a number and so many fields of one value each.
+    pub(crate) fn counted_singly<T: Packed>(&mut self) -> Result<Vec<T>, WireError> {
+        let count: u64 = self.one()?;
+        self.list("fields", count, Reader::one)
+    }
+
+    /// Fields of one value each, up to the end of the payload.
+    pub(crate) fn until_end<T: Packed>(&mut self) -> Result<Vec<T>, WireError> {
+        self.list_until_end("fields", Reader::one)
+    }
+
+    /// A byte object that holds packed fields.
+    pub(crate) fn nested<T>(
+        &mut self,
+        what: &'static str,
+        read: impl FnOnce(&mut Reader<'a>) -> Result<T, WireError>,
+    ) -> Result<T, WireError> {
+        self.header(dt::PMIX_BYTE_OBJECT, 1)?;
+        let bytes = self.byte_object(what)?;
+        self.within(what, bytes, self.buffer_type(), read)
+    }
+
+    /// The count of a field, which must be the wanted one, and its type, if it says so.
+    pub(crate) fn header(&mut self, wanted: DataType, wanted_count: u64) -> Result<(), WireError> {
+        self.described(dt::PMIX_INT32)?;
+        let count: i32 = self.signed("count of a field")?;
+        self.described(wanted)?;
+        if u64::try_from(count) != Ok(wanted_count) {
+            return Err(WireError::Count { data_type: wanted, count, wanted: wanted_count });
+        }
+        Ok(())
+    }
+
+    fn described(&mut self, wanted: DataType) -> Result<(), WireError> {
+        if self.buffer_type() == BufferType::NonDescribed {
+            return Ok(());
+        }
+        let found = self.type_code()?;
+        if found == wanted { Ok(()) } else { Err(WireError::TypeMismatch { found, wanted }) }
+    }
+}
+
+impl<'a> Writer<'a> {
+    /// A field of one value.
+    pub(crate) fn one<T: Packed>(&mut self, value: &T) -> Result<(), WireError> {
+        self.header(T::TYPE, 1);
+        value.pack(self)
+    }
+
+    /// A field with the number of values and, if there are any, a field of them all.
+    pub(crate) fn counted<T: Packed>(&mut self, values: &[T]) -> Result<(), WireError> {
+        self.one(&(values.len() as u64))?;
+        if values.is_empty() {
+            return Ok(());
+        }
+        let count = self.count("field", values.len())?;
+        self.header(T::TYPE, count);
+        values.iter().try_for_each(|value| value.pack(self))
+    }
+
+    /// A field with the number of values and so many fields of one value each.
+    pub(crate) fn counted_singly<T: Packed>(&mut self, values: &[T]) -> Result<(), WireError> {
+        self.one(&(values.len() as u64))?;
+        self.each(values)
+    }
+
+    /// A field of one value for each value.
+    pub(crate) fn each<T: Packed>(&mut self, values: &[T]) -> Result<(), WireError> {
+        self.count("fields", values.len())?;
+        values.iter().try_for_each(|value| self.one(value))
+    }
+
+    /// A byte object that holds packed fields.
+    pub(crate) fn nested(
+        &mut self,
+        write: impl FnOnce(&mut Writer<'a>) -> Result<(), WireError>,
+    ) -> Result<(), WireError> {
+        let bytes = self.apart(write)?;
+        self.header(dt::PMIX_BYTE_OBJECT, 1);
+        self.byte_object(&bytes);
+        Ok(())
+    }
+
+    /// The count of a field and, in a described buffer, its type.
+    pub(crate) fn header(&mut self, data_type: DataType, count: i32) {
+        let described = self.codec().buffer_type == BufferType::Described;
+        if described {
+            self.type_code(dt::PMIX_INT32);
+        }
+        self.signed(count);
+        if described {
+            self.type_code(data_type);
+        }
+    }
+}
+
+/// A type whose values read and write themselves with one call of the cursors.
+macro_rules! packed {
+    ($($type:ty = $code:expr, |$r:ident| $read:expr, |$value:ident, $w:ident| $write:expr;)+) => {
+        $(impl Packed for $type {
+            const TYPE: DataType = $code;
+            fn unpack($r: &mut Reader<'_>) -> Result<Self, WireError> {
+                $read
+            }
+            fn pack(&self, $w: &mut Writer<'_>) -> Result<(), WireError> {
+                let $value = self;
+                $write;
+                Ok(())
+            }
+        })+
+    };
+}
+pub(crate) use packed;
+
+/// A command, known or not.
+pub(crate) struct CommandNumber(pub u8);
+
+/// What an allocation request wants.
+pub(crate) struct AllocDirective(pub u8);
+
+/// What is to be done with a resource block.
+pub(crate) struct ResourceBlockDirective(pub u8);
+
+/// Seconds since the epoch.
+pub(crate) struct Time(pub u64);
+
+/// The text form of a set of processing units.
+pub(crate) struct Cpuset(pub Option<Text>);
+
+packed! {
+    bool = dt::PMIX_BOOL, |r| Ok(r.byte("boolean")? != 0), |v, w| w.byte(u8::from(*v));
+    u32 = dt::PMIX_UINT32, |r| r.unsigned("PMIX_UINT32"), |v, w| w.unsigned(*v);
+    u64 = dt::PMIX_SIZE, |r| r.unsigned("PMIX_SIZE"), |v, w| w.unsigned(*v);
+    Time = dt::PMIX_TIME, |r| r.unsigned("PMIX_TIME").map(Time), |v, w| w.unsigned(v.0);
+    Status = dt::PMIX_STATUS, |r| r.signed("status").map(Status), |v, w| w.signed(v.0);
+    Rank = dt::PMIX_PROC_RANK, |r| r.unsigned("rank").map(Rank), |v, w| w.unsigned(v.0);
+    CommandNumber = dt::PMIX_COMMAND, |r| r.byte("command").map(CommandNumber), |v, w| w.byte(v.0);
+    AllocDirective = dt::PMIX_ALLOC_DIRECTIVE, |r| r.byte("directive").map(AllocDirective), |v, w| w.byte(v.0);
+    ResourceBlockDirective = dt::PMIX_RESBLOCK_DIRECTIVE,
+        |r| r.byte("directive").map(ResourceBlockDirective), |v, w| w.byte(v.0);
+    Scope = dt::PMIX_SCOPE, |r| Ok(Scope::try_from(r.byte("scope")?)?), |v, w| w.byte(v.number());
+    Range = dt::PMIX_DATA_RANGE, |r| Ok(Range::try_from(r.byte("range")?)?), |v, w| w.byte(v.number());
+    Persistence = dt::PMIX_PERSIST,
+        |r| Ok(Persistence::try_from(r.byte("persistence")?)?), |v, w| w.byte(v.number());
+    ProcState = dt::PMIX_PROC_STATE, |r| r.byte("proc state").map(ProcState), |v, w| w.byte(v.0);
+    IofChannel = dt::PMIX_IOF_CHANNEL, |r| r.unsigned("channels").map(IofChannel), |v, w| w.unsigned(v.0);
+    DataType = dt::PMIX_DATA_TYPE, |r| r.type_code(), |v, w| w.type_code(*v);
+    Bytes = dt::PMIX_BYTE_OBJECT,
+        |r| r.byte_object("byte object").map(Bytes::from), |v, w| w.byte_object(v.as_slice());
+    Option<Text> = dt::PMIX_STRING,
+        |r| Ok(r.string("string")?.map(Text::from_bytes)),
+        |v, w| w.string("string", v.as_ref().map(Text::as_bytes))?;
+    Cpuset = dt::PMIX_PROC_CPUSET, |r| Packed::unpack(r).map(Cpuset), |v, w| v.0.pack(w)?;
+    Option<Nspace> = dt::PMIX_STRING,
+        |r| r.string("namespace")?.map(|bytes| Ok(Nspace::new(&utf8("namespace", bytes)?)?)).transpose(),
+        |v, w| w.string("namespace", v.as_ref().map(|nspace| nspace.as_str().as_bytes()))?;
+    Nspace = dt::PMIX_STRING,
+        |r| Ok(Option::unpack(r)?.unwrap_or_default()),
+        |v, w| w.string("namespace", Some(v.as_str().as_bytes()))?;
+    Key = dt::PMIX_STRING,
+        |r| Ok(Key::new(&utf8("key", r.string("key")?.unwrap_or_default())?)?),
+        |v, w| w.string("key", Some(v.as_str().as_bytes()))?;
+    Proc = dt::PMIX_PROC,
+        |r| Ok(Proc::new(Packed::unpack(r)?, Packed::unpack(r)?)),
+        |v, w| { v.nspace.pack(w)?; v.rank.pack(w)? };
+}
+
+/// A text that must be UTF-8, up to its first NUL.
+pub(crate) fn utf8(what: &'static str, bytes: &[u8]) -> Result<String, WireError> {
+    let text = Text::from_bytes(bytes);
+    let not_utf8 = || WireError::NotUtf8 { what, text: text.to_string_lossy().into_owned() };
+    text.as_str().map(str::to_owned).ok_or_else(not_utf8)
+}

@@ -1,0 +1,193 @@
+//! A cursor over received bytes that never reads, nests or remembers more than the limits allow.
+use crate::{BufferType, Codec, WireError, flex};
+use peal_model::DataType;
+use std::mem::size_of;
+
+/// What an allocation costs beside its content: the counters of an `Arc` or the bookkeeping of the allocator.
+const ALLOCATION: usize = 2 * size_of::<usize>();
+
+/// Reads one payload from front to back.
+pub(crate) struct Reader<'a> {
+    codec: &'a Codec,
+    buffer_type: BufferType,
+    data: &'a [u8],
+    memory_left: usize,
+    depth: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads these bytes; an error if they are longer than a message may be.
+    pub(crate) fn new(codec: &'a Codec, data: &'a [u8]) -> Result<Reader<'a>, WireError> {
+        codec.limits.check("message", data.len() as u64, codec.limits.max_message)?;
+        let memory_left = codec.limits.max_memory;
+        Ok(Reader { codec, buffer_type: codec.buffer_type, data, memory_left, depth: 0 })
+    }
+
+    /// How the peer speaks.
+    pub(crate) fn codec(&self) -> &'a Codec {
+        self.codec
+    }
+
+    /// Whether the fields here say which type they have.
+    pub(crate) fn buffer_type(&self) -> BufferType {
+        self.buffer_type
+    }
+
+    /// Whether all has been read.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.data.is_empty()
+    }
+
+    /// An error unless all has been read.
+    pub(crate) fn finish(&self, what: &'static str) -> Result<(), WireError> {
+        match self.data.len() {
+            0 => Ok(()),
+            count => Err(WireError::Trailing { what, count }),
+        }
+    }
+
+    /// The next bytes, as they are.
+    pub(crate) fn bytes(&mut self, what: &'static str, len: u64) -> Result<&'a [u8], WireError> {
+        let split = usize::try_from(len).ok().and_then(|len| self.data.split_at_checked(len));
+        let (bytes, rest) = split.ok_or(WireError::Truncated { what, needed: len, left: self.data.len() })?;
+        self.data = rest;
+        Ok(bytes)
+    }
+
+    /// The next byte.
+    pub(crate) fn byte(&mut self, what: &'static str) -> Result<u8, WireError> {
+        let (byte, rest) = self.data.split_first().ok_or(WireError::Truncated { what, needed: 1, left: 0 })?;
+        self.data = rest;
+        Ok(*byte)
+    }
+
+    /// A flexible integer without sign, if it fits.
+    pub(crate) fn unsigned<T: TryFrom<u64>>(&mut self, what: &'static str) -> Result<T, WireError> {
+        let left = self.data.len();
+        let short = WireError::Truncated { what, needed: left as u64 + 1, left };
+        let (number, rest) = flex::take(self.data).ok_or(short)?;
+        self.data = rest;
+        T::try_from(number).map_err(|_| WireError::OutOfRange { what, number: i128::from(number) })
+    }
+
+    /// A flexible integer with sign, if it fits.
+    pub(crate) fn signed<T: TryFrom<i64>>(&mut self, what: &'static str) -> Result<T, WireError> {
+        let number = flex::unfold(self.unsigned(what)?);
+        T::try_from(number).map_err(|_| WireError::OutOfRange { what, number: i128::from(number) })
+    }
+
+    /// A type code, of whatever type.
+    pub(crate) fn type_code(&mut self) -> Result<DataType, WireError> {
+        self.unsigned("type code").map(DataType)
+    }
+
+    /// The content of a string without its NUL; nothing for a NULL pointer.
+    pub(crate) fn string(&mut self, what: &'static str) -> Result<Option<&'a [u8]>, WireError> {
+        let len: i32 = self.signed(what)?;
+        let len = u64::try_from(len).map_err(|_| WireError::OutOfRange { what, number: i128::from(len) })?;
+        if len == 0 {
+            return Ok(None);
+        }
+        self.codec.limits.check(what, len, self.codec.limits.max_string)?;
+        let bytes = self.bytes(what, len)?;
+        self.charge(bytes.len().saturating_add(ALLOCATION))?;
+        match bytes.split_last() {
+            Some((0, text)) => Ok(Some(text)),
+            _ => Err(WireError::Unterminated { what }),
+        }
+    }
+
+    /// A length and so many bytes.
+    pub(crate) fn byte_object(&mut self, what: &'static str) -> Result<&'a [u8], WireError> {
+        let len = self.unsigned(what)?;
+        let bytes = self.bytes(what, len)?;
+        self.charge(bytes.len().saturating_add(ALLOCATION))?;
+        Ok(bytes)
+    }
+
+    /// So many things that take at least a byte each. The count is checked before anything is allocated.
+    pub(crate) fn list<T>(
+        &mut self,
+        what: &'static str,
+        count: u64,
+        mut read: impl FnMut(&mut Self) -> Result<T, WireError>,
+    ) -> Result<Vec<T>, WireError> {
+        self.codec.limits.check(what, count, self.codec.limits.max_count)?;
+        if count > self.data.len() as u64 {
+            return Err(WireError::Truncated { what, needed: count, left: self.data.len() });
+        }
+        let mut list = Vec::new();
+        for _ in 0..count {
+            self.push(what, &mut list, &mut read)?;
+        }
+        Ok(list)
+    }
+
+    /// Things up to the end of the bytes.
+    pub(crate) fn list_until_end<T>(
+        &mut self,
+        what: &'static str,
+        mut read: impl FnMut(&mut Self) -> Result<T, WireError>,
+    ) -> Result<Vec<T>, WireError> {
+        let mut list = Vec::new();
+        while !self.is_empty() {
+            self.push(what, &mut list, &mut read)?;
+        }
+        Ok(list)
+    }
+
+    fn push<T>(
+        &mut self,
+        what: &'static str,
+        list: &mut Vec<T>,
+        read: &mut impl FnMut(&mut Self) -> Result<T, WireError>,
+    ) -> Result<(), WireError> {
+        self.codec.limits.check(what, list.len() as u64 + 1, self.codec.limits.max_count)?;
+        self.charge(size_of::<T>())?;
+        list.push(read(self)?);
+        Ok(())
+    }
+
+    /// Something on the heap.
+    pub(crate) fn boxed<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, WireError>,
+    ) -> Result<Box<T>, WireError> {
+        self.charge(size_of::<T>().saturating_add(ALLOCATION))?;
+        read(self).map(Box::new)
+    }
+
+    /// Something one level further down.
+    pub(crate) fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, WireError>) -> Result<T, WireError> {
+        let limit = self.codec.limits.max_depth;
+        if self.depth >= limit {
+            return Err(WireError::TooDeep { limit });
+        }
+        self.depth += 1;
+        let value = read(self);
+        self.depth -= 1;
+        value
+    }
+
+    /// Something that fills the given bytes, which were part of what is being read.
+    pub(crate) fn within<T>(
+        &mut self,
+        what: &'static str,
+        data: &'a [u8],
+        buffer_type: BufferType,
+        read: impl FnOnce(&mut Reader<'a>) -> Result<T, WireError>,
+    ) -> Result<T, WireError> {
+        let mut inner =
+            Reader { codec: self.codec, buffer_type, data, memory_left: self.memory_left, depth: self.depth };
+        let value = read(&mut inner)?;
+        inner.finish(what)?;
+        self.memory_left = inner.memory_left;
+        Ok(value)
+    }
+
+    fn charge(&mut self, bytes: usize) -> Result<(), WireError> {
+        let left = self.memory_left.checked_sub(bytes);
+        self.memory_left = left.ok_or(WireError::TooBig { limit: self.codec.limits.max_memory })?;
+        Ok(())
+    }
+}

@@ -1,0 +1,106 @@
+//! Where a server is found: its URI, and the environment variables of a client (section 1 of the wire reference).
+use crate::WireError;
+use peal_model::{Nspace, Proc, Rank};
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+    str::FromStr,
+};
+
+/// The environment variables by which a server tells a process that it is its client.
+pub mod variable {
+    /// The namespace of the client.
+    pub const NAMESPACE: &str = "PMIX_NAMESPACE";
+    /// The rank of the client, in decimal.
+    pub const RANK: &str = "PMIX_RANK";
+    /// The server's URI for encoding `v41`: the one that every release from 4.1 on understands.
+    pub const SERVER_URI: &str = "PMIX_SERVER_URI41";
+    /// The same URI under older names, for programs that look whether they are set.
+    pub const OLDER_SERVER_URIS: [&str; 4] =
+        ["PMIX_SERVER_URI4", "PMIX_SERVER_URI3", "PMIX_SERVER_URI21", "PMIX_SERVER_URI2"];
+    /// The security modules that the server allows, a comma list.
+    pub const SECURITY_MODE: &str = "PMIX_SECURITY_MODE";
+    /// The buffer type, as [`crate::BufferType::name`] says it.
+    pub const BUFFER_TYPE: &str = "PMIX_BFROP_BUFFER_TYPE";
+    /// The data stores that the server has, a comma list, best first.
+    pub const GDS_MODULE: &str = "PMIX_GDS_MODULE";
+    /// A directory for files of the session.
+    pub const SERVER_TMPDIR: &str = "PMIX_SERVER_TMPDIR";
+    /// A directory for files of the system.
+    pub const SYSTEM_TMPDIR: &str = "PMIX_SYSTEM_TMPDIR";
+    /// The host name that both sides use.
+    pub const HOSTNAME: &str = "PMIX_HOSTNAME";
+    /// The server's release.
+    pub const VERSION: &str = "PMIX_VERSION";
+}
+
+/// The data store in which everything travels in messages: the only one that Peal speaks of.
+pub const GDS_HASH: &str = "hash";
+
+/// A server's name and address: `NSPACE.RANK;tcp4://ADDRESS:PORT`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerUri {
+    /// The server process.
+    pub proc: Proc,
+    /// Where it listens.
+    pub addr: SocketAddr,
+}
+
+impl fmt::Display for ServerUri {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.addr.is_ipv4() { "tcp4" } else { "tcp6" };
+        write!(f, "{}.{};{scheme}://{}", self.proc.nspace, self.proc.rank.0, self.addr)
+    }
+}
+
+impl FromStr for ServerUri {
+    type Err = WireError;
+
+    fn from_str(text: &str) -> Result<ServerUri, WireError> {
+        let wrong = |reason| WireError::Uri { text: text.to_owned(), reason };
+        let (name, place) = text.split_once(';').ok_or_else(|| wrong("no semicolon after the server's name"))?;
+        // A namespace may hold dots; the rank cannot.
+        let (nspace, rank) = name.rsplit_once('.').ok_or_else(|| wrong("no rank in the server's name"))?;
+        let rank = rank.parse().map_err(|_| wrong("the rank is not a number"))?;
+        let (scheme, addr) = place.split_once("://").ok_or_else(|| wrong("no scheme"))?;
+        let (ip, port) = addr.rsplit_once(':').ok_or_else(|| wrong("no port"))?;
+        let bare = ip.strip_prefix('[').and_then(|ip| ip.strip_suffix(']')).unwrap_or(ip);
+        let ip: IpAddr = bare.parse().map_err(|_| wrong("the address is not numeric"))?;
+        let port = port.parse().map_err(|_| wrong("the port is not a number below 65536"))?;
+        match (scheme, ip) {
+            ("tcp4", IpAddr::V4(_)) | ("tcp6", IpAddr::V6(_)) => {}
+            _ => return Err(wrong("the scheme is not tcp4 with an IPv4 or tcp6 with an IPv6 address")),
+        }
+        Ok(ServerUri { proc: Proc::new(Nspace::new(nspace)?, Rank(rank)), addr: SocketAddr::new(ip, port) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uris_are_read_and_written() {
+        for text in ["labserver.0;tcp4://127.0.0.1:58089", "a.b.c.7;tcp6://[::1]:1"] {
+            assert_eq!(text.parse::<ServerUri>().unwrap().to_string(), text);
+        }
+        let bare: ServerUri = "s.0;tcp6://fe80::1:99".parse().unwrap();
+        assert_eq!(bare.addr, "[fe80::1]:99".parse().unwrap());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, reason) in [
+            ("labserver.0", "no semicolon after the server's name"),
+            ("labserver;tcp4://127.0.0.1:1", "no rank in the server's name"),
+            ("labserver.x;tcp4://127.0.0.1:1", "the rank is not a number"),
+            ("labserver.0;127.0.0.1:1", "no scheme"),
+            ("labserver.0;tcp4://localhost:1", "the address is not numeric"),
+            ("labserver.0;tcp4://127.0.0.1:70000", "the port is not a number below 65536"),
+            ("labserver.0;tcp6://127.0.0.1:1", "the scheme is not tcp4 with an IPv4 or tcp6 with an IPv6 address"),
+        ] {
+            let wrong = WireError::Uri { text: text.to_owned(), reason };
+            assert_eq!(text.parse::<ServerUri>(), Err(wrong));
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Replies: a status, nearly always, and what the request asked for.
+use crate::{GroupReply, WireError, job_data, reader::Reader, writer::Writer};
+use peal_model::{CommandCode as C, Info, JobInfo, Proc, Reply, Status};
+
+/// What stands for "no context id" where a release always sends one.
+const NO_CONTEXT_ID: u64 = u64::MAX;
+
+/// Reads a whole reply. One that holds nothing but a status is [`Reply::Status`], whatever the request.
+pub(crate) fn read(r: &mut Reader<'_>, command: C) -> Result<Reply, WireError> {
+    let reply = if command == C::JobData { Reply::JobData(job_data::job(r)?) } else { with_status(r, command)? };
+    r.finish("a reply")?;
+    Ok(reply)
+}
+
+fn with_status(r: &mut Reader<'_>, command: C) -> Result<Reply, WireError> {
+    let status = r.one()?;
+    if r.is_empty() {
+        return Ok(Reply::Status(status));
+    }
+    Ok(match command {
+        C::Get => Reply::Data { status, ranks: job_data::ranks(r)? },
+        C::Lookup => Reply::Published { status, data: r.counted()? },
+        C::Spawn => Reply::Spawned { status, nspace: r.one()?, kvals: r.until_end()? },
+        C::Connect => Reply::Connected { status, jobs: job_data::jobs(r)? },
+        C::Query
+        | C::Allocate
+        | C::JobControl
+        | C::Monitor
+        | C::ValidateCredential
+        | C::FabricRegister
+        | C::FabricUpdate
+        | C::SessionControl => Reply::Infos { status, infos: r.counted()? },
+        C::GetCredential => Reply::Credential { status, credential: r.one()?, infos: r.counted()? },
+        C::IofPull => Reply::IofHandle { status, remote_id: r.one()? },
+        C::GroupConstruct => group(r, status)?,
+        C::DeviceDistances => Reply::Distances { status, distances: r.counted()? },
+        C::RefreshCache => Reply::Kvals { status, kvals: r.until_end()? },
+        C::ResolvePeers => Reply::Procs { status, procs: r.counted()? },
+        C::ResolveNode => Reply::Nodes { status, nodes: r.one()? },
+        _ => Reply::Status(status),
+    })
+}
+
+fn group(r: &mut Reader<'_>, status: Status) -> Result<Reply, WireError> {
+    let form = r.codec().dialect.group_reply();
+    let members = if form == GroupReply::Id { Vec::new() } else { r.counted()? };
+    let context_id = match form {
+        GroupReply::MembersIdInfos if !r.one::<bool>()? => None,
+        GroupReply::MembersIdInfos => Some(r.one()?),
+        _ => Some(r.one()?).filter(|id| *id != NO_CONTEXT_ID),
+    };
+    let jobs = if form == GroupReply::MembersIdJobs { job_data::jobs(r)? } else { Vec::new() };
+    let infos = if form == GroupReply::MembersIdInfos { r.counted_singly()? } else { Vec::new() };
+    Ok(Reply::Group { status, members, context_id, jobs, infos })
+}
+
+/// Writes a whole reply; an error if it is none to that command.
+pub(crate) fn write(w: &mut Writer<'_>, command: C, reply: &Reply) -> Result<(), WireError> {
+    match (command, reply) {
+        (C::JobData, Reply::JobData(job)) => return job_data::put_job(w, job),
+        // The first has no status and the second no reply.
+        (C::JobData | C::DeregisterEvents, _) => return mismatch(command, reply),
+        _ => w.one(&reply.status())?,
+    }
+    match (command, reply) {
+        (_, Reply::Status(_)) => Ok(()),
+        (C::Get, Reply::Data { ranks, .. }) => job_data::put_ranks(w, ranks),
+        (C::Lookup, Reply::Published { data, .. }) => w.counted(data),
+        (C::Spawn, Reply::Spawned { nspace, kvals, .. }) => {
+            w.one(nspace)?;
+            w.each(kvals)
+        }
+        (C::Connect, Reply::Connected { jobs, .. }) => job_data::put_jobs(w, jobs),
+        (
+            C::Query
+            | C::Allocate
+            | C::JobControl
+            | C::Monitor
+            | C::ValidateCredential
+            | C::FabricRegister
+            | C::FabricUpdate
+            | C::SessionControl,
+            Reply::Infos { infos, .. },
+        ) => w.counted(infos),
+        (C::GetCredential, Reply::Credential { credential, infos, .. }) => {
+            w.one(credential)?;
+            w.counted(infos)
+        }
+        (C::IofPull, Reply::IofHandle { remote_id, .. }) => w.one(remote_id),
+        (C::GroupConstruct, Reply::Group { members, context_id, jobs, infos, .. }) => {
+            put_group(w, members, *context_id, jobs, infos)
+        }
+        (C::DeviceDistances, Reply::Distances { distances, .. }) => w.counted(distances),
+        (C::RefreshCache, Reply::Kvals { kvals, .. }) => w.each(kvals),
+        (C::ResolvePeers, Reply::Procs { procs, .. }) => w.counted(procs),
+        (C::ResolveNode, Reply::Nodes { nodes, .. }) => w.one(nodes),
+        _ => mismatch(command, reply),
+    }
+}
+
+/// What the client's release reads of the results; the rest does not travel.
+fn put_group(
+    w: &mut Writer<'_>,
+    members: &[Proc],
+    context_id: Option<u64>,
+    jobs: &[JobInfo],
+    infos: &[Info],
+) -> Result<(), WireError> {
+    let form = w.codec().dialect.group_reply();
+    if form != GroupReply::Id {
+        w.counted(members)?;
+    }
+    if form == GroupReply::MembersIdInfos {
+        w.one(&context_id.is_some())?;
+        context_id.iter().try_for_each(|id| w.one(id))?;
+        return w.counted_singly(infos);
+    }
+    w.one(&context_id.unwrap_or(NO_CONTEXT_ID))?;
+    if form == GroupReply::MembersIdJobs { job_data::put_jobs(w, jobs) } else { Ok(()) }
+}
+
+fn mismatch(command: C, reply: &Reply) -> Result<(), WireError> {
+    let reply = match reply {
+        Reply::JobData(_) => "job data",
+        Reply::Status(_) => "a status",
+        Reply::Data { .. } => "rank data",
+        Reply::Published { .. } => "published data",
+        Reply::Spawned { .. } => "a spawned namespace",
+        Reply::Connected { .. } => "job data of connected namespaces",
+        Reply::Infos { .. } => "infos",
+        Reply::Credential { .. } => "a credential",
+        Reply::IofHandle { .. } => "an IOF handle",
+        Reply::Group { .. } => "a group",
+        Reply::Distances { .. } => "distances",
+        Reply::Kvals { .. } => "values",
+        Reply::Procs { .. } => "procs",
+        Reply::Nodes { .. } => "nodes",
+    };
+    Err(WireError::ReplyMismatch { command, reply })
+}

@@ -1,0 +1,244 @@
+//! Values, and what is made of a key and a value.
+use crate::{
+    WireError,
+    packed::{Packed, packed},
+    reader::Reader,
+    structs,
+    writer::Writer,
+};
+use peal_model::{
+    Bytes, DataArray, DataType, Info, InfoFlags, JobState, Kval, LinkState, Pdata, Value, data_type as dt,
+};
+use std::{fmt, str::FromStr};
+
+packed! {
+    Value = dt::PMIX_VALUE, |r| typed(r), |value, w| put_typed(w, value)?;
+    Info = dt::PMIX_INFO,
+        |r| Ok(Info {
+            key: Packed::unpack(r)?,
+            flags: r.unsigned("flags of an info").map(InfoFlags)?,
+            value: typed(r)?,
+        }),
+        |info, w| {
+            info.key.pack(w)?;
+            w.unsigned(info.flags.0);
+            put_typed(w, &info.value)?;
+        };
+    Kval = dt::PMIX_KVAL,
+        |r| Ok(Kval { key: Packed::unpack(r)?, value: typed(r)? }),
+        |kval, w| {
+            kval.key.pack(w)?;
+            put_typed(w, &kval.value)?;
+        };
+    Pdata = dt::PMIX_PDATA,
+        |r| Ok(Pdata { proc: Packed::unpack(r)?, key: Packed::unpack(r)?, value: typed(r)? }),
+        |data, w| {
+            data.proc.pack(w)?;
+            data.key.pack(w)?;
+            put_typed(w, &data.value)?;
+        };
+    DataArray = dt::PMIX_DATA_ARRAY, |r| array(r), |value, w| put_array(w, value)?;
+}
+
+/// A type code and a value of that type.
+fn typed(r: &mut Reader<'_>) -> Result<Value, WireError> {
+    let data_type = r.type_code()?;
+    untyped(r, data_type)
+}
+
+fn put_typed(w: &mut Writer<'_>, value: &Value) -> Result<(), WireError> {
+    w.type_code(value.data_type());
+    put_untyped(w, value)
+}
+
+/// An array: the type of its elements, their number, and they without type.
+fn array(r: &mut Reader<'_>) -> Result<DataArray, WireError> {
+    let element = r.type_code()?;
+    r.codec().dialect.check_type(element)?;
+    let count: u64 = r.unsigned("elements of an array")?;
+    // Elements of no type take no bytes, so nothing would bound their number; the library sends none either.
+    if element == dt::PMIX_UNDEF && count > 0 {
+        return Err(WireError::TooLong { what: "array of no type", len: count, limit: 0 });
+    }
+    let items = r.list("elements of an array", count, |r| untyped(r, element))?;
+    Ok(DataArray::new(element, items)?)
+}
+
+fn put_array(w: &mut Writer<'_>, array: &DataArray) -> Result<(), WireError> {
+    let (element, items) = (array.element(), array.items());
+    w.codec().dialect.check_type(element)?;
+    if element == dt::PMIX_UNDEF && !items.is_empty() {
+        return Err(WireError::TooLong { what: "array of no type", len: items.len() as u64, limit: 0 });
+    }
+    w.count("elements of an array", items.len())?;
+    w.type_code(element);
+    w.unsigned(items.len() as u64);
+    items.iter().try_for_each(|item| put_untyped(w, item))
+}
+
+/// A value of a type that is known from elsewhere.
+pub(crate) fn untyped(r: &mut Reader<'_>, data_type: DataType) -> Result<Value, WireError> {
+    r.codec().dialect.check_type(data_type)?;
+    r.deeper(|r| read(r, data_type))
+}
+
+fn put_untyped(w: &mut Writer<'_>, value: &Value) -> Result<(), WireError> {
+    w.codec().dialect.check_type(value.data_type())?;
+    w.deeper(|w| write(w, value))
+}
+
+fn read(r: &mut Reader<'_>, data_type: DataType) -> Result<Value, WireError> {
+    Ok(match data_type {
+        dt::PMIX_UNDEF => Value::Undef,
+        dt::PMIX_BOOL => Value::Bool(Packed::unpack(r)?),
+        dt::PMIX_BYTE => Value::Byte(r.byte("byte")?),
+        dt::PMIX_STRING => Value::String(Packed::unpack(r)?),
+        dt::PMIX_SIZE => Value::Size(r.unsigned("PMIX_SIZE")?),
+        dt::PMIX_PID => Value::Pid(structs::pid(r)?),
+        dt::PMIX_INT => Value::Int(r.signed("PMIX_INT")?),
+        dt::PMIX_INT8 => Value::Int8(r.byte("PMIX_INT8")?.cast_signed()),
+        dt::PMIX_INT16 => Value::Int16(r.signed("PMIX_INT16")?),
+        dt::PMIX_INT32 => Value::Int32(r.signed("PMIX_INT32")?),
+        dt::PMIX_INT64 => Value::Int64(r.signed("PMIX_INT64")?),
+        dt::PMIX_UINT => Value::Uint(r.unsigned("PMIX_UINT")?),
+        dt::PMIX_UINT8 => Value::Uint8(r.byte("PMIX_UINT8")?),
+        dt::PMIX_UINT16 => Value::Uint16(r.unsigned("PMIX_UINT16")?),
+        dt::PMIX_UINT32 => Value::Uint32(r.unsigned("PMIX_UINT32")?),
+        dt::PMIX_UINT64 => Value::Uint64(r.unsigned("PMIX_UINT64")?),
+        dt::PMIX_FLOAT => Value::Float(decimal(r)?),
+        dt::PMIX_DOUBLE => Value::Double(decimal(r)?),
+        dt::PMIX_TIMEVAL => Value::Timeval { seconds: r.signed("seconds")?, microseconds: r.signed("microseconds")? },
+        dt::PMIX_TIME => Value::Time(r.unsigned("PMIX_TIME")?),
+        dt::PMIX_STATUS => Value::Status(Packed::unpack(r)?),
+        dt::PMIX_VALUE => Value::Value(r.boxed(Packed::unpack)?),
+        dt::PMIX_PROC => Value::Proc(Packed::unpack(r)?),
+        dt::PMIX_APP => Value::App(r.boxed(Packed::unpack)?),
+        dt::PMIX_INFO => Value::Info(r.boxed(Packed::unpack)?),
+        dt::PMIX_PDATA => Value::Pdata(r.boxed(Packed::unpack)?),
+        dt::PMIX_BYTE_OBJECT => Value::ByteObject(Packed::unpack(r)?),
+        dt::PMIX_KVAL => Value::Kval(r.boxed(Packed::unpack)?),
+        dt::PMIX_PERSIST => Value::Persistence(Packed::unpack(r)?),
+        dt::PMIX_POINTER => r.byte("pointer").map(|_| Value::Pointer)?,
+        dt::PMIX_SCOPE => Value::Scope(Packed::unpack(r)?),
+        dt::PMIX_DATA_RANGE => Value::Range(Packed::unpack(r)?),
+        dt::PMIX_COMMAND => Value::Command(r.byte("command")?),
+        dt::PMIX_INFO_DIRECTIVES => Value::InfoDirectives(r.unsigned("flags of an info")?),
+        dt::PMIX_DATA_TYPE => Value::DataType(Packed::unpack(r)?),
+        dt::PMIX_PROC_STATE => Value::ProcState(Packed::unpack(r)?),
+        dt::PMIX_PROC_INFO => Value::ProcInfo(r.boxed(Packed::unpack)?),
+        dt::PMIX_DATA_ARRAY => Value::DataArray(array(r)?),
+        dt::PMIX_PROC_RANK => Value::Rank(Packed::unpack(r)?),
+        dt::PMIX_QUERY => Value::Query(r.boxed(Packed::unpack)?),
+        DataType::COMPRESSED_STRING => Value::CompressedString(Packed::unpack(r)?),
+        dt::PMIX_ALLOC_DIRECTIVE => Value::AllocDirective(r.byte("directive")?),
+        dt::PMIX_IOF_CHANNEL => Value::IofChannel(Packed::unpack(r)?),
+        dt::PMIX_ENVAR => Value::Envar(r.boxed(Packed::unpack)?),
+        dt::PMIX_COORD => Value::Coord(r.boxed(Packed::unpack)?),
+        dt::PMIX_REGATTR => Value::Regattr(r.boxed(Packed::unpack)?),
+        dt::PMIX_JOB_STATE => Value::JobState(JobState(r.byte("job state")?)),
+        dt::PMIX_LINK_STATE => Value::LinkState(LinkState(r.byte("link state")?)),
+        dt::PMIX_PROC_CPUSET => Value::Cpuset(Packed::unpack(r)?),
+        dt::PMIX_GEOMETRY => Value::Geometry(r.boxed(Packed::unpack)?),
+        dt::PMIX_DEVICE_DIST => Value::DeviceDistance(r.boxed(Packed::unpack)?),
+        dt::PMIX_ENDPOINT => Value::Endpoint(r.boxed(Packed::unpack)?),
+        dt::PMIX_TOPO => Value::Topology(r.boxed(Packed::unpack)?),
+        dt::PMIX_DEVTYPE => Value::DeviceType(r.unsigned("device type")?),
+        dt::PMIX_LOCTYPE => Value::Locality(r.unsigned("locality")?),
+        dt::PMIX_COMPRESSED_BYTE_OBJECT => Value::CompressedByteObject(Packed::unpack(r)?),
+        dt::PMIX_PROC_NSPACE => Value::Nspace(Packed::unpack(r)?),
+        dt::PMIX_DATA_BUFFER => Value::DataBuffer(Packed::unpack(r)?),
+        dt::PMIX_STOR_MEDIUM => Value::StorageMedium(r.unsigned("storage medium")?),
+        dt::PMIX_STOR_ACCESS => Value::StorageAccess(r.unsigned("storage access")?),
+        dt::PMIX_STOR_PERSIST => Value::StoragePersistence(r.unsigned("storage persistence")?),
+        dt::PMIX_STOR_ACCESS_TYPE => Value::StorageAccessType(r.unsigned("storage access type")?),
+        dt::PMIX_DEVICE => Value::Device(r.boxed(Packed::unpack)?),
+        dt::PMIX_RESBLOCK_DIRECTIVE => Value::ResourceBlockDirective(r.byte("directive")?),
+        dt::PMIX_RESOURCE_UNIT => Value::ResourceUnit(r.boxed(Packed::unpack)?),
+        dt::PMIX_NODE_PID => Value::NodePid(r.boxed(Packed::unpack)?),
+        dt::PMIX_ALLOC_INHERIT => Value::AllocInheritance(r.byte("inheritance")?),
+        _ => return Err(WireError::TypeUnknown { data_type, version: r.codec().dialect.version() }),
+    })
+}
+
+fn write(w: &mut Writer<'_>, value: &Value) -> Result<(), WireError> {
+    match value {
+        Value::Undef => {}
+        Value::Bool(truth) => truth.pack(w)?,
+        Value::Byte(n)
+        | Value::Uint8(n)
+        | Value::Command(n)
+        | Value::AllocDirective(n)
+        | Value::JobState(JobState(n))
+        | Value::LinkState(LinkState(n))
+        | Value::ResourceBlockDirective(n)
+        | Value::AllocInheritance(n) => w.byte(*n),
+        Value::Pointer => w.byte(1),
+        Value::String(text) | Value::Cpuset(text) => text.pack(w)?,
+        Value::Pid(n) => structs::put_pid(w, *n),
+        Value::Int8(n) => w.byte(n.cast_unsigned()),
+        Value::Int16(n) => w.signed(*n),
+        Value::Int(n) | Value::Int32(n) => w.signed(*n),
+        Value::Int64(n) => w.signed(*n),
+        Value::Uint16(n) | Value::Locality(n) | Value::StorageAccessType(n) => w.unsigned(*n),
+        Value::Uint(n) | Value::Uint32(n) | Value::InfoDirectives(n) => w.unsigned(*n),
+        Value::Size(n)
+        | Value::Uint64(n)
+        | Value::Time(n)
+        | Value::DeviceType(n)
+        | Value::StorageMedium(n)
+        | Value::StorageAccess(n)
+        | Value::StoragePersistence(n) => w.unsigned(*n),
+        Value::Float(n) => put_decimal(w, *n)?,
+        Value::Double(n) => put_decimal(w, *n)?,
+        Value::Timeval { seconds, microseconds } => {
+            w.signed(*seconds);
+            w.signed(*microseconds);
+        }
+        Value::ByteObject(bytes)
+        | Value::CompressedString(bytes)
+        | Value::CompressedByteObject(bytes)
+        | Value::DataBuffer(bytes) => Bytes::pack(bytes, w)?,
+        Value::Status(status) => status.pack(w)?,
+        Value::Value(value) => value.pack(w)?,
+        Value::Proc(proc) => proc.pack(w)?,
+        Value::App(app) => app.pack(w)?,
+        Value::Info(info) => info.pack(w)?,
+        Value::Pdata(data) => data.pack(w)?,
+        Value::Kval(kval) => kval.pack(w)?,
+        Value::Persistence(persistence) => persistence.pack(w)?,
+        Value::Scope(scope) => scope.pack(w)?,
+        Value::Range(range) => range.pack(w)?,
+        Value::DataType(data_type) => data_type.pack(w)?,
+        Value::ProcState(state) => state.pack(w)?,
+        Value::ProcInfo(info) => info.pack(w)?,
+        Value::DataArray(array) => put_array(w, array)?,
+        Value::Rank(rank) => rank.pack(w)?,
+        Value::Query(query) => query.pack(w)?,
+        Value::IofChannel(channels) => channels.pack(w)?,
+        Value::Envar(envar) => envar.pack(w)?,
+        Value::Coord(coord) => coord.pack(w)?,
+        Value::Regattr(attribute) => attribute.pack(w)?,
+        Value::Geometry(geometry) => geometry.pack(w)?,
+        Value::DeviceDistance(distance) => distance.pack(w)?,
+        Value::Endpoint(endpoint) => endpoint.pack(w)?,
+        Value::Topology(topology) => topology.pack(w)?,
+        Value::Nspace(nspace) => nspace.pack(w)?,
+        Value::Device(device) => device.pack(w)?,
+        Value::ResourceUnit(unit) => unit.pack(w)?,
+        Value::NodePid(node) => node.pack(w)?,
+    }
+    Ok(())
+}
+
+/// A floating-point number, which travels as decimal text.
+fn decimal<T: FromStr>(r: &mut Reader<'_>) -> Result<T, WireError> {
+    let text = String::from_utf8_lossy(r.string("decimal number")?.unwrap_or_default());
+    text.trim().parse().map_err(|_| WireError::NotANumber { text: text.to_string() })
+}
+
+/// C's `%f` where six decimals say it all, else as many digits as the number needs.
+fn put_decimal<T: fmt::Display + FromStr + PartialEq>(w: &mut Writer<'_>, number: T) -> Result<(), WireError> {
+    let short = format!("{number:.6}");
+    let text = if short.parse().is_ok_and(|again: T| again == number) { short } else { number.to_string() };
+    w.string("decimal number", Some(text.as_bytes()))
+}
