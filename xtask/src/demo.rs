@@ -21,7 +21,7 @@ pub fn run(root: &Path) -> Result<()> {
     command::run(cargo(root).args(["build", "--quiet", "--package", "peal", "--package", "peal-tests", "--bins"]))?;
     guests::build(root)?;
     let programs = c_programs::build(root)?;
-    let job = job(programs.map(|programs| programs.join("job")));
+    let job = job(programs.map(|programs| programs.join("hello")));
 
     let report = "target/guests/report.wasm";
     let complete = "target/guests/complete.wasm";
@@ -48,8 +48,8 @@ pub fn run(root: &Path) -> Result<()> {
 fn job(c_program: Option<PathBuf>) -> String {
     match c_program {
         Some(_) => {
-            println!("\nThe job is tests/c/job.c, an ordinary C program linked with libpmix.");
-            "target/c/job".to_owned()
+            println!("\nThe job is tests/c/hello.c, an ordinary C program linked with libpmix.");
+            "target/c/hello".to_owned()
         }
         None => {
             println!(

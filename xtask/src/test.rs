@@ -20,6 +20,9 @@ pub fn run(root: &Path, args: &[String]) -> Result<()> {
             command::run(guest_cargo(root).args(["test", "--quiet", "--package", "peal-sdk"]))
         })?;
     }
+    step("programs", || {
+        command::run(cargo(root).args(["build", "--quiet", "--package", "peal", "--package", "peal-tests", "--bins"]))
+    })?;
     step("tests of the host", || {
         let mut tests = cargo(root);
         tests.args(["test", "--workspace"]).args(args).env("PEAL_GUESTS", &components);

@@ -2,18 +2,21 @@
 use peal_model::{Event, Nspace, Proc, Range, Status};
 use std::collections::BTreeSet;
 
-/// Whether an event is meant for this proc of this server, by range and targets alone. Its source never hears it again.
+/// Whether an event is to be delivered to this proc: its source never hears it again from a server.
 pub fn is_meant_for(event: &Event, proc: &Proc) -> bool {
-    if event.source.as_ref() == Some(proc) {
-        return false;
-    }
+    event.source.as_ref() != Some(proc) && includes(event, proc)
+}
+
+/// Whether this proc is among those that an event is meant for, by range and targets alone.
+pub fn includes(event: &Event, proc: &Proc) -> bool {
     if let Some(targets) = event.custom_targets() {
         return targets.iter().any(|target| target.covers(proc));
     }
     match event.range {
         Range::Local | Range::Session | Range::Global => true,
         Range::Namespace => job_of(event).is_some_and(|nspace| nspace == proc.nspace),
-        Range::Undef | Range::Rm | Range::Custom | Range::ProcLocal => false,
+        Range::ProcLocal => event.source.as_ref() == Some(proc),
+        Range::Undef | Range::Rm | Range::Custom => false,
     }
 }
 

@@ -37,7 +37,8 @@ impl Outcome {
 pub struct ChainRun<H> {
     event: Arc<Event>,
     waiting: VecDeque<Member<H>>,
-    steps: Vec<Step>,
+    /// Shared, so that a handler's call costs no copy of what came before it.
+    steps: Arc<Vec<Step>>,
     spent: Vec<RegistrationId>,
 }
 
@@ -68,7 +69,7 @@ pub struct Finished {
 
 impl<H> ChainRun<H> {
     pub(crate) fn new(members: VecDeque<Member<H>>, event: Arc<Event>) -> ChainRun<H> {
-        ChainRun { event, waiting: members, steps: Vec::new(), spent: Vec::new() }
+        ChainRun { event, waiting: members, steps: Arc::default(), spent: Vec::new() }
     }
 
     /// Whether nobody is to be called.
@@ -80,7 +81,7 @@ impl<H> ChainRun<H> {
     pub fn advance(mut self) -> Next<H> {
         match self.waiting.pop_front() {
             Some(member) => Next::Call(PendingCall { run: self, member }),
-            None => Next::Done(Finished { steps: self.steps, spent: self.spent }),
+            None => Next::Done(Finished { steps: Arc::unwrap_or_clone(self.steps), spent: self.spent }),
         }
     }
 }
@@ -97,7 +98,7 @@ impl<H> PendingCall<H> {
     }
 
     /// What those before it returned, oldest first.
-    pub fn steps(&self) -> &[Step] {
+    pub fn steps(&self) -> &Arc<Vec<Step>> {
         &self.run.steps
     }
 
@@ -110,7 +111,7 @@ impl<H> PendingCall<H> {
         if member.lifetime == Lifetime::OneShot {
             run.spent.push(member.id);
         }
-        run.steps.push(Step { name: member.name, status: outcome.status, infos: outcome.infos });
+        Arc::make_mut(&mut run.steps).push(Step { name: member.name, status: outcome.status, infos: outcome.infos });
         run
     }
 }

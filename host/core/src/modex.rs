@@ -65,6 +65,12 @@ impl Modex {
         Some(rank_data(proc, &committed.local))
     }
 
+    /// Whether a proc has put this key for other nodes only: then procs of this one need not wait for it.
+    pub(crate) fn hides(&self, proc: &Proc, key: &Key) -> bool {
+        let hides = |committed: &Committed| committed.remote.contains_key(key) && !committed.local.contains_key(key);
+        self.committed.get(proc).is_some_and(hides)
+    }
+
     /// What a proc has put for other nodes, to be handed round with a fence.
     pub(crate) fn for_others(&self, proc: &Proc) -> Option<RankData> {
         self.committed.get(proc).map(|committed| rank_data(proc, &committed.remote))

@@ -1,1 +1,46 @@
-//! placeholder
+//! Loads WebAssembly components, grants them capabilities, and calls them within limits.
+//!
+//! ```text
+//! Engine    one per process: compiles, caches compiled code on disk, ticks
+//!   Module    a component, checked and linked with its Grants: Module::load
+//!     handle    one EventCall in, one HandlerResult out, whatever the guest does
+//! GuestPool threads on which whole chains run
+//! inspect   what a component is, without running it
+//! ```
+//!
+//! The contract is `wit/`; `bindings.rs` is generated from it. A call goes from [`Module::handle`] to a warm instance, whose
+//! store holds the call's data (`data.rs`) for as long as it lasts; the guest reads that through `host.rs`, value by
+//! value (`convert.rs`), and everything it does is metered (`meter.rs`, `limits.rs`).
+//!
+//! What a guest does can end its call, never the process: a trap, a time-out, too much memory or output is a
+//! [`HandlerResult`] with a status of Peal's own, and the next call has a fresh instance.
+
+mod bindings;
+mod call;
+mod convert;
+mod data;
+mod digest;
+mod engine;
+mod failure;
+mod grants;
+mod host;
+mod inspect;
+mod instance;
+mod interface;
+mod limits;
+mod meter;
+mod module;
+mod pool;
+mod size;
+mod text;
+mod warm;
+
+pub use call::{EventCall, Failure, FailureKind, HandlerResult, ModuleRegistration, Notification};
+pub use digest::Digest;
+pub use engine::{CacheUse, Engine, EngineError, EngineSettings};
+pub use grants::Grants;
+pub use inspect::{FormatError, Inspection, Producers, Tool, inspect};
+pub use interface::{Capability, Role};
+pub use limits::Limits;
+pub use module::{InitError, LoadError, Module};
+pub use pool::{Busy, GuestPool, PoolSettings};

@@ -1,1 +1,24 @@
-//! placeholder
+//! The server core on tokio: connections, upcalls, hosted chains and the embedded host environment.
+//!
+//! A request travels like this: [`connection`](self) reads and decodes it, the one actor task steps the state machine of
+//! `peal-core`, and what follows goes to the clients' outboxes, to the [`Host`], to the [`Fabric`], or to the hosted
+//! chains, which run on guest threads and never on tokio's.
+
+mod actor;
+mod chains;
+mod connection;
+mod counters;
+pub mod embedded;
+mod fabric;
+mod host;
+mod notice;
+mod server;
+mod upcalls;
+
+pub use actor::ServerHandle;
+pub use chains::HostedChains;
+pub use counters::{Counter, Counters};
+pub use fabric::{EmbeddedFabric, Fabric, Gathered, ServerId};
+pub use host::{Answer, Host, Spawned};
+pub use notice::{Notice, Notices};
+pub use server::{Parts, Server, ServerError, ServerSettings};

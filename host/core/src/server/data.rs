@@ -111,7 +111,8 @@ impl Server {
         }
         let now_or_never = infos.is_true(key::PMIX_IMMEDIATE) || infos.is_true(key::PMIX_OPTIONAL);
         let may_come = matches!(self.life(&proc), Some(Life::Expected | Life::Connected(_)));
-        if now_or_never || !may_come {
+        let hidden = key.as_ref().is_some_and(|key| self.modex.hides(&proc, key));
+        if now_or_never || !may_come || hidden {
             return vec![reply(to, code::PMIX_ERR_NOT_FOUND)];
         }
         if self.modex.held_by(to.peer) >= self.settings.max_held_gets {

@@ -1,10 +1,11 @@
 //! Events: registration by clients, notification by clients and by the host, delivery.
 use super::{Action, Generation, PeerId, RequestId, Server, Upcall, reply};
 use crate::audience::{self, Interest};
-use peal_model::{Event, Info, Infos, KeyName, Proc, Range, Status, code, key};
+use peal_model::{Event, Info, Infos, KeyName, Proc, Range, Status, Value, code, key};
 use std::{collections::BTreeSet, sync::Arc};
 
-/// Marks events that a server has handled, inside `libpmix`; clients may not say so of theirs.
+/// By this `libpmix` knows an event that has been through a server, and does not send it there again. Clients may not say
+/// so of theirs.
 const INTERNAL_NOTIFY: KeyName = KeyName("pmix.srvr.internal.notify");
 
 impl Server {
@@ -84,12 +85,23 @@ impl Server {
             audience::is_meant_for(&event, &peer.proc) && peer.interests.iter().any(|interest| interest.covers(&event))
         };
         let told: BTreeSet<PeerId> = self.peers.iter().filter(|(_, peer)| hears(peer)).map(|(id, _)| *id).collect();
+        let delivered = marked(&event);
         let mut actions: Vec<Action> =
-            told.iter().map(|peer| Action::Deliver { peer: *peer, event: event.clone() }).collect();
-        self.cache.keep(event.clone(), told);
+            told.iter().map(|peer| Action::Deliver { peer: *peer, event: delivered.clone() }).collect();
+        self.cache.keep(delivered, told);
         actions.push(Action::Chain { event, generation });
         actions
     }
+}
+
+/// What clients are told: an event of a proc says that it has been through a server.
+fn marked(event: &Arc<Event>) -> Arc<Event> {
+    if event.source.is_none() {
+        return event.clone();
+    }
+    let mut marked = (**event).clone();
+    marked.infos.push(Info::new(INTERNAL_NOTIFY, Value::Bool(true)));
+    Arc::new(marked)
 }
 
 /// What no event may say: that it stays in its process although it is here, that it speaks for somebody else, or two

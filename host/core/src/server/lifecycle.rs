@@ -70,7 +70,8 @@ impl Server {
         }
         let mut actions = self.departed(&gone.proc);
         actions.push(Action::Host(Upcall::ClientLost(gone.proc.clone())));
-        actions.extend(self.spread(Arc::new(lost(gone.proc)), Generation::ORIGIN));
+        // The host is told, and its handlers see it; the other procs hear of it when the host knows how the proc ended.
+        actions.push(Action::Chain { event: Arc::new(lost(gone.proc)), generation: Generation::ORIGIN });
         actions
     }
 

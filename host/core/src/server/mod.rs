@@ -21,7 +21,7 @@ pub use crate::{
     fence::{Attendance, Collect, FenceId},
     job::Life,
 };
-use peal_model::{Event, Nspace, Proc, Reply, Request, Status, Text, code};
+use peal_model::{Event, Nspace, Proc, Reply, Request, Status, code};
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 use thiserror::Error;
 
@@ -136,20 +136,7 @@ pub enum Upcall {
     ClientLost(Proc),
     /// An event for the host itself.
     Notify(Arc<Event>),
-    /// Procs are to be ended; answered by [`Server::answer`].
-    Abort {
-        /// The request.
-        to: RequestId,
-        /// Who asks.
-        source: Proc,
-        /// The status that the job shall end with.
-        status: Status,
-        /// What to tell the user.
-        message: Option<Text>,
-        /// Who is to end; none: the requester's namespace.
-        targets: Vec<Proc>,
-    },
-    /// Any other request, which the host answers or does not support; answered by [`Server::answer`].
+    /// A request that is the host's business, which it answers or does not support; answered by [`Server::answer`].
     Request {
         /// The request.
         to: RequestId,
@@ -292,9 +279,6 @@ impl Server {
             Request::Fence { procs, infos } => self.fence(to, source, procs, &infos, now),
             Request::Get { proc, infos, key } => self.get(to, proc, &infos, key, now),
             Request::Finalize => self.finalize(to, source),
-            Request::Abort { status, message, targets } => {
-                vec![Action::Host(Upcall::Abort { to, source, status, message, targets })]
-            }
             Request::Notify { code, range, infos } => self.client_notifies(to, source, code, range, infos),
             Request::RegisterEvents { codes, infos } => self.register(to, &source, &codes, &infos),
             Request::DeregisterEvents { codes } => self.deregister(to.peer, &codes),
@@ -302,7 +286,7 @@ impl Server {
         }
     }
 
-    /// The host environment's answer to an [`Upcall::Abort`] or [`Upcall::Request`]. An error it returns goes to the
+    /// The host environment's answer to an [`Upcall::Request`]. An error it returns goes to the
     /// requester as it is; a requester that is gone gets nothing.
     pub fn answer(&mut self, to: RequestId, reply: Reply) -> Vec<Action> {
         if self.peers.contains_key(&to.peer) { vec![Action::Reply { to, reply }] } else { Vec::new() }

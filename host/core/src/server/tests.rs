@@ -290,6 +290,23 @@ fn a_late_registration_is_acknowledged_and_then_told_each_event_once() {
 }
 
 #[test]
+fn clients_are_told_what_has_been_through_a_server_and_cannot_say_so_themselves() {
+    let marker = KeyName("pmix.srvr.internal.notify");
+    let mut stage = Stage::of(2);
+    stage.register(1, &[-3001]);
+    let actions = stage.notify(0, -3001, Range::Global, vec![Info::new(marker, Value::Bool(true))]);
+    let marks = |event: &Event| event.infos.iter().filter(|info| info.key == marker).count();
+    for action in &actions {
+        match action {
+            Action::Deliver { event, .. } => assert_eq!(marks(event), 1),
+            Action::Chain { event, .. } | Action::Distribute(event) => assert_eq!(marks(event), 0),
+            _ => {}
+        }
+    }
+    assert_eq!(hearers(&stage, &actions), [1]);
+}
+
+#[test]
 fn deregistered_codes_and_finalized_clients_hear_nothing() {
     let mut stage = Stage::of(3);
     stage.register(1, &[-3001, -3002]);
@@ -322,7 +339,8 @@ fn a_proc_that_dies_becomes_an_event_and_one_that_leaves_does_not() {
     assert!(stage.server.disconnected(stage.peers[1]).is_empty());
     let actions = stage.server.disconnected(stage.peers[2]);
     assert!(actions.contains(&Action::Host(Upcall::ClientLost(proc(2)))));
-    assert_eq!(hearers(&stage, &actions), [0]);
+    assert!(actions.iter().any(|action| matches!(action, Action::Chain { .. })));
+    assert!(hearers(&stage, &actions).is_empty(), "the procs hear of it from the host");
     let abnormal = Some((code::PMIX_ERR_PROC_ABORTED_BY_SIG, Vec::new()));
     let actions = stage.server.proc_ended(&proc(2), abnormal);
     let chained = actions

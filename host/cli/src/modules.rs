@@ -1,0 +1,108 @@
+//! Loads the modules of a run and puts their handlers into the chains of their owners.
+use crate::config::{Config, ModuleConfig, SandboxConfig};
+use anyhow::{Context, Result, bail};
+use peal_core::{
+    owner::Owner,
+    registration::{Codes, Lifetime, Registration},
+};
+use peal_model::{Info, Nspace, Status};
+use peal_sandbox::{Engine, EngineSettings, Grants, GuestPool, Limits, Module, PoolSettings, Role};
+use peal_server::HostedChains;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// The engine and the guest threads that the configuration wants.
+pub fn engine(config: &SandboxConfig) -> Result<(Engine, Arc<GuestPool>)> {
+    let default = EngineSettings::default();
+    let settings = EngineSettings {
+        cache_dir: config.cache_dir.clone().or_else(user_cache),
+        max_instances: config.max_instances.unwrap_or(default.max_instances),
+        ..default
+    };
+    let mut threads = PoolSettings::default();
+    if let Some(number) = config.threads {
+        threads.threads = number;
+    }
+    let pool = GuestPool::new(threads).context("cannot start the guest threads")?;
+    Ok((Engine::new(&settings)?, Arc::new(pool)))
+}
+
+/// Where users keep what can be made again.
+fn user_cache() -> Option<PathBuf> {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let base =
+        set("XDG_CACHE_HOME").filter(|path| path.is_absolute()).or_else(|| set("HOME").map(|home| home.join(".cache")));
+    base.map(|base| base.join("peal").join("compiled"))
+}
+
+/// The chains of a run: the site's modules from the configuration, the job's from the command line.
+pub fn chains(engine: &Engine, config: &Config, handlers: &[PathBuf], job: &Nspace) -> Result<HostedChains> {
+    let mut chains = HostedChains::new();
+    for module in &config.module {
+        add_configured(&mut chains, engine, module).with_context(|| format!("module {:?}", module.name))?;
+    }
+    for path in handlers {
+        add_brought(&mut chains, engine, path, job).with_context(|| format!("--handler {}", path.display()))?;
+    }
+    Ok(chains)
+}
+
+fn add_configured(chains: &mut HostedChains, engine: &Engine, config: &ModuleConfig) -> Result<()> {
+    let bytes = read(&config.path)?;
+    let grants = config.grants.iter().map(|grant| grant.0).collect();
+    let module = load(engine, &config.name, &bytes, &grants, config.limits.limits())?;
+    if let Some(pin) = &config.sha256
+        && !pin.eq_ignore_ascii_case(&module.digest().to_string())
+    {
+        bail!("{} has sha256 {}, the configuration wants {pin}", config.path.display(), module.digest());
+    }
+    let codes: Vec<Status> = config.codes.iter().map(|code| code.0).collect();
+    let registration = Registration {
+        name: config.name.clone(),
+        codes: Codes::of(&codes),
+        place: config.place.clone().into(),
+        lifetime: if config.oneshot { Lifetime::OneShot } else { Lifetime::Standing },
+    };
+    register(chains, Owner::Site, module, registration, &config.settings()?)
+}
+
+/// A module that a job brings has the tenant's grants and handles every code, unless it says itself what it wants.
+fn add_brought(chains: &mut HostedChains, engine: &Engine, path: &Path, job: &Nspace) -> Result<()> {
+    let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let module = load(engine, &name, &read(path)?, &Grants::tenant(), Limits::default())?;
+    let registration = Registration::new(&name, Codes::Default);
+    register(chains, Owner::Namespace(job.clone()), module, registration, &[])
+}
+
+fn register(
+    chains: &mut HostedChains,
+    owner: Owner,
+    module: Arc<Module>,
+    otherwise: Registration,
+    settings: &[Info],
+) -> Result<()> {
+    let wishes = module.init(settings)?;
+    if wishes.is_empty() {
+        return Ok(chains.register(owner, otherwise, module)?);
+    }
+    for wish in wishes {
+        let mut registration = Registration::from_directives(&wish.codes, &wish.directives)?;
+        registration.name = wish.name.unwrap_or_else(|| module.name().to_owned());
+        chains.register(owner.clone(), registration, module.clone())?;
+    }
+    Ok(())
+}
+
+fn load(engine: &Engine, name: &str, bytes: &[u8], grants: &Grants, limits: Limits) -> Result<Arc<Module>> {
+    let module = Module::load(engine, name, bytes, grants, limits)?;
+    if !module.has_role(Role::EventHandler) {
+        bail!("it does not handle events: it exports no peal:pmix/event-handler");
+    }
+    Ok(Arc::new(module))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+}

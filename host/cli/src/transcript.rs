@@ -1,0 +1,73 @@
+//! Tells on standard error what happens in a job, in terms that a newcomer understands.
+use peal_core::owner::Owner;
+use peal_model::{Event, Proc, Step, Value, code};
+use peal_server::Notice;
+use std::{borrow::Cow, io::Write};
+
+/// Prints one notice.
+pub fn print(notice: &Notice) {
+    let text = match notice {
+        Notice::JobStarted { nspace, size } => format!("job {nspace} starts with {size} procs\n"),
+        Notice::ProcStarted { proc, pid } => format!("{} started as process {pid}\n", rank(proc)),
+        Notice::ProcConnected(proc) => format!("{} connected\n", rank(proc)),
+        Notice::ProcFinalized(proc) => format!("{} left in order\n", rank(proc)),
+        Notice::ProcEnded { proc, end } => format!("{} {end}\n", rank(proc)),
+        Notice::Handled { owner, event, steps } => handled(owner, event, steps),
+        Notice::NotHandled(event) => format!("{}: no handler is registered for it\n", headline(event)),
+        Notice::JobEnding { nspace, because } => format!("job {nspace} is being ended: {because}\n"),
+    };
+    let lines: String = text.lines().map(|line| format!("peal: {line}\n")).collect();
+    // Nobody reads our standard error: there is nobody to tell.
+    let _ = std::io::stderr().write_all(lines.as_bytes());
+}
+
+fn rank(proc: &Proc) -> String {
+    format!("rank {}", proc.rank)
+}
+
+fn headline(event: &Event) -> String {
+    let source = match &event.source {
+        Some(source) => rank(source),
+        None => "the resource manager".to_owned(),
+    };
+    format!("event {} from {source}, range {}", event.code, event.range.name())
+}
+
+fn handled(owner: &Owner, event: &Event, steps: &[Step]) -> String {
+    let chain = match owner {
+        Owner::Site => "the site's chain",
+        Owner::User(_) => "the user's chain",
+        Owner::Namespace(_) => "the job's chain",
+    };
+    let mut text = format!("{}, through {chain}:\n", headline(event));
+    for step in steps {
+        text.push_str(&format!("  {} answers {}", name(step), step.status));
+        for info in &step.infos {
+            text.push_str(&format!(", {}={}", info.key, short(&info.value)));
+        }
+        if step.status == code::PMIX_EVENT_ACTION_COMPLETE {
+            text.push_str(", which ends the chain");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn name(step: &Step) -> Cow<'_, str> {
+    if step.name.is_empty() { Cow::Borrowed("(no name)") } else { Cow::Borrowed(&step.name) }
+}
+
+/// A value in few characters, none of which can move the cursor.
+fn short(value: &Value) -> String {
+    let text = match value {
+        Value::String(Some(text)) => format!("{:?}", text.to_string_lossy()),
+        Value::Bool(truth) => truth.to_string(),
+        Value::Status(status) => status.to_string(),
+        Value::DataArray(array) => format!("[{} of {}]", array.items().len(), array.element()),
+        other => match other.as_u64() {
+            Some(number) => number.to_string(),
+            None => format!("{other:?}"),
+        },
+    };
+    text.chars().filter(|c| !c.is_control()).take(200).collect()
+}

@@ -1,0 +1,121 @@
+//! What goes into a call of a handler and what comes out.
+use peal_model::{Event, Info, Range, Status, Step};
+use std::fmt;
+use std::sync::Arc;
+
+/// One event for one registration. Cheap to clone: what is large is shared.
+#[derive(Clone, Debug)]
+pub struct EventCall {
+    /// Which registration it is for.
+    pub registration: u64,
+    /// What happened.
+    pub event: Arc<Event>,
+    /// User and group of the source as the kernel tells them; none for events of the resource manager.
+    pub credentials: Option<(u32, u32)>,
+    /// What those before in the chain returned, oldest first. The sandbox keeps no reference when it returns, so
+    /// `Arc::make_mut` adds to it without copying.
+    pub steps: Arc<Vec<Step>>,
+}
+
+/// What a handler did. A handler that failed has a result as well, with a status of Peal's own.
+#[derive(Clone, PartialEq, Debug)]
+pub struct HandlerResult {
+    /// What it returned, or how it failed (`PEAL_ERR_HANDLER_...`).
+    pub status: Status,
+    /// What it pushed; nothing if it failed.
+    pub infos: Vec<Info>,
+    /// The events that it raised, to be sent now that it has returned; none if it failed.
+    pub notifications: Vec<Notification>,
+    /// How it failed, if it did.
+    pub failure: Option<Failure>,
+}
+
+impl From<Failure> for HandlerResult {
+    fn from(failure: Failure) -> HandlerResult {
+        HandlerResult {
+            status: failure.kind.status(),
+            infos: Vec::new(),
+            notifications: Vec::new(),
+            failure: Some(failure),
+        }
+    }
+}
+
+/// An event that a module raised.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Notification {
+    /// The number that the module was told, unique in this process.
+    pub request: u64,
+    /// What happened.
+    pub code: Status,
+    /// Whom it is meant for; never `PMIX_RANGE_PROC_LOCAL`.
+    pub range: Range,
+    /// What else is known.
+    pub infos: Vec<Info>,
+}
+
+/// What a module wishes to be registered for.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ModuleRegistration {
+    /// The name under which its results appear.
+    pub name: Option<String>,
+    /// For which codes; none means a default registration.
+    pub codes: Vec<Status>,
+    /// Placement words and filters.
+    pub directives: Vec<Info>,
+}
+
+/// In what way a call failed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum FailureKind {
+    /// It trapped, or used the host in a way that cannot be.
+    Trapped,
+    /// It ran longer than it may.
+    Timeout,
+    /// It wanted more memory than it may have.
+    Memory,
+    /// It pushed more than it may.
+    Output,
+    /// It made more host calls than it may.
+    HostCalls,
+    /// It could not be run.
+    Unavailable,
+}
+
+impl FailureKind {
+    /// The status that stands in for the one the handler did not return.
+    pub fn status(self) -> Status {
+        match self {
+            FailureKind::Trapped | FailureKind::HostCalls => Status::PEAL_ERR_HANDLER_TRAPPED,
+            FailureKind::Timeout => Status::PEAL_ERR_HANDLER_TIMEOUT,
+            FailureKind::Memory => Status::PEAL_ERR_HANDLER_MEMORY,
+            FailureKind::Output => Status::PEAL_ERR_HANDLER_OUTPUT,
+            FailureKind::Unavailable => Status::PEAL_ERR_HANDLER_UNAVAILABLE,
+        }
+    }
+}
+
+/// How a call failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// In what way.
+    pub kind: FailureKind,
+    /// What exactly, for people.
+    pub reason: String,
+    /// The guest's functions that were running, innermost first; empty where none was.
+    pub backtrace: Vec<String>,
+}
+
+impl Failure {
+    /// A call that could not be made.
+    pub(crate) fn unavailable(reason: impl Into<String>) -> Failure {
+        Failure { kind: FailureKind::Unavailable, reason: reason.into(), backtrace: Vec::new() }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.reason)?;
+        if self.backtrace.is_empty() { Ok(()) } else { write!(f, " (in {})", self.backtrace.join(" < ")) }
+    }
+}

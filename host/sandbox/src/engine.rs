@@ -1,0 +1,204 @@
+//! The engine: one per process. It compiles components, keeps the compiled code on disk and ticks the clock by which
+//! calls are cut off.
+use std::fs::DirBuilder;
+use std::num::NonZeroUsize;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+use std::{io, thread};
+use thiserror::Error;
+use wasmtime::{Cache, CacheConfig, Config, Enabled, EngineWeak, InstanceAllocationStrategy, PoolingAllocationConfig};
+
+/// How the engine is set up.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EngineSettings {
+    /// Where compiled code is kept, so that a module that was seen before starts at once; none keeps nothing. Whoever can
+    /// write there can run code in this process: it is made for this user alone, and one that others can write is refused.
+    pub cache_dir: Option<PathBuf>,
+    /// The most instances of all modules together that exist at once.
+    pub max_instances: u32,
+    /// How often running calls are checked against their time. A call is cut off at most two ticks late.
+    pub tick: Duration,
+}
+
+impl Default for EngineSettings {
+    /// No cache, 1000 instances, 5 ms.
+    fn default() -> EngineSettings {
+        EngineSettings { cache_dir: None, max_instances: 1000, tick: Duration::from_millis(5) }
+    }
+}
+
+/// Why an engine could not be made.
+#[derive(Debug, Error)]
+pub enum EngineError {
+    /// The cache directory cannot be made or read.
+    #[error("cache directory {}: {source}", dir.display())]
+    CacheDir {
+        /// Which directory.
+        dir: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The cache directory is not this user's alone.
+    #[error("cache directory {} has owner {owner} and mode {mode:o}: only this user may write there", dir.display())]
+    CacheDirShared {
+        /// Which directory.
+        dir: PathBuf,
+        /// Its owner.
+        owner: u32,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// The engine refused its settings.
+    #[error("the WebAssembly engine cannot start: {reason}")]
+    Refused {
+        /// What it said.
+        reason: String,
+    },
+    /// The ticking thread could not be started.
+    #[error("the thread that limits calls cannot start: {0}")]
+    Ticker(io::Error),
+}
+
+/// What the cache of compiled code was good for so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CacheUse {
+    /// How many components were found in it.
+    pub hits: usize,
+    /// How many had to be compiled.
+    pub misses: usize,
+}
+
+/// Compiles and runs components. Cheap to clone; all clones are one engine.
+#[derive(Clone)]
+pub struct Engine {
+    inner: wasmtime::Engine,
+    cache: Option<Cache>,
+    tick: Duration,
+    requests: Arc<AtomicU64>,
+}
+
+impl Engine {
+    /// An engine of these settings. Where the address space is capped (`ulimit -v`) it does without pre-reserved memory
+    /// and says so.
+    pub fn new(settings: &EngineSettings) -> Result<Engine, EngineError> {
+        let cache = settings.cache_dir.as_deref().map(open_cache).transpose()?;
+        let tick = settings.tick.max(MIN_TICK);
+        let inner = build(settings.max_instances, cache.clone())?;
+        start_ticker(inner.weak(), tick).map_err(EngineError::Ticker)?;
+        Ok(Engine { inner, cache, tick, requests: Arc::new(AtomicU64::new(1)) })
+    }
+
+    /// How the cache did; none where there is none.
+    pub fn cache_use(&self) -> Option<CacheUse> {
+        self.cache.as_ref().map(|cache| CacheUse { hits: cache.cache_hits(), misses: cache.cache_misses() })
+    }
+
+    pub(crate) fn inner(&self) -> &wasmtime::Engine {
+        &self.inner
+    }
+
+    pub(crate) fn tick(&self) -> Duration {
+        self.tick
+    }
+
+    /// Numbers the requests of all guests of this engine, from 1.
+    pub(crate) fn requests(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.requests)
+    }
+}
+
+const MIN_TICK: Duration = Duration::from_micros(100);
+
+fn refused(error: wasmtime::Error) -> EngineError {
+    EngineError::Refused { reason: format!("{error:#}") }
+}
+
+/// With instances pooled, or without where the pool's address space is not to be had.
+fn build(max_instances: u32, cache: Option<Cache>) -> Result<wasmtime::Engine, EngineError> {
+    let mut pooled = base_config(cache.clone());
+    pooled.allocation_strategy(InstanceAllocationStrategy::Pooling(pooling(max_instances)));
+    let error = match wasmtime::Engine::new(&pooled) {
+        Ok(engine) => return Ok(engine),
+        Err(error) => error,
+    };
+    tracing::warn!(
+        reason = format!("{error:#}"),
+        "instances are not pooled and start more slowly: is the address space limited (ulimit -v)?"
+    );
+    let mut frugal = base_config(cache);
+    frugal.memory_reservation(0).memory_reservation_for_growth(FRUGAL_RESERVE).memory_guard_size(0);
+    wasmtime::Engine::new(&frugal).map_err(refused)
+}
+
+/// How much address space a memory takes beyond its size where address space is scarce.
+const FRUGAL_RESERVE: u64 = 1024 * 1024;
+
+/// The most functions of a backtrace.
+const MAX_FRAMES: usize = 16;
+
+/// What guests can observe is the same on every machine and in every replay: no threads, no NaN bits of the processor.
+fn base_config(cache: Option<Cache>) -> Config {
+    let mut config = Config::new();
+    config
+        .epoch_interruption(true)
+        .concurrency_support(false)
+        .wasm_backtrace_max_frames(NonZeroUsize::new(MAX_FRAMES))
+        .cranelift_nan_canonicalization(true)
+        .relaxed_simd_deterministic(true)
+        .shared_memory(false)
+        .wasm_memory64(false)
+        .cache(cache);
+    config
+}
+
+/// Room for components of interpreted languages (three memories, tens of tables with thousands of elements). Slots reserve
+/// address space, not memory.
+fn pooling(max_instances: u32) -> PoolingAllocationConfig {
+    const MIB: usize = 1024 * 1024;
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_component_instances(max_instances)
+        .total_core_instances(max_instances.saturating_mul(8))
+        .total_memories(max_instances.saturating_mul(2))
+        .total_tables(max_instances.saturating_mul(4))
+        .max_component_instance_size(8 * MIB)
+        .max_core_instance_size(8 * MIB)
+        .max_memories_per_module(4)
+        .max_tables_per_module(8)
+        .table_elements(50_000)
+        .linear_memory_keep_resident(256 * 1024)
+        .table_keep_resident(64 * 1024)
+        .pagemap_scan(Enabled::Auto);
+    pool
+}
+
+/// wasmtime itself keys what it keeps by the component's digest, its own version and its settings.
+fn open_cache(dir: &Path) -> Result<Cache, EngineError> {
+    let failed = |source| EngineError::CacheDir { dir: dir.to_owned(), source };
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
+    let dir = dir.canonicalize().map_err(failed)?;
+    let found = dir.metadata().map_err(failed)?;
+    let (owner, mode) = (found.uid(), found.mode() & 0o7777);
+    if owner != rustix::process::geteuid().as_raw() || mode & 0o022 != 0 {
+        return Err(EngineError::CacheDirShared { dir, owner, mode });
+    }
+    let mut config = CacheConfig::new();
+    config.with_directory(dir);
+    Cache::new(config).map_err(refused)
+}
+
+/// Ticks until the engine is gone. A tick that comes late is not made up for.
+fn start_ticker(engine: EngineWeak, tick: Duration) -> io::Result<()> {
+    let ticking = move || {
+        loop {
+            thread::sleep(tick);
+            match engine.upgrade() {
+                Some(engine) => engine.increment_epoch(),
+                None => return,
+            }
+        }
+    };
+    thread::Builder::new().name("peal-epoch".into()).spawn(ticking).map(drop)
+}

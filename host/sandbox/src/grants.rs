@@ -1,0 +1,45 @@
+//! Grants: which capabilities an admin permits a module.
+use crate::Capability;
+use std::collections::BTreeSet;
+
+/// A set of capabilities. What is not in it is not linked, so a module that imports it does not load.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Grants(BTreeSet<Capability>);
+
+impl Grants {
+    /// Nothing beyond the call at hand.
+    pub fn none() -> Grants {
+        Grants::default()
+    }
+
+    /// Everything.
+    pub fn all() -> Grants {
+        Capability::ALL.into_iter().collect()
+    }
+
+    /// What a tenant's own module may have unless the site says otherwise.
+    pub fn tenant() -> Grants {
+        [Capability::Logging, Capability::Clock, Capability::Notify].into_iter().collect()
+    }
+
+    /// Whether this capability is granted.
+    pub fn allows(&self, capability: Capability) -> bool {
+        self.0.contains(&capability)
+    }
+
+    /// The capabilities granted, in the order of [`Capability::ALL`].
+    pub fn iter(&self) -> impl Iterator<Item = Capability> + '_ {
+        self.0.iter().copied()
+    }
+
+    /// What both sets grant: what is asked for and what is permitted.
+    pub fn intersection(&self, other: &Grants) -> Grants {
+        self.iter().filter(|capability| other.allows(*capability)).collect()
+    }
+}
+
+impl FromIterator<Capability> for Grants {
+    fn from_iter<I: IntoIterator<Item = Capability>>(capabilities: I) -> Grants {
+        Grants(capabilities.into_iter().collect())
+    }
+}

@@ -1,0 +1,121 @@
+//! The interfaces of the contract: the roles that a module exports and the capabilities that it imports.
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The package that the contract is.
+const PACKAGE: &str = "peal:pmix";
+/// The versions of it that this host serves: 0.1 and whatever is added to it compatibly.
+const MAJOR_MINOR: &str = "0.1.";
+
+/// What a module does: a role interface that it exports.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// Is called for events.
+    EventHandler,
+    /// Is told when it starts and stops, and says what to register.
+    Lifecycle,
+}
+
+impl Role {
+    /// Every role.
+    pub const ALL: [Role; 2] = [Role::EventHandler, Role::Lifecycle];
+
+    /// The interface's name within the package.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::EventHandler => "event-handler",
+            Role::Lifecycle => "lifecycle",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{PACKAGE}/{}", self.name())
+    }
+}
+
+/// What a module may reach beyond the call at hand: an interface that it imports and that an admin grants.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Capability {
+    /// Writes to the host's trace.
+    Logging,
+    /// Knows the time.
+    Clock,
+    /// Raises events.
+    Notify,
+}
+
+impl Capability {
+    /// Every capability.
+    pub const ALL: [Capability; 3] = [Capability::Logging, Capability::Clock, Capability::Notify];
+
+    /// The interface's name within the package, as a grant names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Capability::Logging => "logging",
+            Capability::Clock => "clock",
+            Capability::Notify => "notify",
+        }
+    }
+}
+
+impl fmt::Display for Capability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{PACKAGE}/{}", self.name())
+    }
+}
+
+/// What an imported interface is to this host.
+pub(crate) enum Import {
+    /// Linked for every module.
+    Always,
+    /// Linked where it is granted.
+    Capability(Capability),
+    /// Not offered.
+    Unknown,
+}
+
+/// The name of an interface of the contract in a version that this host serves, or none.
+fn own(interface: &str) -> Option<&str> {
+    let (name, version) = interface.strip_prefix(PACKAGE)?.strip_prefix('/')?.split_once('@')?;
+    version.starts_with(MAJOR_MINOR).then_some(name)
+}
+
+/// What an import of this name asks for.
+pub(crate) fn import(interface: &str) -> Import {
+    match own(interface) {
+        Some("types" | "call") => Import::Always,
+        Some(name) => Capability::ALL
+            .into_iter()
+            .find(|capability| capability.name() == name)
+            .map_or(Import::Unknown, Import::Capability),
+        None => Import::Unknown,
+    }
+}
+
+/// The role that an export of this name fills, if it is one.
+pub(crate) fn role(interface: &str) -> Option<Role> {
+    let name = own(interface)?;
+    Role::ALL.into_iter().find(|role| role.name() == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_is_known_by_package_name_and_compatible_version() {
+        assert_eq!(role("peal:pmix/event-handler@0.1.0"), Some(Role::EventHandler));
+        assert_eq!(role("peal:pmix/lifecycle@0.1.7"), Some(Role::Lifecycle));
+        assert_eq!(role("peal:pmix/event-handler@0.2.0"), None);
+        assert_eq!(role("peal:pmix/event-handler"), None);
+        assert_eq!(role("other:pmix/event-handler@0.1.0"), None);
+        assert!(matches!(import("peal:pmix/clock@0.1.0"), Import::Capability(Capability::Clock)));
+        assert!(matches!(import("peal:pmix/call@0.1.0"), Import::Always));
+        assert!(matches!(import("peal:pmix/clock@0.10.0"), Import::Unknown));
+        assert!(matches!(import("wasi:cli/environment@0.2.0"), Import::Unknown));
+    }
+}

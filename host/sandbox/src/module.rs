@@ -1,0 +1,318 @@
+//! Modules: components that were checked, compiled and linked with what they are granted, ready to be called.
+use crate::bindings::exports::peal::pmix::{event_handler, lifecycle};
+use crate::bindings::peal::pmix::{call, clock, logging, notify, types};
+use crate::host::Host;
+use crate::instance::Instance;
+use crate::warm::Warm;
+use crate::{
+    Capability, Digest, Engine, EventCall, Failure, FormatError, Grants, HandlerResult, Inspection, Limits,
+    ModuleRegistration, Role, inspect,
+};
+use peal_model::Info;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use thiserror::Error;
+use wasmtime::Store;
+use wasmtime::component::{Component, HasSelf, InstancePre, Linker};
+
+/// Why a module does not load.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// Its bytes are no component.
+    #[error("module {module}: {source}")]
+    Format {
+        /// Which module.
+        module: String,
+        /// What its bytes are instead.
+        source: FormatError,
+    },
+    /// It fills no role.
+    #[error(
+        "module {module} fills no role: it exports [{}], none of them an interface such as peal:pmix/event-handler@0.1.0",
+        exports.join(", ")
+    )]
+    NoRole {
+        /// Which module.
+        module: String,
+        /// What it does export.
+        exports: Vec<String>,
+    },
+    /// It imports a capability that it was not granted.
+    #[error("module {module} imports {interface}, which it is not granted (add {:?} to its grants)", interface.name())]
+    NotGranted {
+        /// Which module.
+        module: String,
+        /// Which capability.
+        interface: Capability,
+    },
+    /// It imports what this host does not offer.
+    #[error("module {module} imports {interface}, which Peal does not offer")]
+    UnknownImport {
+        /// Which module.
+        module: String,
+        /// What it imports.
+        interface: String,
+    },
+    /// It is not valid, or its imports or exports are not as the contract has them.
+    #[error("module {module} does not fit: {reason}")]
+    Unfit {
+        /// Which module.
+        module: String,
+        /// What the engine found.
+        reason: String,
+    },
+    /// No instance of it could be made.
+    #[error("module {module} does not start: {failure}")]
+    Start {
+        /// Which module.
+        module: String,
+        /// What happened.
+        failure: Failure,
+    },
+}
+
+/// Why a module's `lifecycle.init` did not succeed.
+#[derive(Debug, Error)]
+pub enum InitError {
+    /// It will not start.
+    #[error("module {module} will not start: {reason}")]
+    Refused {
+        /// Which module.
+        module: String,
+        /// The reason it gives.
+        reason: String,
+    },
+    /// It failed.
+    #[error("module {module} failed in init: {failure}")]
+    Failed {
+        /// Which module.
+        module: String,
+        /// How.
+        failure: Failure,
+    },
+    /// It is running already.
+    #[error("module {module} has its settings already; load it anew to give it others")]
+    Repeated {
+        /// Which module.
+        module: String,
+    },
+}
+
+/// A loaded module. Share it (`Arc`) among the threads that call it; each call has an instance to itself.
+///
+/// A module with the lifecycle role takes no events before [`Module::init`] succeeded.
+pub struct Module {
+    inspection: Inspection,
+    blueprint: Blueprint,
+    warm: Warm,
+    settings: OnceLock<Arc<Vec<Info>>>,
+}
+
+/// All that it takes to make an instance.
+pub(crate) struct Blueprint {
+    pub(crate) engine: Engine,
+    pub(crate) name: Arc<str>,
+    pub(crate) limits: Limits,
+    instance: InstancePre<Host>,
+    handler: Option<event_handler::GuestIndices>,
+    lifecycle: Option<lifecycle::GuestIndices>,
+}
+
+/// The roles of an instance, ready to be called.
+pub(crate) struct Exports {
+    pub(crate) handler: Option<event_handler::Guest>,
+    pub(crate) lifecycle: Option<lifecycle::Guest>,
+}
+
+impl Module {
+    /// Checks a component, compiles and links it and makes its first instance. `name` is what an admin calls it.
+    ///
+    /// What it imports is checked before anything is compiled, and nothing that is not granted is ever linked.
+    pub fn load(
+        engine: &Engine,
+        name: &str,
+        bytes: &[u8],
+        grants: &Grants,
+        limits: Limits,
+    ) -> Result<Module, LoadError> {
+        let inspection = inspect(bytes).map_err(|source| LoadError::Format { module: name.to_owned(), source })?;
+        check(name, &inspection, grants)?;
+        let unfit = |error: wasmtime::Error| LoadError::Unfit { module: name.to_owned(), reason: format!("{error:#}") };
+        let component = Component::from_binary(engine.inner(), bytes).map_err(unfit)?;
+        let instance = link(engine, &inspection, &component).map_err(unfit)?;
+        let blueprint = Blueprint::new(engine, name, limits, instance, &inspection).map_err(unfit)?;
+        let first =
+            Instance::start(&blueprint).map_err(|failure| LoadError::Start { module: name.to_owned(), failure })?;
+        let module = Module { inspection, blueprint, warm: Warm::new(limits.instances), settings: OnceLock::new() };
+        module.warm.give(first);
+        Ok(module)
+    }
+
+    /// What an admin calls it.
+    pub fn name(&self) -> &str {
+        &self.blueprint.name
+    }
+
+    /// The digest of its bytes.
+    pub fn digest(&self) -> Digest {
+        self.inspection.digest
+    }
+
+    /// What it is made of.
+    pub fn inspection(&self) -> &Inspection {
+        &self.inspection
+    }
+
+    /// Whether it fills this role.
+    pub fn has_role(&self, role: Role) -> bool {
+        self.inspection.roles.contains(&role)
+    }
+
+    /// Hands it an event and waits for what it does about it. Blocks the thread: run chains on a [`crate::GuestPool`].
+    ///
+    /// A trap, a time-out and any other excess is a result as well; the instance is then dropped with all it held, and
+    /// the next call has another. RFC 0002, "Event handler chaining".
+    pub fn handle(&self, call: &EventCall) -> HandlerResult {
+        self.attempt(call).unwrap_or_else(|failure| {
+            self.report(&failure, &format!("event {}", call.event.code));
+            HandlerResult::from(failure)
+        })
+    }
+
+    fn attempt(&self, call: &EventCall) -> Result<HandlerResult, Failure> {
+        let mut instance = self.ready_instance()?;
+        let (status, current) = instance.handle(call)?;
+        self.put_back(instance);
+        Ok(HandlerResult { status, infos: current.infos, notifications: current.notifications, failure: None })
+    }
+
+    /// Hands a module with the lifecycle role its settings, once: what it wishes to be registered for. Nothing means what
+    /// the admin's file says, as it does for modules without that role. Each later instance gets the same settings.
+    pub fn init(&self, settings: &[Info]) -> Result<Vec<ModuleRegistration>, InitError> {
+        let module = || self.name().to_owned();
+        if self.settings.get().is_some() {
+            return Err(InitError::Repeated { module: module() });
+        }
+        let settings = Arc::new(settings.to_vec());
+        let failed = |failure: Failure| {
+            self.report(&failure, "init");
+            InitError::Failed { module: module(), failure }
+        };
+        let mut instance = self.any_instance().map_err(failed)?;
+        let wishes = instance.init(&settings).map_err(failed)?;
+        let wishes = wishes.map_err(|reason| InitError::Refused { module: module(), reason })?;
+        self.settings.set(settings).map_err(|_| InitError::Repeated { module: module() })?;
+        self.put_back(instance);
+        Ok(wishes)
+    }
+
+    /// Takes it out of service: its instances are told so far as they have the lifecycle role, and dropped. Calls that are
+    /// running finish; later ones find it unavailable.
+    pub fn stop(&self) {
+        self.warm.close();
+    }
+
+    fn any_instance(&self) -> Result<Instance, Failure> {
+        if self.warm.is_closed() {
+            return Err(Failure::unavailable("it was stopped"));
+        }
+        self.warm.take().map_or_else(|| Instance::start(&self.blueprint), Ok)
+    }
+
+    /// An instance that knows its settings.
+    fn ready_instance(&self) -> Result<Instance, Failure> {
+        if !self.has_role(Role::Lifecycle) {
+            return self.any_instance();
+        }
+        let Some(settings) = self.settings.get() else {
+            return Err(Failure::unavailable("its init has not run"));
+        };
+        let mut instance = self.any_instance()?;
+        if instance.calls() == 0 {
+            let answer = instance.init(settings)?;
+            answer.map_err(|reason| Failure::unavailable(format!("a further instance will not start: {reason}")))?;
+        }
+        Ok(instance)
+    }
+
+    fn put_back(&self, instance: Instance) {
+        if instance.calls() < self.blueprint.limits.max_calls { self.warm.give(instance) } else { instance.stop() }
+    }
+
+    fn report(&self, failure: &Failure, during: &str) {
+        tracing::warn!(
+            target: "peal::guest",
+            module = self.name(),
+            digest = %self.digest(),
+            kind = ?failure.kind,
+            backtrace = failure.backtrace.join(" < "),
+            "{during}: {}", failure.reason,
+        );
+    }
+}
+
+impl fmt::Debug for Module {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Module").field("name", &self.name()).field("digest", &self.digest()).finish_non_exhaustive()
+    }
+}
+
+impl Blueprint {
+    fn new(
+        engine: &Engine,
+        name: &str,
+        limits: Limits,
+        instance: InstancePre<Host>,
+        inspection: &Inspection,
+    ) -> wasmtime::Result<Blueprint> {
+        let fills = |role| inspection.roles.contains(&role);
+        Ok(Blueprint {
+            engine: engine.clone(),
+            name: Arc::from(name),
+            limits,
+            handler: fills(Role::EventHandler).then(|| event_handler::GuestIndices::new(&instance)).transpose()?,
+            lifecycle: fills(Role::Lifecycle).then(|| lifecycle::GuestIndices::new(&instance)).transpose()?,
+            instance,
+        })
+    }
+
+    /// A fresh instance in this store.
+    pub(crate) fn instantiate(&self, store: &mut Store<Host>) -> wasmtime::Result<Exports> {
+        let instance = self.instance.instantiate(&mut *store)?;
+        Ok(Exports {
+            handler: self.handler.as_ref().map(|indices| indices.load(&mut *store, &instance)).transpose()?,
+            lifecycle: self.lifecycle.as_ref().map(|indices| indices.load(&mut *store, &instance)).transpose()?,
+        })
+    }
+}
+
+/// Whether it does something, and asks for nothing that it may not have.
+fn check(name: &str, inspection: &Inspection, grants: &Grants) -> Result<(), LoadError> {
+    let module = name.to_owned();
+    if let Some(interface) = inspection.unknown_imports.first() {
+        return Err(LoadError::UnknownImport { module, interface: interface.clone() });
+    }
+    if let Some(interface) = inspection.capabilities.iter().copied().find(|wanted| !grants.allows(*wanted)) {
+        return Err(LoadError::NotGranted { module, interface });
+    }
+    if inspection.roles.is_empty() {
+        return Err(LoadError::NoRole { module, exports: inspection.other_exports.clone() });
+    }
+    Ok(())
+}
+
+/// Links the call at hand and the capabilities that were asked for and, as was checked, granted.
+fn link(engine: &Engine, inspection: &Inspection, component: &Component) -> wasmtime::Result<InstancePre<Host>> {
+    type Data = HasSelf<Host>;
+    let mut linker = Linker::<Host>::new(engine.inner());
+    types::add_to_linker::<_, Data>(&mut linker, |host| host)?;
+    call::add_to_linker::<_, Data>(&mut linker, |host| host)?;
+    for capability in &inspection.capabilities {
+        match capability {
+            Capability::Logging => logging::add_to_linker::<_, Data>(&mut linker, |host| host)?,
+            Capability::Clock => clock::add_to_linker::<_, Data>(&mut linker, |host| host)?,
+            Capability::Notify => notify::add_to_linker::<_, Data>(&mut linker, |host| host)?,
+        }
+    }
+    linker.instantiate_pre(component)
+}

@@ -1,0 +1,49 @@
+//! The warm instances of a module: those that wait for the next call.
+use crate::instance::Instance;
+use std::sync::{Mutex, PoisonError};
+
+/// Idle instances, the one used last on top. Once closed it keeps none.
+pub(crate) struct Warm {
+    most: usize,
+    idle: Mutex<Option<Vec<Instance>>>,
+}
+
+impl Warm {
+    /// Room for so many.
+    pub(crate) fn new(most: usize) -> Warm {
+        Warm { most, idle: Mutex::new(Some(Vec::new())) }
+    }
+
+    /// An idle instance, if there is one.
+    pub(crate) fn take(&self) -> Option<Instance> {
+        self.lock(|idle| idle.as_mut()?.pop())
+    }
+
+    /// Keeps an instance for the next call, or stops it where there is no room.
+    pub(crate) fn give(&self, instance: Instance) {
+        let refused = self.lock(|idle| match idle {
+            Some(idle) if idle.len() < self.most => {
+                idle.push(instance);
+                None
+            }
+            Some(_) | None => Some(instance),
+        });
+        refused.into_iter().for_each(Instance::stop);
+    }
+
+    /// Whether the module was taken out of service.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock(|idle| idle.is_none())
+    }
+
+    /// Stops those that are idle now, and those that are in use as they come back.
+    pub(crate) fn close(&self) {
+        let idle = self.lock(Option::take);
+        idle.into_iter().flatten().for_each(Instance::stop);
+    }
+
+    /// Guests never run under the lock.
+    fn lock<R>(&self, work: impl FnOnce(&mut Option<Vec<Instance>>) -> R) -> R {
+        work(&mut self.idle.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

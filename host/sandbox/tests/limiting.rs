@@ -1,0 +1,115 @@
+//! What a guest may not do, and that it harms nobody but itself.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
+mod support;
+use peal_model::Status;
+use peal_sandbox::{FailureKind, HandlerResult, Limits};
+use std::time::Duration;
+use support::{handle, load, patient, traced};
+
+/// That it failed in that way, with nothing come out of it.
+fn failed(result: HandlerResult, kind: FailureKind, status: Status) -> String {
+    let failure = result.failure.unwrap_or_else(|| panic!("returned {}", result.status));
+    assert_eq!(failure.kind, kind, "{failure}");
+    assert_eq!(result.status, status);
+    assert!(result.infos.is_empty() && result.notifications.is_empty());
+    failure.to_string()
+}
+
+#[test]
+fn a_trap_is_a_result_that_names_the_function() {
+    let module = load("moody", patient());
+    let (result, trace) = traced(|| handle(&module, -1));
+    assert_eq!(result.failure.as_ref().unwrap().backtrace, ["stumble", "decide", "handle"]);
+    let failure = failed(result, FailureKind::Trapped, Status::PEAL_ERR_HANDLER_TRAPPED);
+    assert!(failure.contains("unreachable"), "{failure}");
+    for part in
+        ["WARN", "peal::guest", "module=\"moody\"", &module.digest().to_string(), "event PMIX_ERROR (-1)", "stumble"]
+    {
+        assert!(trace.contains(part), "{part} in {trace}");
+    }
+}
+
+#[test]
+fn a_loop_without_end_is_cut_off() {
+    let limits = Limits { call_time: Duration::from_millis(300), ..Limits::default() };
+    let module = load("moody", limits);
+    let failure = failed(handle(&module, -2), FailureKind::Timeout, Status::PEAL_ERR_HANDLER_TIMEOUT);
+    assert!(failure.contains("300ms") && failure.contains("spin"), "{failure}");
+    assert_eq!(handle(&module, 0).status, Status(1), "the time is given anew to each call");
+}
+
+#[test]
+fn memory_is_limited_in_total() {
+    let limits = Limits { memory: 2 * 1024 * 1024, ..patient() };
+    let module = load("moody", limits);
+    let failure = failed(handle(&module, -3), FailureKind::Memory, Status::PEAL_ERR_HANDLER_MEMORY);
+    assert!(failure.contains("2097152") && failure.contains("stumble"), "{failure}");
+    assert_eq!(handle(&module, -6).status, Status(1), "who takes a refusal in good part goes on");
+    let later = failed(handle(&module, -1), FailureKind::Trapped, Status::PEAL_ERR_HANDLER_TRAPPED);
+    assert!(!later.contains("memory"), "a refusal of an earlier call is not held against a later one: {later}");
+}
+
+#[test]
+fn output_is_limited() {
+    let module = load("moody", Limits { output: 100_000, ..patient() });
+    let failure = failed(handle(&module, -4), FailureKind::Output, Status::PEAL_ERR_HANDLER_OUTPUT);
+    assert!(failure.contains("100000"), "{failure}");
+    let failure = failed(handle(&module, -7), FailureKind::Output, Status::PEAL_ERR_HANDLER_OUTPUT);
+    assert!(failure.contains("100000 bytes at once"), "{failure}");
+}
+
+#[test]
+fn host_calls_are_limited() {
+    let module = load("moody", Limits { host_calls: 500, ..patient() });
+    let failure = failed(handle(&module, -5), FailureKind::HostCalls, Status::PEAL_ERR_HANDLER_TRAPPED);
+    assert!(failure.contains("500 host calls"), "{failure}");
+}
+
+#[test]
+fn time_in_host_calls_is_limited_by_itself() {
+    let module = load("moody", Limits { host_calls: u32::MAX, host_time: Duration::from_millis(5), ..patient() });
+    let failure = failed(handle(&module, -5), FailureKind::Timeout, Status::PEAL_ERR_HANDLER_TIMEOUT);
+    assert!(failure.contains("5ms in host calls"), "{failure}");
+}
+
+#[test]
+fn recursion_without_end_is_a_trap() {
+    let module = load("moody", patient());
+    let failure = failed(handle(&module, -8), FailureKind::Trapped, Status::PEAL_ERR_HANDLER_TRAPPED);
+    assert!(failure.contains("call stack exhausted"), "{failure}");
+}
+
+#[test]
+fn a_warm_instance_keeps_its_memory_and_is_retired() {
+    let module = load("moody", Limits { max_calls: 3, ..patient() });
+    let counts: Vec<i32> = (0..7).map(|_| handle(&module, 0).status.0).collect();
+    assert_eq!(counts, [1, 2, 3, 1, 2, 3, 1]);
+}
+
+#[test]
+fn no_instance_is_kept_where_none_may_be() {
+    let module = load("moody", Limits { instances: 0, ..patient() });
+    let counts: Vec<i32> = (0..3).map(|_| handle(&module, 0).status.0).collect();
+    assert_eq!(counts, [1, 1, 1]);
+}
+
+#[test]
+fn after_a_failure_the_next_call_has_a_fresh_instance() {
+    let limits = Limits { host_calls: 500, memory: 2 * 1024 * 1024, ..patient() };
+    let module = load("moody", limits);
+    for code in [-1, -3, -4, -5, -7, -8] {
+        assert_eq!(handle(&module, 0).status, Status(1));
+        assert_eq!(handle(&module, 0).status, Status(2));
+        assert!(handle(&module, code).failure.is_some());
+    }
+    assert_eq!(handle(&module, 0).status, Status(1));
+}
+
+#[test]
+fn one_modules_failures_are_not_anothers() {
+    let (moody, noop) = (load("moody", patient()), load("noop", patient()));
+    for _ in 0..100 {
+        assert!(handle(&moody, -1).failure.is_some());
+        assert!(handle(&noop, -1).failure.is_none());
+    }
+}

@@ -1,0 +1,83 @@
+//! The engine: its cache of compiled code, and that it starts where address space is scarce.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
+mod support;
+use peal_sandbox::{CacheUse, Engine, EngineError, EngineSettings, FailureKind, Grants, LoadError, Module};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use support::{component, handle, patient, traced};
+
+fn with_cache(dir: &Path) -> Result<Engine, EngineError> {
+    Engine::new(&EngineSettings { cache_dir: Some(dir.to_owned()), ..EngineSettings::default() })
+}
+
+fn files_below(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
+}
+
+#[test]
+fn compiled_code_is_kept_on_disk_for_this_user_alone() {
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = temporary.path().join("deep/cache");
+    for (start, hits, misses) in [("first", 0, 1), ("second", 1, 0)] {
+        let engine = with_cache(&dir).unwrap();
+        let module = Module::load(&engine, "noop", &component("noop"), &Grants::none(), patient()).unwrap();
+        assert!(handle(&module, 0).failure.is_none());
+        assert_eq!(engine.cache_use(), Some(CacheUse { hits, misses }), "{start} start");
+    }
+    assert!(!files_below(&dir).is_empty());
+    assert_eq!(fs::metadata(&dir).unwrap().permissions().mode() & 0o7777, 0o700);
+}
+
+#[test]
+fn a_cache_that_others_can_write_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o770)).unwrap();
+    let error = with_cache(dir.path()).err().unwrap();
+    assert!(matches!(error, EngineError::CacheDirShared { mode: 0o770, .. }), "{error}");
+    let file = dir.path().join("file");
+    fs::write(&file, "").unwrap();
+    let error = with_cache(&file).err().unwrap();
+    assert!(matches!(error, EngineError::CacheDir { .. }), "{error}");
+}
+
+#[test]
+fn there_are_no_more_instances_than_the_engine_has_room_for() {
+    let engine = Engine::new(&EngineSettings { max_instances: 1, ..EngineSettings::default() }).unwrap();
+    let load = || Module::load(&engine, "noop", &component("noop"), &Grants::none(), patient());
+    let first = load().unwrap();
+    let error = load().unwrap_err();
+    assert!(matches!(&error, LoadError::Start { failure, .. } if failure.kind == FailureKind::Unavailable), "{error}");
+    drop(first);
+    assert!(load().is_ok());
+}
+
+/// Runs itself once more with its address space limited, which a process cannot lift again.
+#[test]
+fn it_starts_without_a_pool_where_address_space_is_scarce() {
+    const CHILD: &str = "PEAL_TEST_SCARCE";
+    if std::env::var_os(CHILD).is_some() {
+        let (engine, trace) = traced(|| Engine::new(&EngineSettings::default()).unwrap());
+        assert!(trace.contains("not pooled"), "{trace}");
+        let module = Module::load(&engine, "moody", &component("moody"), &Grants::none(), patient()).unwrap();
+        assert_eq!(handle(&module, 0).status.0, 1);
+        assert!(handle(&module, -3).failure.is_some());
+        return;
+    }
+    let test = thread_name();
+    let limited = Command::new("sh")
+        .args(["-c", "ulimit -v 4000000; exec \"$0\" --exact \"$1\" --nocapture"])
+        .arg(std::env::current_exe().unwrap())
+        .arg(test)
+        .env(CHILD, "1")
+        .output()
+        .unwrap();
+    assert!(limited.status.success(), "{}", String::from_utf8_lossy(&limited.stdout));
+    assert!(String::from_utf8_lossy(&limited.stdout).contains("1 passed"));
+}
+
+fn thread_name() -> String {
+    std::thread::current().name().unwrap().to_owned()
+}

@@ -1,0 +1,90 @@
+//! What the tests of the sandbox share: an engine, the components of `wat/`, events, and a way to read the trace.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
+#![allow(dead_code, reason = "each test file uses its own part")]
+use peal_model::{Event, Info, Proc, Range, Status, Step};
+use peal_sandbox::{Engine, EngineSettings, EventCall, Grants, HandlerResult, Limits, Module};
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+/// One engine for all tests of a file, with a short tick.
+pub fn engine() -> &'static Engine {
+    static ENGINE: OnceLock<Engine> = OnceLock::new();
+    let settings = || EngineSettings { tick: Duration::from_millis(1), ..EngineSettings::default() };
+    ENGINE.get_or_init(|| Engine::new(&settings()).unwrap())
+}
+
+/// The component of that name in `wat/`, in its binary form.
+pub fn component(name: &str) -> Vec<u8> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wat");
+    let read = |file: &str| std::fs::read_to_string(dir.join(file)).unwrap();
+    let text = ["handler.part", "call.part"]
+        .iter()
+        .fold(read(&format!("{name}.wat")), |text, part| text.replace(&format!("(;include {part};)"), &read(part)));
+    wat::parse_str(&text).unwrap_or_else(|error| panic!("{name}.wat: {error}"))
+}
+
+/// The module of that name, with everything granted.
+pub fn load(name: &str, limits: Limits) -> Module {
+    Module::load(engine(), name, &component(name), &Grants::all(), limits).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Roomy enough that a busy machine does not matter.
+pub fn patient() -> Limits {
+    Limits { call_time: Duration::from_secs(60), ..Limits::default() }
+}
+
+/// An event of the resource manager with this code.
+pub fn event(code: i32, infos: Vec<Info>) -> Event {
+    Event { code: Status(code), source: None, range: Range::Session, infos }
+}
+
+/// A call about it, first in its chain.
+pub fn call(event: Event) -> EventCall {
+    EventCall { registration: 1, event: Arc::new(event), credentials: None, steps: Arc::new(Vec::new()) }
+}
+
+/// Hands a module an event without infos.
+pub fn handle(module: &Module, code: i32) -> HandlerResult {
+    module.handle(&call(event(code, Vec::new())))
+}
+
+pub fn proc(nspace: &str, rank: u32) -> Proc {
+    Proc::new(peal_model::Nspace::new(nspace).unwrap(), peal_model::Rank(rank))
+}
+
+pub fn info(key: &str, value: peal_model::Value) -> Info {
+    Info::new(peal_model::Key::new(key).unwrap(), value)
+}
+
+pub fn step(name: &str, status: i32, infos: Vec<Info>) -> Step {
+    Step { name: name.into(), status: Status(status), infos }
+}
+
+/// What `work` writes to the trace.
+pub fn traced<R>(work: impl FnOnce() -> R) -> (R, String) {
+    let written = Written::default();
+    let writer = written.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .finish();
+    let answer = tracing::subscriber::with_default(subscriber, work);
+    let bytes = written.0.lock().unwrap().clone();
+    (answer, String::from_utf8(bytes).unwrap())
+}
+
+#[derive(Clone, Default)]
+struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

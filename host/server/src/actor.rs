@@ -1,0 +1,327 @@
+//! The one task that owns the server's state: everything that happens goes through it, in one order.
+use crate::{
+    chains::Chains,
+    counters::Counters,
+    fabric::{Fabric, ServerId},
+    host::Host,
+    notice::{Notice, Notices},
+    upcalls,
+};
+use peal_core::{
+    Time,
+    job::{JobSpec, Life},
+    server::{Action, Counts, Credentials, FenceId, Generation, PeerId, Refusal, RequestId, Server, Upcall},
+};
+use peal_model::{Event, Info, Nspace, Proc, RankData, Reply, Request, Status};
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::sync::{Notify, mpsc, oneshot};
+
+/// What is to be written to a client.
+#[derive(Debug)]
+pub(crate) enum Outgoing {
+    /// An answer.
+    Reply { tag: u32, reply: Reply },
+    /// An event.
+    Event(Arc<Event>),
+}
+
+/// Where what is for one client waits to be written.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    pub(crate) queue: mpsc::Sender<Outgoing>,
+    /// Told when the client is cut off: then nothing more is written, not even what waits.
+    pub(crate) cut: Arc<Notify>,
+}
+
+/// What connections say.
+#[derive(Debug)]
+pub(crate) enum FromClient {
+    /// A proc wants to connect; what is for it goes to `outbox`.
+    Admit { proc: Proc, claimed: Credentials, outbox: Outbox, admitted: oneshot::Sender<Result<PeerId, Refusal>> },
+    /// A request.
+    Request { to: RequestId, request: Request },
+    /// A message that is no request, and the status that says so.
+    Unfit { to: RequestId, status: Status },
+    /// The connection is closed.
+    Gone(PeerId),
+}
+
+/// What the host, the fabric and the hosted chains say.
+enum Internal {
+    Answer { to: RequestId, reply: Reply },
+    Gathered { id: FenceId, outcome: Result<Vec<RankData>, Status> },
+    Notify { event: Event, generation: Generation },
+    Distributed(Arc<Event>),
+    AddJob { spec: JobSpec, done: oneshot::Sender<()> },
+    ProcEnded { proc: Proc, abnormal: Option<(Status, Vec<Info>)> },
+    Life { proc: Proc, tell: oneshot::Sender<Option<Life>> },
+    Counts(oneshot::Sender<Counts>),
+    Stop,
+}
+
+/// By which the host environment and the fabric reach a server.
+#[derive(Clone)]
+pub struct ServerHandle {
+    internal: mpsc::UnboundedSender<Internal>,
+}
+
+impl ServerHandle {
+    /// Registers a job whose procs may then connect. Returns when the server knows it.
+    pub async fn add_job(&self, spec: JobSpec) {
+        let (done, added) = oneshot::channel();
+        self.say(Internal::AddJob { spec, done });
+        // A server that is gone needs no job.
+        let _ = added.await;
+    }
+
+    /// Raises an event of the host environment or of a hosted handler.
+    pub fn notify(&self, event: Event, generation: Generation) {
+        self.say(Internal::Notify { event, generation });
+    }
+
+    /// Another server distributed an event.
+    pub fn distributed(&self, event: Arc<Event>) {
+        self.say(Internal::Distributed(event));
+    }
+
+    /// A proc's process has ended; if abnormally, with this code and these details.
+    pub fn proc_ended(&self, proc: Proc, abnormal: Option<(Status, Vec<Info>)>) {
+        self.say(Internal::ProcEnded { proc, abnormal });
+    }
+
+    /// Where a proc is in its life.
+    pub async fn life(&self, proc: Proc) -> Option<Life> {
+        let (tell, told) = oneshot::channel();
+        self.say(Internal::Life { proc, tell });
+        told.await.ok().flatten()
+    }
+
+    /// The server's own counts.
+    pub async fn counts(&self) -> Counts {
+        let (tell, told) = oneshot::channel();
+        self.say(Internal::Counts(tell));
+        told.await.unwrap_or_default()
+    }
+
+    pub(crate) fn stop(&self) {
+        self.say(Internal::Stop);
+    }
+
+    fn say(&self, message: Internal) {
+        // A server that has stopped hears nothing any more.
+        let _ = self.internal.send(message);
+    }
+}
+
+/// What the actor works with.
+pub(crate) struct Actor {
+    state: Server,
+    started: Instant,
+    outboxes: BTreeMap<PeerId, Outbox>,
+    /// The jobs and their users, shared with events on their way through the chains.
+    jobs: Arc<Vec<(Nspace, u32)>>,
+    host: Arc<dyn Host>,
+    fabric: Arc<dyn Fabric>,
+    id: ServerId,
+    chains: Chains,
+    notices: Notices,
+    counters: Arc<Counters>,
+    handle: ServerHandle,
+}
+
+/// The far ends of a server's queues.
+pub(crate) struct Inbox {
+    internal: mpsc::UnboundedReceiver<Internal>,
+    clients: mpsc::Receiver<FromClient>,
+}
+
+/// The queues of a server that is about to start; at most so many requests of clients wait.
+pub(crate) fn queues(requests: usize) -> (ServerHandle, mpsc::Sender<FromClient>, Inbox) {
+    let (say, internal) = mpsc::unbounded_channel();
+    let (ask, clients) = mpsc::channel(requests);
+    (ServerHandle { internal: say }, ask, Inbox { internal, clients })
+}
+
+impl Actor {
+    #[allow(clippy::too_many_arguments, reason = "called once; each part is another room")]
+    pub(crate) fn new(
+        state: Server,
+        host: Arc<dyn Host>,
+        fabric: Arc<dyn Fabric>,
+        id: ServerId,
+        chains: Chains,
+        notices: Notices,
+        counters: Arc<Counters>,
+        handle: ServerHandle,
+    ) -> Actor {
+        Actor {
+            state,
+            started: Instant::now(),
+            outboxes: BTreeMap::new(),
+            jobs: Arc::default(),
+            host,
+            fabric,
+            id,
+            chains,
+            notices,
+            counters,
+            handle,
+        }
+    }
+
+    /// Runs until it is told to stop; then lets the hosted chains finish what they have.
+    pub(crate) async fn run(mut self, mut inbox: Inbox) {
+        loop {
+            let actions = tokio::select! {
+                biased;
+                message = inbox.internal.recv() => match message {
+                    Some(Internal::Stop) | None => break,
+                    Some(message) => self.internal(message),
+                },
+                message = inbox.clients.recv() => match message {
+                    Some(message) => self.client(message),
+                    None => break,
+                },
+                () = until(self.started, self.state.deadline()) => self.state.tick(self.now()),
+            };
+            actions.into_iter().for_each(|action| self.act(action));
+        }
+        // Closing the outboxes lets each connection write what it has and end.
+        self.outboxes.clear();
+        self.chains.drain().await;
+    }
+
+    fn now(&self) -> Time {
+        Time::default() + self.started.elapsed()
+    }
+
+    fn client(&mut self, message: FromClient) -> Vec<Action> {
+        match message {
+            FromClient::Admit { proc, claimed, outbox, admitted } => {
+                let (answer, actions) = match self.state.admit(&proc, claimed) {
+                    Ok((peer, actions)) => {
+                        self.outboxes.insert(peer, outbox);
+                        (Ok(peer), actions)
+                    }
+                    Err(refusal) => (Err(refusal), Vec::new()),
+                };
+                // If the connection is gone already, its end is said right behind.
+                let _ = admitted.send(answer);
+                actions
+            }
+            FromClient::Request { to, request } => self.state.request(to, request, self.now()),
+            // Through the same queue as requests, so that answers keep their order.
+            FromClient::Unfit { to, status } => self.state.answer(to, Reply::Status(status)),
+            FromClient::Gone(peer) => {
+                self.outboxes.remove(&peer);
+                self.state.disconnected(peer)
+            }
+        }
+    }
+
+    fn internal(&mut self, message: Internal) -> Vec<Action> {
+        match message {
+            Internal::Answer { to, reply } => self.state.answer(to, reply),
+            Internal::Gathered { id, outcome } => self.state.gathered(id, outcome),
+            Internal::Notify { event, generation } => match self.state.notify(event, generation) {
+                Ok(actions) => actions,
+                Err(status) => {
+                    tracing::warn!(%status, "an event of the host or of a handler is refused");
+                    Vec::new()
+                }
+            },
+            Internal::Distributed(event) => self.state.distributed(event),
+            Internal::AddJob { spec, done } => {
+                self.add_job(spec);
+                let _ = done.send(());
+                Vec::new()
+            }
+            Internal::ProcEnded { proc, abnormal } => self.state.proc_ended(&proc, abnormal),
+            Internal::Life { proc, tell } => {
+                let _ = tell.send(self.state.life(&proc));
+                Vec::new()
+            }
+            Internal::Counts(tell) => {
+                let _ = tell.send(self.state.counts());
+                Vec::new()
+            }
+            Internal::Stop => Vec::new(),
+        }
+    }
+
+    fn add_job(&mut self, spec: JobSpec) {
+        self.fabric.hosts(self.id, spec.nspace.clone());
+        let mut jobs = (*self.jobs).clone();
+        jobs.push((spec.nspace.clone(), spec.uid));
+        self.jobs = Arc::new(jobs);
+        self.state.add_job(spec);
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Reply { to, reply } => self.send(to.peer, Outgoing::Reply { tag: to.tag, reply }),
+            Action::Deliver { peer, event } => self.send(peer, Outgoing::Event(event)),
+            Action::Chain { event, generation } => {
+                let source = event.source.as_ref().and_then(|source| self.state.credentials(source));
+                self.chains.submit(event, generation, source.map(|who| (who.uid, who.gid)), self.jobs.clone());
+            }
+            Action::Distribute(event) => self.fabric.distribute(self.id, event),
+            Action::Gather { id, procs, data } => self.gather(id, procs, data),
+            Action::Host(upcall) => self.tell_host(upcall),
+        }
+    }
+
+    /// Queues what is for a client. One that does not read is cut off, so that the queue stays bounded and nobody else waits.
+    fn send(&mut self, peer: PeerId, outgoing: Outgoing) {
+        let Some(outbox) = self.outboxes.get(&peer) else { return };
+        if let Err(mpsc::error::TrySendError::Full(_)) = outbox.queue.try_send(outgoing) {
+            self.counters.clients_too_slow.count();
+            tracing::warn!(?peer, "a client does not read what is sent to it: its connection is closed");
+            // The end of the connection then comes as any other.
+            outbox.cut.notify_one();
+            self.outboxes.remove(&peer);
+        }
+    }
+
+    fn gather(&self, id: FenceId, procs: Vec<Proc>, data: Vec<RankData>) {
+        let (fabric, me, handle) = (self.fabric.clone(), self.id, self.handle.clone());
+        tokio::spawn(async move {
+            let outcome = fabric.gather(me, procs, data).await;
+            handle.say(Internal::Gathered { id, outcome });
+        });
+    }
+
+    fn tell_host(&self, upcall: Upcall) {
+        match upcall {
+            Upcall::ClientConnected(proc) => {
+                self.host.client_connected(&proc);
+                self.notices.tell(Notice::ProcConnected(proc));
+            }
+            Upcall::ClientFinalized(proc) => {
+                self.host.client_departed(&proc, Life::Finalized);
+                self.notices.tell(Notice::ProcFinalized(proc));
+            }
+            Upcall::ClientLost(proc) => self.host.client_departed(&proc, Life::Lost),
+            Upcall::Notify(event) => self.host.notify(event),
+            Upcall::Request { to, source, request } => {
+                let (host, handle) = (self.host.clone(), self.handle.clone());
+                tokio::spawn(async move {
+                    let reply = upcalls::ask(&*host, source, request).await;
+                    handle.say(Internal::Answer { to, reply });
+                });
+            }
+        }
+    }
+}
+
+/// Waits until the state machine's next deadline; for ever if it has none.
+async fn until(started: Instant, deadline: Option<Time>) {
+    match deadline {
+        Some(at) => tokio::time::sleep_until((started + Duration::from_millis(at.0)).into()).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,266 @@
+//! One connection: handshake, then requests in and answers and events out. Whatever is wrong with it affects nobody else.
+use crate::{
+    actor::{FromClient, Outbox, Outgoing},
+    counters::Counters,
+};
+use peal_core::server::{Credentials, PeerId, Refusal, RequestId};
+use peal_model::{CommandCode, Proc, code};
+use peal_wire::{
+    Codec, Credential, Frame, FrameDecoder, GDS_HASH, Hello, HelloDecoder, Limits, PeerKind, Tag, Welcome, WireError,
+};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+use thiserror::Error;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{
+        TcpStream,
+        tcp::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    sync::{Notify, mpsc, oneshot},
+};
+
+/// How much is read at once, in bytes.
+const READ: usize = 64 * 1024;
+
+/// What every connection of a server shares.
+#[derive(Clone)]
+pub(crate) struct Lobby {
+    pub(crate) clients: mpsc::Sender<FromClient>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) limits: Limits,
+    pub(crate) handshake_timeout: Duration,
+    pub(crate) outbox: usize,
+    pub(crate) max_open_requests: usize,
+}
+
+/// Why a connection ends early.
+#[derive(Debug, Error)]
+enum Fault {
+    #[error("the handshake took longer than {0:?}")]
+    Slow(Duration),
+    #[error("the connection was closed in the middle of the handshake")]
+    Half,
+    #[error("malformed: {0}")]
+    Wire(#[from] WireError),
+    #[error("{0} are not served yet")]
+    Kind(&'static str),
+    #[error("data store {0:?}; only \"hash\" is served")]
+    Gds(String),
+    #[error("a credential of module {0}; only native is served")]
+    Credential(&'static str),
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    #[error("the server is stopping")]
+    Stopping,
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    #[error("what was sent to it was not read")]
+    NotReading,
+    #[error("more than {0} requests are open")]
+    OpenRequests(usize),
+}
+
+/// Serves a connection until it ends.
+pub(crate) async fn serve(mut stream: TcpStream, lobby: Lobby) {
+    let from = stream.peer_addr().map(|addr| addr.to_string()).unwrap_or_default();
+    // Without this the answer to a small request waits for the acknowledgement of the one before.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "small messages will be delayed");
+    }
+    let (hello, rest) = match receive_hello(&mut stream, &lobby).await {
+        Ok(received) => received,
+        // Closing without a byte is the only refusal that every client understands.
+        Err(fault) => return refuse(&lobby, &from, &fault),
+    };
+    let (queue, inbox) = mpsc::channel(lobby.outbox);
+    let cut = Arc::new(Notify::new());
+    let (peer, proc) = match admit(&hello, Outbox { queue, cut: cut.clone() }, &lobby).await {
+        Ok(admitted) => admitted,
+        Err(fault) => return refuse(&lobby, &from, &fault),
+    };
+    let codec = Codec::of(&hello, lobby.limits.clone());
+    let open = Arc::new(OpenRequests { commands: Mutex::default(), max: lobby.max_open_requests });
+    let (reader, writer) = stream.into_split();
+    let ended = tokio::select! {
+        ended = read_requests(reader, rest, peer, &codec, &open, &lobby) => ended,
+        ended = write_answers(writer, inbox, peer, &codec, &open) => ended,
+        () = cut.notified() => Err(Fault::NotReading),
+    };
+    if let Err(fault) = ended {
+        tracing::warn!(%proc, %fault, "a connection is closed");
+    }
+    // A server that has stopped needs not be told.
+    let _ = lobby.clients.send(FromClient::Gone(peer)).await;
+}
+
+fn refuse(lobby: &Lobby, from: &str, fault: &Fault) {
+    lobby.counters.connections_refused.count();
+    tracing::warn!(from, reason = %fault, "a connection is refused");
+}
+
+/// Reads until the handshake is complete; what came behind it belongs to the first frame.
+async fn receive_hello(stream: &mut TcpStream, lobby: &Lobby) -> Result<(Hello, Vec<u8>), Fault> {
+    let receive = async {
+        let mut decoder = HelloDecoder::new(lobby.limits.clone());
+        let mut buffer = vec![0; 4096];
+        loop {
+            let count = stream.read(&mut buffer).await?;
+            if count == 0 {
+                return Err(Fault::Half);
+            }
+            let mut received = buffer.get(..count).unwrap_or_default();
+            if let Some(hello) = decoder.feed(&mut received)? {
+                return Ok((hello, received.to_vec()));
+            }
+        }
+    };
+    let timeout = lobby.handshake_timeout;
+    tokio::time::timeout(timeout, receive).await.unwrap_or(Err(Fault::Slow(timeout)))
+}
+
+async fn admit(hello: &Hello, outbox: Outbox, lobby: &Lobby) -> Result<(PeerId, Proc), Fault> {
+    let proc = match &hello.peer {
+        PeerKind::Client(proc) => proc.clone(),
+        PeerKind::Tool(..) => return Err(Fault::Kind("tools")),
+        PeerKind::Launcher(..) => return Err(Fault::Kind("launchers")),
+        PeerKind::Singleton(..) => return Err(Fault::Kind("singletons")),
+        PeerKind::Scheduler(..) => return Err(Fault::Kind("schedulers")),
+    };
+    if hello.gds.as_bytes() != GDS_HASH.as_bytes() {
+        return Err(Fault::Gds(hello.gds.to_string()));
+    }
+    let claimed = match &hello.credential {
+        Credential::Native(user) => Credentials { uid: user.uid, gid: user.gid },
+        Credential::None => return Err(Fault::Credential("none")),
+        Credential::Munge(_) => return Err(Fault::Credential("munge")),
+        Credential::Other { .. } => return Err(Fault::Credential("unknown")),
+    };
+    let (admitted, answer) = oneshot::channel();
+    let admit = FromClient::Admit { proc: proc.clone(), claimed, outbox, admitted };
+    lobby.clients.send(admit).await.map_err(|_| Fault::Stopping)?;
+    let peer = answer.await.map_err(|_| Fault::Stopping)??;
+    Ok((peer, proc))
+}
+
+/// The requests of a connection that await their answer. An answer can only be packed by knowing what was asked, and one
+/// that nobody asked for is never sent.
+struct OpenRequests {
+    commands: Mutex<HashMap<u32, CommandCode>>,
+    max: usize,
+}
+
+impl OpenRequests {
+    fn open(&self, tag: u32, command: CommandCode) -> Result<(), Fault> {
+        let mut commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        if commands.len() >= self.max {
+            return Err(Fault::OpenRequests(self.max));
+        }
+        commands.insert(tag, command);
+        Ok(())
+    }
+
+    fn close(&self, tag: u32) -> Option<CommandCode> {
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner).remove(&tag)
+    }
+}
+
+async fn read_requests(
+    mut reader: OwnedReadHalf,
+    rest: Vec<u8>,
+    peer: PeerId,
+    codec: &Codec,
+    open: &OpenRequests,
+    lobby: &Lobby,
+) -> Result<(), Fault> {
+    let mut frames = FrameDecoder::new(&lobby.limits);
+    let mut buffer = vec![0; READ];
+    let mut received = rest.as_slice();
+    loop {
+        while let Some(frame) = frames.feed(&mut received).inspect_err(|_| lobby.counters.messages_malformed.count())? {
+            request(frame, peer, codec, open, lobby).await?;
+        }
+        let count = reader.read(&mut buffer).await?;
+        if count == 0 {
+            return Ok(());
+        }
+        received = buffer.get(..count).unwrap_or_default();
+    }
+}
+
+async fn request(frame: Frame, peer: PeerId, codec: &Codec, open: &OpenRequests, lobby: &Lobby) -> Result<(), Fault> {
+    if frame.tag == Tag::HEARTBEAT {
+        return Ok(());
+    }
+    let to = RequestId { peer, tag: frame.tag.0 };
+    let message = match codec.decode_request(&frame.payload) {
+        Ok(request) => {
+            // The one request without an answer.
+            if request.command() != CommandCode::DeregisterEvents {
+                open.open(to.tag, request.command())?;
+            }
+            FromClient::Request { to, request }
+        }
+        Err(error) => {
+            let counter = match error {
+                WireError::UnknownCommand { .. } => &lobby.counters.requests_unknown,
+                _ => &lobby.counters.messages_malformed,
+            };
+            counter.count();
+            tracing::warn!(?peer, %error, "a request is not understood");
+            open.open(to.tag, CommandCode::Finalize)?;
+            FromClient::Unfit { to, status: error.status() }
+        }
+    };
+    lobby.clients.send(message).await.map_err(|_| Fault::Stopping)
+}
+
+/// Writes answers and events in the order in which the server gave them; ends when the server has no more for this client.
+async fn write_answers(
+    mut writer: OwnedWriteHalf,
+    mut inbox: mpsc::Receiver<Outgoing>,
+    peer: PeerId,
+    codec: &Codec,
+    open: &OpenRequests,
+) -> Result<(), Fault> {
+    writer.write_all(&Welcome::Client { index: index(peer) }.encode()).await?;
+    while let Some(outgoing) = inbox.recv().await {
+        if let Some(frame) = pack(outgoing, codec, open) {
+            writer.write_all(&frame.encode()?).await?;
+        }
+    }
+    writer.shutdown().await?;
+    Ok(())
+}
+
+/// What the client puts into the headers of its frames; nobody reads it.
+fn index(peer: PeerId) -> u32 {
+    u32::try_from(peer.0 % u64::from(u32::MAX)).unwrap_or_default()
+}
+
+fn pack(outgoing: Outgoing, codec: &Codec, open: &OpenRequests) -> Option<Frame> {
+    let (tag, packed) = match outgoing {
+        Outgoing::Event(event) => (Tag::NOTIFY, codec.encode_event(&event)),
+        Outgoing::Reply { tag, reply } => {
+            let command = open.close(tag)?;
+            let packed = codec.encode_reply(command, &reply);
+            (Tag(tag), packed.or_else(|error| too_much_for_the_client(&error, codec)))
+        }
+    };
+    match packed {
+        Ok(payload) => Some(Frame { pindex: 0, tag, payload }),
+        Err(error) => {
+            tracing::warn!(?tag, %error, "a message cannot be packed for this client: it is not sent");
+            None
+        }
+    }
+}
+
+/// A client's release may lack a type that an answer holds; the client is told so rather than left waiting.
+fn too_much_for_the_client(error: &WireError, codec: &Codec) -> Result<Vec<u8>, WireError> {
+    tracing::warn!(%error, "an answer cannot be packed for this client");
+    codec.encode_status(code::PMIX_ERR_PACK_FAILURE)
+}

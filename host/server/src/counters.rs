@@ -1,0 +1,37 @@
+//! What the server counts.
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// One more.
+    pub fn count(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many so far.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The counters of a server.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Connections accepted by the listener.
+    pub connections: Counter,
+    /// Connections refused: too many, too slow, malformed, or of nobody known.
+    pub connections_refused: Counter,
+    /// Messages that could not be understood; their connections were closed.
+    pub messages_malformed: Counter,
+    /// Requests of a kind that nobody serves.
+    pub requests_unknown: Counter,
+    /// Clients that did not read what was sent to them; their connections were closed.
+    pub clients_too_slow: Counter,
+    /// Runs of an event through an owner's hosted chain.
+    pub chains_run: Counter,
+    /// Events that passed the hosted chains by because these could not keep up.
+    pub chain_events_dropped: Counter,
+}

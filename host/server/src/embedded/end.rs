@@ -1,0 +1,64 @@
+//! How procs and jobs end, and what that means for the exit status.
+use peal_core::job::Life;
+use peal_model::{Info, Proc, Status, Value, code, key};
+use std::{fmt, os::unix::process::ExitStatusExt, process::ExitStatus};
+
+/// How a proc's process ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ProcEnd {
+    /// It exited with this status.
+    Exited(i32),
+    /// A signal of this number ended it.
+    Signalled(i32),
+}
+
+impl From<ExitStatus> for ProcEnd {
+    fn from(status: ExitStatus) -> ProcEnd {
+        match (status.code(), status.signal()) {
+            (Some(code), _) => ProcEnd::Exited(code),
+            (None, signal) => ProcEnd::Signalled(signal.unwrap_or_default()),
+        }
+    }
+}
+
+impl fmt::Display for ProcEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ProcEnd::Exited(code) => write!(f, "exited with status {code}"),
+            ProcEnd::Signalled(signal) => write!(f, "was ended by signal {signal}"),
+        }
+    }
+}
+
+impl ProcEnd {
+    /// The exit status that a shell would show: a signal counts 128 and more.
+    pub fn exit_status(self) -> i32 {
+        match self {
+            ProcEnd::Exited(code) => code,
+            ProcEnd::Signalled(signal) => 128 + signal,
+        }
+    }
+
+    /// The event code of an abnormal end, and what else the event says. Ending without having left in order is abnormal for
+    /// a proc that had connected.
+    pub(crate) fn abnormal(self, life: Option<Life>) -> Option<(Status, Vec<Info>)> {
+        let code = match (self, life) {
+            (ProcEnd::Signalled(_), _) => code::PMIX_ERR_PROC_ABORTED_BY_SIG,
+            (ProcEnd::Exited(0), Some(Life::Connected(_) | Life::Lost)) => code::PMIX_ERR_PROC_TERM_WO_SYNC,
+            (ProcEnd::Exited(0), _) => return None,
+            (ProcEnd::Exited(_), _) => code::PMIX_ERR_EXIT_NONZERO_TERM,
+        };
+        Some((code, vec![Info::new(key::PMIX_EXIT_CODE, Value::Int(self.exit_status()))]))
+    }
+}
+
+/// How a job ended.
+#[derive(Clone, PartialEq, Debug)]
+pub struct JobEnd {
+    /// The exit status to pass on: that of the first abnormal end, or zero.
+    pub exit_status: i32,
+    /// The first proc that ended abnormally, if one did.
+    pub first_abnormal: Option<(Proc, ProcEnd)>,
+    /// What the proc that aborted the job had to say.
+    pub abort_message: Option<String>,
+}

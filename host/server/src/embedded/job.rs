@@ -1,0 +1,229 @@
+//! A running job: one task that waits for its procs, ends it when it must, and says how it ended.
+use super::{
+    JobCommand,
+    end::{JobEnd, ProcEnd},
+    launch::{self, JobRequest, LaunchError, OnAbort},
+    output, stray,
+};
+use crate::{
+    actor::ServerHandle,
+    notice::{Notice, Notices},
+};
+use peal_core::job::JobSpec;
+use peal_model::{Proc, Rank, Status, code};
+use rustix::process::Signal;
+use std::{collections::BTreeMap, time::Duration};
+use tokio::{
+    sync::mpsc,
+    task::{JoinHandle, JoinSet},
+    time::Instant,
+};
+
+/// How many commands may wait for a job; procs that abort all at once need no more than one to be heard.
+const COMMANDS: usize = 64;
+
+/// How long output may still come after the last process of a job is gone.
+const LAST_OUTPUT: Duration = Duration::from_secs(2);
+
+/// A job that has been started.
+pub struct RunningJob {
+    commands: mpsc::Sender<JobCommand>,
+    task: JoinHandle<JobEnd>,
+}
+
+impl RunningJob {
+    pub(crate) fn commands(&self) -> mpsc::Sender<JobCommand> {
+        self.commands.clone()
+    }
+
+    /// Ends the job, as the user wishes by a signal of that number. Saying it again kills it at once.
+    pub fn interrupt(&self, signal: i32) {
+        // A job that has ended already, or is busy ending, needs no more.
+        let _ = self.commands.try_send(JobCommand::Interrupt { signal });
+    }
+
+    /// Waits for the job's end. May be called again after having been given up.
+    pub async fn ended(&mut self) -> JobEnd {
+        (&mut self.task).await.unwrap_or_else(|error| {
+            tracing::error!(%error, "the task of a job failed");
+            JobEnd { exit_status: 1, first_abnormal: None, abort_message: None }
+        })
+    }
+}
+
+/// Starts the procs of a job.
+pub(crate) async fn start(
+    server: &ServerHandle,
+    uri: &str,
+    request: JobRequest,
+    notices: Notices,
+) -> Result<RunningJob, LaunchError> {
+    if request.size == 0 {
+        return Err(LaunchError::Size { size: 0, why: "at least one is needed" });
+    }
+    stray::adopt_orphans();
+    let spec = JobSpec {
+        nspace: request.nspace.clone(),
+        size: request.size,
+        hostname: request.hostname.clone(),
+        uid: rustix::process::geteuid().as_raw(),
+        gid: rustix::process::getegid().as_raw(),
+    };
+    server.add_job(spec).await;
+    notices.tell(Notice::JobStarted { nspace: request.nspace.clone(), size: request.size });
+    let (commands, inbox) = mpsc::channel(COMMANDS);
+    let mut job = Job::new(server.clone(), request, notices);
+    if let Err(error) = job.spawn_all(uri) {
+        job.signal_all(Signal::KILL);
+        return Err(error);
+    }
+    Ok(RunningJob { commands, task: tokio::spawn(job.run(inbox)) })
+}
+
+/// How far a job is on its way to its end.
+enum Ending {
+    /// It runs.
+    Not,
+    /// Its procs have been asked to end; at that time they are killed.
+    Asked(Instant),
+    /// Its procs have been killed.
+    Killed,
+}
+
+struct Job {
+    server: ServerHandle,
+    request: JobRequest,
+    notices: Notices,
+    /// Process ids, which are process groups too, of the procs that run.
+    running: BTreeMap<Rank, u32>,
+    waits: JoinSet<(Rank, ProcEnd)>,
+    output: JoinSet<()>,
+    ending: Ending,
+    end: JobEnd,
+}
+
+impl Job {
+    fn new(server: ServerHandle, request: JobRequest, notices: Notices) -> Job {
+        Job {
+            server,
+            request,
+            notices,
+            running: BTreeMap::new(),
+            waits: JoinSet::new(),
+            output: JoinSet::new(),
+            ending: Ending::Not,
+            end: JobEnd { exit_status: 0, first_abnormal: None, abort_message: None },
+        }
+    }
+
+    fn spawn_all(&mut self, uri: &str) -> Result<(), LaunchError> {
+        for rank in (0..self.request.size).map(Rank) {
+            let mut child = launch::spawn(&self.request, rank, uri)?;
+            let pid = child.id().unwrap_or_default();
+            self.running.insert(rank, pid);
+            self.notices.tell(Notice::ProcStarted { proc: self.proc(rank), pid });
+            output::forward(&mut child, rank, self.request.tagging, &mut self.output);
+            self.waits.spawn(async move {
+                match child.wait().await {
+                    Ok(status) => (rank, ProcEnd::from(status)),
+                    Err(error) => {
+                        tracing::error!(%rank, %error, "cannot wait for a proc");
+                        (rank, ProcEnd::Exited(1))
+                    }
+                }
+            });
+        }
+        Ok(())
+    }
+
+    async fn run(mut self, mut inbox: mpsc::Receiver<JobCommand>) -> JobEnd {
+        while !self.running.is_empty() {
+            let kill_at = match self.ending {
+                Ending::Asked(at) => Some(at),
+                Ending::Not | Ending::Killed => None,
+            };
+            tokio::select! {
+                ended = self.waits.join_next() => match ended {
+                    Some(Ok((rank, end))) => self.proc_ended(rank, end).await,
+                    // A wait cannot fail, and there is one for each that runs.
+                    Some(Err(_)) | None => break,
+                },
+                Some(command) = inbox.recv() => self.command(command),
+                () = tokio::time::sleep_until(kill_at.unwrap_or_else(Instant::now)), if kill_at.is_some() => self.kill(),
+            }
+        }
+        self.clear_up().await;
+        self.end
+    }
+
+    async fn proc_ended(&mut self, rank: Rank, end: ProcEnd) {
+        self.running.remove(&rank);
+        let proc = self.proc(rank);
+        self.notices.tell(Notice::ProcEnded { proc: proc.clone(), end });
+        let abnormal = end.abnormal(self.server.life(proc.clone()).await);
+        self.server.proc_ended(proc.clone(), abnormal.clone());
+        let Some((status, _)) = abnormal else { return };
+        if !matches!(self.ending, Ending::Not) {
+            // It ends because it was asked to.
+            return;
+        }
+        if self.end.first_abnormal.is_none() {
+            self.end.first_abnormal = Some((proc, end));
+            self.end.exit_status = end.exit_status();
+        }
+        if self.request.on_abort == OnAbort::Terminate && !self.running.is_empty() {
+            self.ask_to_end(status);
+        }
+    }
+
+    fn command(&mut self, command: JobCommand) {
+        match command {
+            JobCommand::Abort { source, status, message } if matches!(self.ending, Ending::Not) => {
+                let text = message.map(|text| text.to_string());
+                tracing::info!(%source, %status, message = text.as_deref(), "a proc aborts its job");
+                self.end.abort_message = text;
+                self.end.exit_status = status.0;
+                self.ask_to_end(code::PMIX_ERR_PROC_REQUESTED_ABORT);
+            }
+            JobCommand::Abort { .. } => {}
+            JobCommand::Interrupt { signal } => {
+                if matches!(self.ending, Ending::Not) {
+                    self.end.exit_status = ProcEnd::Signalled(signal).exit_status();
+                    self.ask_to_end(code::PMIX_ERR_JOB_CANCELED);
+                } else {
+                    self.kill();
+                }
+            }
+        }
+    }
+
+    fn ask_to_end(&mut self, because: Status) {
+        self.notices.tell(Notice::JobEnding { nspace: self.request.nspace.clone(), because });
+        self.ending = Ending::Asked(Instant::now() + self.request.grace);
+        // A stopped process would not see the request.
+        self.signal_all(Signal::TERM);
+        self.signal_all(Signal::CONT);
+    }
+
+    fn kill(&mut self) {
+        self.ending = Ending::Killed;
+        self.signal_all(Signal::KILL);
+    }
+
+    fn signal_all(&self, signal: Signal) {
+        self.running.values().for_each(|leader| stray::signal_group(*leader, signal));
+    }
+
+    /// The procs have ended; what they started is orphaned and ours by now, and must end too. What was written is passed on.
+    async fn clear_up(&mut self) {
+        stray::kill_orphans();
+        let all = async { while self.output.join_next().await.is_some() {} };
+        if tokio::time::timeout(LAST_OUTPUT, all).await.is_err() {
+            tracing::warn!("somebody holds the output of a job that has ended open: what comes there is lost");
+        }
+    }
+
+    fn proc(&self, rank: Rank) -> Proc {
+        Proc::new(self.request.nspace.clone(), rank)
+    }
+}

@@ -1,0 +1,98 @@
+//! What it takes to start the procs of a job: what is asked for, and the environment they are given.
+use super::output::Tagging;
+use peal_model::{Nspace, Rank};
+use peal_wire::{BufferType, GDS_HASH, variable};
+use std::{ffi::OsString, path::PathBuf, process::Stdio, time::Duration};
+use thiserror::Error;
+use tokio::process::{Child, Command};
+
+/// The release that the server says it is: a client that believes in a newer one uses what is not served.
+const SERVED_VERSION: &str = "4.2.2";
+
+/// What follows an abnormal end of a proc (`run.on_abort`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OnAbort {
+    /// The job is ended, as `mpirun` does.
+    #[default]
+    Terminate,
+    /// The other procs go on.
+    Continue,
+}
+
+/// A job to be started.
+#[derive(Clone, Debug)]
+pub struct JobRequest {
+    /// Its name.
+    pub nspace: Nspace,
+    /// How many procs.
+    pub size: u32,
+    /// The program.
+    pub program: OsString,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// The node's name.
+    pub hostname: String,
+    /// What follows an abnormal end.
+    pub on_abort: OnAbort,
+    /// How long procs that are to end have before they are killed.
+    pub grace: Duration,
+    /// Whether lines of output say which proc wrote them.
+    pub tagging: Tagging,
+}
+
+/// Why a job could not be started.
+#[derive(Debug, Error)]
+pub enum LaunchError {
+    /// The program could not be started.
+    #[error("cannot start {program:?}: {source}")]
+    Program {
+        /// The program as given.
+        program: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The node has no room for so many procs.
+    #[error("a job of {size} procs cannot be started: {why}")]
+    Size {
+        /// How many procs were asked for.
+        size: u32,
+        /// Why not.
+        why: &'static str,
+    },
+}
+
+/// Starts one proc in a process group of its own.
+pub(crate) fn spawn(request: &JobRequest, rank: Rank, uri: &str) -> Result<Child, LaunchError> {
+    let mut command = Command::new(&request.program);
+    command.args(&request.args).process_group(0).kill_on_drop(true);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"PMIX_")) {
+        command.env_remove(name);
+    }
+    command.envs(environment(request, rank, uri));
+    command.stdin(standard_input(rank)).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().map_err(|source| LaunchError::Program { program: PathBuf::from(&request.program), source })
+}
+
+/// The variables by which a client finds its server (`pmix-wire.md`, section 1.1).
+fn environment(request: &JobRequest, rank: Rank, uri: &str) -> Vec<(&'static str, String)> {
+    let mut variables = vec![
+        (variable::NAMESPACE, request.nspace.to_string()),
+        (variable::RANK, rank.0.to_string()),
+        (variable::SERVER_URI, uri.to_owned()),
+        (variable::SECURITY_MODE, "native".to_owned()),
+        // Everything travels in messages; the alternatives are shared memory with layouts of their own.
+        (variable::GDS_MODULE, GDS_HASH.to_owned()),
+        (variable::BUFFER_TYPE, BufferType::NonDescribed.name().to_owned()),
+        (variable::HOSTNAME, request.hostname.clone()),
+        (variable::VERSION, SERVED_VERSION.to_owned()),
+    ];
+    variables.extend(variable::OLDER_SERVER_URIS.iter().map(|name| (*name, uri.to_owned())));
+    variables
+}
+
+/// The first proc reads what is piped into `peal run`. A terminal it does not get: it is in another process group, and the
+/// terminal would stop it.
+fn standard_input(rank: Rank) -> Stdio {
+    use std::io::IsTerminal;
+    if rank == Rank(0) && !std::io::stdin().is_terminal() { Stdio::inherit() } else { Stdio::null() }
+}

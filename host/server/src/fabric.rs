@@ -1,0 +1,148 @@
+//! The seam between servers: what they need of each other.
+//!
+//! [`EmbeddedFabric`] joins the servers of one process: in production one, in tests several.
+use crate::actor::ServerHandle;
+use peal_model::{Event, Nspace, Proc, RankData, Reply, Request, Status, code};
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+};
+use tokio::sync::oneshot;
+
+/// What comes back from the other servers, in their own time.
+pub type Gathered<'a, T> = Pin<Box<dyn Future<Output = Result<T, Status>> + Send + 'a>>;
+
+/// A server's number in its fabric.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ServerId(pub u32);
+
+/// What servers need of each other.
+pub trait Fabric: Send + Sync + 'static {
+    /// This server hosts procs of this namespace from now on.
+    fn hosts(&self, server: ServerId, nspace: Nspace);
+
+    /// Makes an event known to the other servers.
+    fn distribute(&self, from: ServerId, event: Arc<Event>);
+
+    /// Hands the contributions of all servers that host one of these procs to each of them. Servers that gather for the same
+    /// procs at the same time meet; each gets the contributions of the others.
+    fn gather(&self, from: ServerId, procs: Vec<Proc>, data: Vec<RankData>) -> Gathered<'_, Vec<RankData>>;
+
+    /// Asks the gateway, the server that serves what the others cannot; `PMIX_ERR_NOT_SUPPORTED` where there is none.
+    fn ask_gateway(&self, from: ServerId, source: Proc, request: Request) -> Gathered<'_, Reply>;
+}
+
+type Meeting = Vec<(ServerId, Vec<RankData>, oneshot::Sender<Vec<RankData>>)>;
+
+#[derive(Default)]
+struct Inner {
+    servers: BTreeMap<ServerId, ServerHandle>,
+    /// Which servers host procs of a namespace.
+    hosts: BTreeMap<Nspace, Vec<ServerId>>,
+    meetings: BTreeMap<Vec<Proc>, Vec<Meeting>>,
+    next: u32,
+}
+
+/// Joins the servers of one process.
+#[derive(Default)]
+pub struct EmbeddedFabric {
+    inner: Mutex<Inner>,
+}
+
+impl EmbeddedFabric {
+    /// A fabric without servers.
+    pub fn new() -> Arc<EmbeddedFabric> {
+        Arc::default()
+    }
+
+    /// A number for a server that is about to join.
+    pub fn allot(&self) -> ServerId {
+        let mut inner = self.lock();
+        inner.next += 1;
+        ServerId(inner.next)
+    }
+
+    /// Makes a server reachable for the others.
+    pub fn join(&self, id: ServerId, server: ServerHandle) {
+        self.lock().servers.insert(id, server);
+    }
+
+    /// A server is gone.
+    pub fn leave(&self, id: ServerId) {
+        let mut inner = self.lock();
+        inner.servers.remove(&id);
+        for hosts in inner.hosts.values_mut() {
+            hosts.retain(|host| *host != id);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+        // Nothing in here panics half-way, so what a poisoned lock guards is whole.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a contribution to the first meeting for these procs that this server has not joined; when the last one has come,
+    /// everybody is told.
+    fn meet(&self, from: ServerId, procs: Vec<Proc>, data: Vec<RankData>) -> oneshot::Receiver<Vec<RankData>> {
+        let (tell, told) = oneshot::channel();
+        let mut inner = self.lock();
+        let mut expected: Vec<ServerId> =
+            procs.iter().filter_map(|proc| inner.hosts.get(&proc.nspace)).flatten().copied().collect();
+        expected.push(from);
+        expected.sort_unstable();
+        expected.dedup();
+        let meetings = inner.meetings.entry(procs.clone()).or_default();
+        let at = meetings.iter().position(|meeting| !meeting.iter().any(|(id, _, _)| *id == from));
+        let at = at.unwrap_or_else(|| {
+            meetings.push(Meeting::new());
+            meetings.len() - 1
+        });
+        let Some(meeting) = meetings.get_mut(at) else { return told };
+        meeting.push((from, data, tell));
+        if expected.iter().all(|id| meeting.iter().any(|(arrived, _, _)| arrived == id)) {
+            let meeting = meetings.swap_remove(at);
+            if meetings.is_empty() {
+                inner.meetings.remove(&procs);
+            }
+            conclude(meeting);
+        }
+        told
+    }
+}
+
+fn conclude(meeting: Meeting) {
+    let contributions: Vec<(ServerId, Vec<RankData>)> =
+        meeting.iter().map(|(id, data, _)| (*id, data.clone())).collect();
+    for (id, _, tell) in meeting {
+        let others = contributions.iter().filter(|(other, _)| *other != id).flat_map(|(_, data)| data.clone());
+        // Who no longer listens has given the fence up.
+        let _ = tell.send(others.collect());
+    }
+}
+
+impl Fabric for EmbeddedFabric {
+    fn hosts(&self, server: ServerId, nspace: Nspace) {
+        let mut inner = self.lock();
+        let hosts = inner.hosts.entry(nspace).or_default();
+        if !hosts.contains(&server) {
+            hosts.push(server);
+        }
+    }
+
+    fn distribute(&self, from: ServerId, event: Arc<Event>) {
+        for (_, server) in self.lock().servers.iter().filter(|(id, _)| **id != from) {
+            server.distributed(event.clone());
+        }
+    }
+
+    fn gather(&self, from: ServerId, procs: Vec<Proc>, data: Vec<RankData>) -> Gathered<'_, Vec<RankData>> {
+        let told = self.meet(from, procs, data);
+        Box::pin(async move { told.await.map_err(|_| code::PMIX_ERR_LOST_CONNECTION) })
+    }
+
+    fn ask_gateway(&self, _from: ServerId, _source: Proc, _request: Request) -> Gathered<'_, Reply> {
+        Box::pin(std::future::ready(Err(code::PMIX_ERR_NOT_SUPPORTED)))
+    }
+}

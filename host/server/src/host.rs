@@ -1,0 +1,157 @@
+//! The seam to the host environment: one method per upcall, the counterpart of the C server module.
+use peal_core::job::Life;
+use peal_model::{
+    App, Bytes, Event, Info, IofChannel, Kval, Nspace, Pdata, Proc, Query, ResourceUnit, Status, Text, code,
+};
+use std::{future::Future, pin::Pin, sync::Arc};
+
+/// What a host answers, in its own time. An error goes to the requester as it is.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Status>> + Send + 'a>>;
+
+/// A namespace that a host has started on request, and what may be told of it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Spawned {
+    /// The new job.
+    pub nspace: Nspace,
+    /// Its job data.
+    pub kvals: Vec<Kval>,
+}
+
+/// What a host environment does for the procs of its jobs. What it does not provide answers `PMIX_ERR_NOT_SUPPORTED`.
+///
+/// A host has no handle by which it could log: a host that answers a log upcall can therefore never wait for itself.
+#[allow(unused_variables, reason = "the defaults decline without looking")]
+pub trait Host: Send + Sync + 'static {
+    /// A proc connected for the first time.
+    fn client_connected(&self, proc: &Proc) {}
+
+    /// A proc went from one stage of its life to the next: it left in order, or was lost.
+    fn client_departed(&self, proc: &Proc, life: Life) {}
+
+    /// An event for the host itself (`PMIX_RANGE_RM`).
+    fn notify(&self, event: Arc<Event>) {}
+
+    /// Procs are to be ended; without targets, the requester's namespace.
+    fn abort(&self, source: Proc, status: Status, message: Option<Text>, targets: Vec<Proc>) -> Answer<'_, ()> {
+        unsupported()
+    }
+
+    /// Make data known to all.
+    fn publish(&self, source: Proc, uid: u32, infos: Vec<Info>) -> Answer<'_, ()> {
+        unsupported()
+    }
+
+    /// Find published data.
+    fn lookup(&self, source: Proc, uid: u32, keys: Vec<Text>, infos: Vec<Info>) -> Answer<'_, Vec<Pdata>> {
+        unsupported()
+    }
+
+    /// Withdraw published data.
+    fn unpublish(&self, source: Proc, uid: u32, keys: Vec<Text>, infos: Vec<Info>) -> Answer<'_, ()> {
+        unsupported()
+    }
+
+    /// Start procs.
+    fn spawn(&self, source: Proc, infos: Vec<Info>, apps: Vec<App>) -> Answer<'_, Spawned> {
+        unsupported()
+    }
+
+    /// Join jobs.
+    fn connect(&self, source: Proc, procs: Vec<Proc>, infos: Vec<Info>) -> Answer<'_, ()> {
+        unsupported()
+    }
+
+    /// Part joined jobs.
+    fn disconnect(&self, source: Proc, procs: Vec<Proc>, infos: Vec<Info>) -> Answer<'_, ()> {
+        unsupported()
+    }
+
+    /// Answer questions.
+    fn query(&self, source: Proc, queries: Vec<Query>) -> Answer<'_, Vec<Info>> {
+        unsupported()
+    }
+
+    /// Write to log channels that the server does not have. The timestamp is in seconds since the epoch, zero for none.
+    fn log(&self, source: Proc, timestamp: u64, data: Vec<Info>, directives: Vec<Info>) -> Answer<'_, ()> {
+        unsupported()
+    }
+
+    /// Give or take resources.
+    fn allocate(&self, source: Proc, directive: u8, infos: Vec<Info>) -> Answer<'_, Vec<Info>> {
+        unsupported()
+    }
+
+    /// Control procs; without targets, the requester's namespace.
+    fn job_control(&self, source: Proc, targets: Vec<Proc>, directives: Vec<Info>) -> Answer<'_, Vec<Info>> {
+        unsupported()
+    }
+
+    /// Watch procs or files.
+    fn monitor(&self, source: Proc, monitor: Info, error: Status, directives: Vec<Info>) -> Answer<'_, Vec<Info>> {
+        unsupported()
+    }
+
+    /// Give a credential.
+    fn get_credential(&self, source: Proc, directives: Vec<Info>) -> Answer<'_, (Bytes, Vec<Info>)> {
+        unsupported()
+    }
+
+    /// Check a credential.
+    fn validate_credential(&self, source: Proc, credential: Bytes, directives: Vec<Info>) -> Answer<'_, Vec<Info>> {
+        unsupported()
+    }
+
+    /// Forward output to the requester; the answer is a handle.
+    fn iof_pull(
+        &self,
+        source: Proc,
+        sources: Vec<Proc>,
+        directives: Vec<Info>,
+        channels: IofChannel,
+        local_id: u64,
+    ) -> Answer<'_, u64> {
+        unsupported()
+    }
+
+    /// Stop forwarding output.
+    fn iof_deregister(&self, source: Proc, directives: Vec<Info>, remote_id: u64) -> Answer<'_, ()> {
+        unsupported()
+    }
+
+    /// Pass input on; no data, or empty data, is the end of it.
+    fn push_stdin(
+        &self,
+        source: Proc,
+        targets: Vec<Proc>,
+        directives: Vec<Info>,
+        data: Option<Bytes>,
+    ) -> Answer<'_, ()> {
+        unsupported()
+    }
+
+    /// Give fabric information.
+    fn fabric(&self, source: Proc, directives: Vec<Info>) -> Answer<'_, Vec<Info>> {
+        unsupported()
+    }
+
+    /// Act on a resource block.
+    fn resource_block(
+        &self,
+        source: Proc,
+        directive: u8,
+        block: Option<Text>,
+        units: Vec<ResourceUnit>,
+        infos: Vec<Info>,
+    ) -> Answer<'_, ()> {
+        unsupported()
+    }
+
+    /// Control a session.
+    fn session_control(&self, source: Proc, session: u32, infos: Vec<Info>) -> Answer<'_, Vec<Info>> {
+        unsupported()
+    }
+}
+
+fn unsupported<'a, T: Send + 'a>() -> Answer<'a, T> {
+    Box::pin(std::future::ready(Err(code::PMIX_ERR_NOT_SUPPORTED)))
+}

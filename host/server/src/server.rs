@@ -1,0 +1,217 @@
+//! A server from start to shutdown: listener, actor, chains.
+use crate::{
+    actor::{self, Actor, ServerHandle},
+    chains::{Chains, HostedChains},
+    connection::{self, Lobby},
+    counters::Counters,
+    fabric::{EmbeddedFabric, Fabric, ServerId},
+    host::Host,
+    notice::Notices,
+};
+use peal_model::Proc;
+use peal_sandbox::GuestPool;
+use peal_wire::{Limits, ServerUri};
+use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+use thiserror::Error;
+use tokio::{
+    net::TcpListener,
+    sync::{Semaphore, watch},
+    task::{JoinHandle, JoinSet},
+};
+
+/// How long the listener waits after the system had no room for a connection.
+const BREATHE: Duration = Duration::from_millis(50);
+
+/// Limits and times of a server; all of them settings.
+#[derive(Clone, Debug)]
+pub struct ServerSettings {
+    /// Those of the state machine.
+    pub core: peal_core::server::Settings,
+    /// Those of messages.
+    pub wire: Limits,
+    /// The most connections at once.
+    pub max_connections: usize,
+    /// How long a handshake may take.
+    pub handshake_timeout: Duration,
+    /// How many messages may wait for one client; one that does not read them is cut off.
+    pub outbox: usize,
+    /// How many requests of one client may await their answer.
+    pub max_open_requests: usize,
+    /// How many requests of all clients may wait for the server.
+    pub request_queue: usize,
+    /// How many events may wait for the hosted chain of one owner.
+    pub chain_queue: usize,
+    /// How long connections have to take what is left for them at shutdown.
+    pub drain_timeout: Duration,
+}
+
+impl Default for ServerSettings {
+    fn default() -> Self {
+        ServerSettings {
+            core: peal_core::server::Settings::default(),
+            wire: Limits::default(),
+            max_connections: 4096,
+            handshake_timeout: Duration::from_secs(10),
+            outbox: 65_536,
+            max_open_requests: 65_536,
+            request_queue: 1024,
+            chain_queue: 65_536,
+            drain_timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+/// Why a server cannot start.
+#[derive(Debug, Error)]
+pub enum ServerError {
+    /// The loopback address cannot be listened on.
+    #[error("cannot listen on the loopback address: {0}")]
+    Listen(#[from] std::io::Error),
+}
+
+/// What a server is made of.
+pub struct Parts {
+    /// Its own name; the namespace should hold no dot (`libpmix` 4.2 cuts a URI at the first one).
+    pub me: Proc,
+    /// The host environment.
+    pub host: Arc<dyn Host>,
+    /// The other servers.
+    pub fabric: Arc<EmbeddedFabric>,
+    /// The hosted chains.
+    pub chains: HostedChains,
+    /// The threads on which these run.
+    pub pool: Arc<GuestPool>,
+    /// Who watches.
+    pub notices: Notices,
+}
+
+/// A running server.
+pub struct Server {
+    uri: ServerUri,
+    handle: ServerHandle,
+    counters: Arc<Counters>,
+    actor: JoinHandle<()>,
+    listener: JoinHandle<()>,
+    stopping: watch::Sender<Stage>,
+    fabric: Arc<EmbeddedFabric>,
+    id: ServerId,
+    drain_timeout: Duration,
+}
+
+/// What the listener is to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    Accept,
+    Drain(Duration),
+}
+
+impl Server {
+    /// Starts listening on the loopback address.
+    pub async fn start(settings: ServerSettings, parts: Parts) -> Result<Server, ServerError> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let uri = ServerUri { proc: parts.me, addr: listener.local_addr()? };
+        let counters: Arc<Counters> = Arc::default();
+        let (handle, clients, inbox) = actor::queues(settings.request_queue);
+        let (notices, chain_queue) = (parts.notices, settings.chain_queue);
+        let chains = Chains::start(parts.chains, parts.pool, chain_queue, &handle, notices.clone(), counters.clone());
+        let id = parts.fabric.allot();
+        parts.fabric.join(id, handle.clone());
+        let state = peal_core::server::Server::new(settings.core);
+        let fabric: Arc<dyn Fabric> = parts.fabric.clone();
+        let actor = Actor::new(state, parts.host, fabric, id, chains, notices, counters.clone(), handle.clone());
+        let lobby = Lobby {
+            clients,
+            counters: counters.clone(),
+            limits: settings.wire,
+            handshake_timeout: settings.handshake_timeout,
+            outbox: settings.outbox,
+            max_open_requests: settings.max_open_requests,
+        };
+        let (stopping, stage) = watch::channel(Stage::Accept);
+        Ok(Server {
+            uri,
+            handle,
+            counters,
+            actor: tokio::spawn(actor.run(inbox)),
+            listener: tokio::spawn(listen(listener, lobby, settings.max_connections, stage)),
+            stopping,
+            fabric: parts.fabric,
+            id,
+            drain_timeout: settings.drain_timeout,
+        })
+    }
+
+    /// Where clients find it.
+    pub fn uri(&self) -> &ServerUri {
+        &self.uri
+    }
+
+    /// By which the host environment reaches it.
+    pub fn handle(&self) -> ServerHandle {
+        self.handle.clone()
+    }
+
+    /// What it counts.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Stops: accepts nobody any more, lets events that were accepted pass the hosted chains, lets clients take what is left
+    /// for them, and returns when all of that has ended.
+    pub async fn shutdown(self) {
+        self.fabric.leave(self.id);
+        self.handle.stop();
+        // A receiver is there as long as the listener runs.
+        let _ = self.stopping.send(Stage::Drain(self.drain_timeout));
+        for task in [self.listener, self.actor] {
+            if let Err(error) = task.await {
+                tracing::error!(%error, "a task of the server failed");
+            }
+        }
+    }
+}
+
+async fn listen(listener: TcpListener, lobby: Lobby, max_connections: usize, mut stage: watch::Receiver<Stage>) {
+    let room = Arc::new(Semaphore::new(max_connections));
+    let mut connections = JoinSet::new();
+    let drain = loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, from)) => {
+                    lobby.counters.connections.count();
+                    match room.clone().try_acquire_owned() {
+                        Ok(seat) => {
+                            let lobby = lobby.clone();
+                            connections.spawn(async move {
+                                connection::serve(stream, lobby).await;
+                                drop(seat);
+                            });
+                        }
+                        Err(_) => {
+                            lobby.counters.connections_refused.count();
+                            tracing::warn!(%from, max_connections, "a connection is refused: there are too many");
+                        }
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(BREATHE).await;
+                }
+            },
+            Some(ended) = connections.join_next() => if let Err(error) = ended {
+                tracing::error!(%error, "the task of a connection failed");
+            },
+            changed = stage.changed() => match (changed, *stage.borrow()) {
+                (Ok(()), Stage::Drain(time)) => break time,
+                (Ok(()), Stage::Accept) => {}
+                (Err(_), _) => break Duration::ZERO,
+            },
+        }
+    };
+    drop((listener, lobby));
+    let all = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(drain, all).await.is_err() {
+        tracing::warn!("clients did not take what was left for them: their connections are closed");
+        connections.shutdown().await;
+    }
+}

@@ -1,0 +1,91 @@
+//! From a request to the host's method and back to a reply.
+use crate::host::{Answer, Host};
+use peal_model::{Proc, Reply, Request, Status, Text, code};
+
+/// Asks the host what the server does not decide by itself.
+pub(crate) async fn ask(host: &dyn Host, source: Proc, request: Request) -> Reply {
+    answer(host, source, request).await.unwrap_or_else(Reply::Status)
+}
+
+async fn answer(host: &dyn Host, source: Proc, request: Request) -> Result<Reply, Status> {
+    let success = code::PMIX_SUCCESS;
+    match request {
+        Request::Abort { status, message, targets } => done(host.abort(source, status, message, targets)).await,
+        Request::Publish { uid, infos } => done(host.publish(source, uid, infos)).await,
+        Request::Lookup { uid, keys, infos } => {
+            let data = host.lookup(source, uid, present(keys), infos).await?;
+            Ok(Reply::Published { status: success, data })
+        }
+        Request::Unpublish { uid, keys, infos } => done(host.unpublish(source, uid, present(keys), infos)).await,
+        Request::Spawn { infos, apps } => match host.spawn(source, infos, apps).await {
+            Ok(new) => Ok(Reply::Spawned { status: success, nspace: Some(new.nspace), kvals: new.kvals }),
+            // A requester reads the namespace in error replies too.
+            Err(status) => Ok(Reply::Spawned { status, nspace: None, kvals: Vec::new() }),
+        },
+        Request::Connect { procs, infos } => {
+            host.connect(source, procs, infos).await?;
+            Ok(Reply::Connected { status: success, jobs: Vec::new() })
+        }
+        Request::Disconnect { procs, infos } => done(host.disconnect(source, procs, infos)).await,
+        Request::Query { queries } => infos(host.query(source, queries)).await,
+        Request::Log { timestamp, data, directives } => done(host.log(source, timestamp, data, directives)).await,
+        Request::Allocate { directive, infos: details } => infos(host.allocate(source, directive, details)).await,
+        Request::JobControl { targets, directives } => infos(host.job_control(source, targets, directives)).await,
+        Request::Monitor { monitor, error, directives } => {
+            infos(host.monitor(source, monitor, error, directives)).await
+        }
+        Request::GetCredential { directives } => {
+            let (credential, infos) = host.get_credential(source, directives).await?;
+            Ok(Reply::Credential { status: success, credential, infos })
+        }
+        Request::ValidateCredential { credential, directives } => {
+            infos(host.validate_credential(source, credential, directives)).await
+        }
+        Request::IofPull { sources, directives, channels, local_id } => {
+            let remote_id = host.iof_pull(source, sources, directives, channels, local_id).await?;
+            Ok(Reply::IofHandle { status: success, remote_id })
+        }
+        Request::IofPush { targets, directives, data } => {
+            done(host.push_stdin(source, targets, directives, data)).await
+        }
+        Request::IofDeregister { directives, remote_id } => {
+            done(host.iof_deregister(source, directives, remote_id)).await
+        }
+        Request::FabricRegister { directives } => infos(host.fabric(source, directives)).await,
+        Request::ResourceBlock { directive, block, units, infos } => {
+            done(host.resource_block(source, directive, block, units, infos)).await
+        }
+        Request::SessionControl { session, infos: details } => {
+            infos(host.session_control(source, session, details)).await
+        }
+        // The rest is the server's own, or served by nobody yet.
+        Request::JobData
+        | Request::Commit(_)
+        | Request::Fence { .. }
+        | Request::Get { .. }
+        | Request::Finalize
+        | Request::Notify { .. }
+        | Request::RegisterEvents { .. }
+        | Request::DeregisterEvents { .. }
+        | Request::GroupConstruct { .. }
+        | Request::GroupDestruct { .. }
+        | Request::GroupLeave { .. }
+        | Request::FabricUpdate { .. }
+        | Request::DeviceDistances { .. }
+        | Request::RefreshCache { .. }
+        | Request::ResolvePeers { .. }
+        | Request::ResolveNode { .. } => Err(code::PMIX_ERR_NOT_SUPPORTED),
+    }
+}
+
+async fn done(answer: Answer<'_, ()>) -> Result<Reply, Status> {
+    answer.await.map(|()| Reply::Status(code::PMIX_SUCCESS))
+}
+
+async fn infos(answer: Answer<'_, Vec<peal_model::Info>>) -> Result<Reply, Status> {
+    answer.await.map(|infos| Reply::Infos { status: code::PMIX_SUCCESS, infos })
+}
+
+fn present(keys: Vec<Option<Text>>) -> Vec<Text> {
+    keys.into_iter().flatten().collect()
+}
