@@ -1,1 +1,117 @@
+//! What the end-to-end tests share: where things are, and running a command that must not hang.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this crate is tests")]
+use std::{
+    ffi::OsStr,
+    io::Read,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
 
+/// How long a command of a test may take before it counts as hanging. None should take a tenth of it.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The root of the repository.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests lie in the repository").to_owned()
+}
+
+/// A program that this workspace builds.
+pub fn program(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("a test has a path");
+    let target = test.ancestors().nth(2).expect("tests lie in target/*/deps");
+    let program = target.join(name);
+    assert!(program.exists(), "{} is not built: run the tests by `cargo xtask test`", program.display());
+    program
+}
+
+/// A component that ships with Peal.
+pub fn guest(name: &str) -> PathBuf {
+    let built = std::env::var_os("PEAL_GUESTS").map_or_else(|| root().join("target/guests"), PathBuf::from);
+    let component = built.join(name).with_extension("wasm");
+    assert!(component.exists(), "{} is not built: run the tests by `cargo xtask test`", component.display());
+    component
+}
+
+/// A C program linked with `libpmix`; none where that is not to be had, and then the test says that it is skipped.
+pub fn c_program(name: &str) -> Option<PathBuf> {
+    let built = std::env::var_os("PEAL_C_PROGRAMS").map_or_else(|| root().join("target/c"), PathBuf::from);
+    let program = built.join(name);
+    if !program.exists() {
+        println!("skipped: {} is not there, for want of libpmix", program.display());
+        return None;
+    }
+    Some(program)
+}
+
+/// What a command did.
+#[derive(Debug)]
+pub struct Done {
+    /// Its exit status; none if a signal ended it.
+    pub status: Option<i32>,
+    /// What it wrote on standard output.
+    pub stdout: String,
+    /// What it wrote on standard error.
+    pub stderr: String,
+}
+
+impl Done {
+    /// Checks the exit status, showing everything if it is another.
+    #[track_caller]
+    pub fn expect_status(self, wanted: i32) -> Done {
+        assert_eq!(self.status, Some(wanted), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// The lines on standard output, sorted by their rank (`rank N: ...`), those of one rank in their order.
+    pub fn by_rank(&self) -> Vec<String> {
+        let mut lines: Vec<String> = self.stdout.lines().map(str::to_owned).collect();
+        let rank = |line: &String| -> u32 {
+            line.strip_prefix("rank ").and_then(|rest| rest.split(':').next()?.parse().ok()).unwrap_or(u32::MAX)
+        };
+        lines.sort_by_key(rank);
+        lines
+    }
+}
+
+/// `peal` with these arguments, in an environment of its own.
+pub fn peal<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
+    let mut command = Command::new(program("peal"));
+    command.args(args).current_dir(root()).stdin(Stdio::null());
+    // Compiled code of tests goes beside the tests.
+    command.env("XDG_CACHE_HOME", root().join("target/test-cache")).env_remove("PEAL_LOG");
+    command
+}
+
+/// Runs a command to its end. One that hangs is killed and fails the test.
+#[track_caller]
+pub fn run(command: &mut Command) -> Done {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    finish(child.unwrap_or_else(|error| panic!("{command:?}: {error}")))
+}
+
+/// Waits for a command that was started with its output piped.
+#[track_caller]
+pub fn finish(mut child: Child) -> Done {
+    let pid = child.id();
+    let (out, err) = (drain(child.stdout.take()), drain(child.stderr.take()));
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || tell.send(child.wait()));
+    let Ok(status) = told.recv_timeout(PATIENCE) else {
+        let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+        panic!("process {pid} hangs; so far it wrote:\n{}\n{}", out.join().unwrap(), err.join().unwrap());
+    };
+    Done { status: status.unwrap().code(), stdout: out.join().unwrap(), stderr: err.join().unwrap() }
+}
+
+fn drain(from: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut from) = from {
+            from.read_to_end(&mut bytes).unwrap();
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}

@@ -41,7 +41,7 @@ fn user_cache() -> Option<PathBuf> {
 pub fn chains(engine: &Engine, config: &Config, handlers: &[PathBuf], job: &Nspace) -> Result<HostedChains> {
     let mut chains = HostedChains::new();
     for module in &config.module {
-        add_configured(&mut chains, engine, module).with_context(|| format!("module {:?}", module.name))?;
+        add_configured(&mut chains, engine, module)?;
     }
     for path in handlers {
         add_brought(&mut chains, engine, path, job).with_context(|| format!("--handler {}", path.display()))?;
@@ -83,14 +83,15 @@ fn register(
     otherwise: Registration,
     settings: &[Info],
 ) -> Result<()> {
+    let unfit = || format!("module {} cannot be registered", module.name());
     let wishes = module.init(settings)?;
     if wishes.is_empty() {
-        return Ok(chains.register(owner, otherwise, module)?);
+        return chains.register(owner, otherwise, module.clone()).with_context(unfit);
     }
     for wish in wishes {
-        let mut registration = Registration::from_directives(&wish.codes, &wish.directives)?;
+        let mut registration = Registration::from_directives(&wish.codes, &wish.directives).with_context(unfit)?;
         registration.name = wish.name.unwrap_or_else(|| module.name().to_owned());
-        chains.register(owner.clone(), registration, module.clone())?;
+        chains.register(owner.clone(), registration, module.clone()).with_context(unfit)?;
     }
     Ok(())
 }

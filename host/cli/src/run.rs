@@ -48,8 +48,10 @@ pub fn run(args: Run) -> Result<ExitCode> {
         let server = Server::start(settings(&config), parts).await?;
         let scribe = tokio::task::spawn_blocking(scribe(told, store, request.clone(), args.events));
         let uri = server.uri().to_string();
+        // Before the job starts: from then on a signal must not end us without it.
+        let interrupts = Interrupts::new().context("cannot listen to signals")?;
         let ended = match host.launch(&server.handle(), &uri, request).await {
-            Ok(job) => Ok(wait(job).await?),
+            Ok(job) => Ok(wait(job, interrupts).await),
             Err(error) => Err(error),
         };
         server.shutdown().await;
@@ -94,11 +96,10 @@ fn settings(config: &Config) -> ServerSettings {
 }
 
 /// Waits for the job's end; a signal that would end us ends the job first.
-async fn wait(mut job: RunningJob) -> Result<JobEnd> {
-    let mut interrupts = Interrupts::new().context("cannot listen to signals")?;
+async fn wait(mut job: RunningJob, mut interrupts: Interrupts) -> JobEnd {
     loop {
         tokio::select! {
-            end = job.ended() => return Ok(end),
+            end = job.ended() => return end,
             signal = interrupts.next() => job.interrupt(signal),
         }
     }

@@ -20,13 +20,16 @@ impl Status {
     pub const PEAL_ERR_HANDLER_OUTPUT: Status = Status(-1_000_004);
     /// A handler could not be run at all (no instance to be had, queue full); Peal's own.
     pub const PEAL_ERR_HANDLER_UNAVAILABLE: Status = Status(-1_000_005);
+    /// A handler called its host more often than it may; Peal's own.
+    pub const PEAL_ERR_HANDLER_HOST_CALLS: Status = Status(-1_000_006);
 
-    const PEAL_NAMES: [(Status, &'static str); 5] = [
+    const PEAL_NAMES: [(Status, &'static str); 6] = [
         (Status::PEAL_ERR_HANDLER_TRAPPED, "PEAL_ERR_HANDLER_TRAPPED"),
         (Status::PEAL_ERR_HANDLER_TIMEOUT, "PEAL_ERR_HANDLER_TIMEOUT"),
         (Status::PEAL_ERR_HANDLER_MEMORY, "PEAL_ERR_HANDLER_MEMORY"),
         (Status::PEAL_ERR_HANDLER_OUTPUT, "PEAL_ERR_HANDLER_OUTPUT"),
         (Status::PEAL_ERR_HANDLER_UNAVAILABLE, "PEAL_ERR_HANDLER_UNAVAILABLE"),
+        (Status::PEAL_ERR_HANDLER_HOST_CALLS, "PEAL_ERR_HANDLER_HOST_CALLS"),
     ];
 
     /// Whether this is `PMIX_SUCCESS` (or the internal "operation succeeded", which libraries treat alike).

@@ -86,7 +86,8 @@ impl FailureKind {
     /// The status that stands in for the one the handler did not return.
     pub fn status(self) -> Status {
         match self {
-            FailureKind::Trapped | FailureKind::HostCalls => Status::PEAL_ERR_HANDLER_TRAPPED,
+            FailureKind::Trapped => Status::PEAL_ERR_HANDLER_TRAPPED,
+            FailureKind::HostCalls => Status::PEAL_ERR_HANDLER_HOST_CALLS,
             FailureKind::Timeout => Status::PEAL_ERR_HANDLER_TIMEOUT,
             FailureKind::Memory => Status::PEAL_ERR_HANDLER_MEMORY,
             FailureKind::Output => Status::PEAL_ERR_HANDLER_OUTPUT,

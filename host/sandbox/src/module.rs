@@ -19,12 +19,12 @@ use wasmtime::component::{Component, HasSelf, InstancePre, Linker};
 #[derive(Debug, Error)]
 pub enum LoadError {
     /// Its bytes are no component.
-    #[error("module {module}: {source}")]
+    #[error("module {module}: {reason}")]
     Format {
         /// Which module.
         module: String,
         /// What its bytes are instead.
-        source: FormatError,
+        reason: FormatError,
     },
     /// It fills no role.
     #[error(
@@ -135,7 +135,7 @@ impl Module {
         grants: &Grants,
         limits: Limits,
     ) -> Result<Module, LoadError> {
-        let inspection = inspect(bytes).map_err(|source| LoadError::Format { module: name.to_owned(), source })?;
+        let inspection = inspect(bytes).map_err(|reason| LoadError::Format { module: name.to_owned(), reason })?;
         check(name, &inspection, grants)?;
         let unfit = |error: wasmtime::Error| LoadError::Unfit { module: name.to_owned(), reason: format!("{error:#}") };
         let component = Component::from_binary(engine.inner(), bytes).map_err(unfit)?;

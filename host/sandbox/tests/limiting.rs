@@ -61,7 +61,7 @@ fn output_is_limited() {
 #[test]
 fn host_calls_are_limited() {
     let module = load("moody", Limits { host_calls: 500, ..patient() });
-    let failure = failed(handle(&module, -5), FailureKind::HostCalls, Status::PEAL_ERR_HANDLER_TRAPPED);
+    let failure = failed(handle(&module, -5), FailureKind::HostCalls, Status::PEAL_ERR_HANDLER_HOST_CALLS);
     assert!(failure.contains("500 host calls"), "{failure}");
 }
 

@@ -69,7 +69,7 @@ fn a_role_of_another_shape_does_not_fit() {
 #[test]
 fn bytes_that_are_no_component_are_called_what_they_are() {
     let format = |bytes: &[u8]| match refusal(bytes, &Grants::all()) {
-        LoadError::Format { source, .. } => source,
+        LoadError::Format { reason, .. } => reason,
         other => panic!("{other}"),
     };
     assert_eq!(format(&wat::parse_str("(module)").unwrap()), FormatError::CoreModule);

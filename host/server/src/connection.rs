@@ -90,8 +90,11 @@ pub(crate) async fn serve(mut stream: TcpStream, lobby: Lobby) {
         ended = write_answers(writer, inbox, peer, &codec, &open) => ended,
         () = cut.notified() => Err(Fault::NotReading),
     };
-    if let Err(fault) = ended {
-        tracing::warn!(%proc, %fault, "a connection is closed");
+    match ended {
+        Ok(()) => {}
+        // How clients that die end; the host knows more.
+        Err(Fault::Io(error)) => tracing::debug!(%proc, %error, "a connection broke off"),
+        Err(fault) => tracing::warn!(%proc, %fault, "a connection is closed"),
     }
     // A server that has stopped needs not be told.
     let _ = lobby.clients.send(FromClient::Gone(peer)).await;

@@ -77,12 +77,14 @@ impl Server {
 
     /// The host environment says that a proc has ended, and whether that was abnormal: then `code` says how.
     pub fn proc_ended(&mut self, proc: &Proc, abnormal: Option<(Status, Vec<Info>)>) -> Vec<Action> {
+        let mut actions = Vec::new();
+        // The end of a connected proc's connection is yet to come, and counts it out.
         if let Some(life) = self.jobs.get_mut(&proc.nspace).and_then(|job| job.procs.get_mut(&proc.rank))
-            && *life != Life::Finalized
+            && *life == Life::Expected
         {
             *life = Life::Lost;
+            actions = self.departed(proc);
         }
-        let mut actions = self.departed(proc);
         if let Some((code, more)) = abnormal {
             let mut infos = vec![Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc.clone()))];
             infos.extend(more);

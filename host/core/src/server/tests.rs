@@ -356,6 +356,35 @@ fn a_proc_that_dies_becomes_an_event_and_one_that_leaves_does_not() {
 }
 
 #[test]
+fn a_death_is_told_whichever_comes_first_its_end_or_that_of_its_connection() {
+    let mut stage = Stage::of(2);
+    stage.fence(0, Vec::new());
+    let abnormal = Some((code::PMIX_ERR_PROC_ABORTED_BY_SIG, Vec::new()));
+    let ended = stage.server.proc_ended(&proc(1), abnormal);
+    let disconnected = stage.server.disconnected(stage.peers[1]);
+    let code = |action: &Action| if let Action::Chain { event, .. } = action { Some(event.code) } else { None };
+    let told: Vec<Status> = ended.iter().chain(&disconnected).filter_map(code).collect();
+    assert_eq!(told, [code::PMIX_ERR_PROC_ABORTED_BY_SIG, code::PMIX_ERR_LOST_CONNECTION]);
+    assert!(disconnected.iter().any(|action| matches!(action, Action::Gather { .. })));
+}
+
+#[test]
+fn a_proc_that_ends_without_ever_connecting_is_not_waited_for() {
+    let mut server = Server::new(Settings::default());
+    server.add_job(JobSpec { nspace: nspace(), size: 2, hostname: "node".into(), uid: WHO.uid, gid: WHO.gid });
+    let (peer, _) = server.admit(&proc(0), WHO).unwrap();
+    let request = |tag| RequestId { peer, tag };
+    let fence = Request::Fence { procs: Vec::new(), infos: Vec::new() };
+    assert!(server.request(request(101), fence, Time(0)).is_empty());
+    let get = Request::Get { proc: proc(1), infos: Vec::new(), key: Some(A.0.into()) };
+    assert!(server.request(request(102), get, Time(0)).is_empty());
+    let actions = server.proc_ended(&proc(1), None);
+    assert_eq!(statuses(&actions), [(request(102), code::PMIX_ERR_NOT_FOUND)]);
+    assert!(actions.iter().any(|action| matches!(action, Action::Gather { .. })));
+    assert!(matches!(server.admit(&proc(1), WHO), Err(Refusal::Ended(_))));
+}
+
+#[test]
 fn what_is_the_hosts_business_goes_up_and_its_answer_comes_down() {
     let mut stage = Stage::of(1);
     let (to, actions) = stage.ask(0, Request::FabricUpdate { index: 1 });

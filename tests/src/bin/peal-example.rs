@@ -1,0 +1,47 @@
+//! A first PMIx program with Peal's own client: each proc leaves a greeting, reads that of its neighbour, and the first one
+//! raises an event that the others hear. The counterpart of `tests/c/hello.c`.
+//!
+//! `peal run -n 4 -- target/debug/peal-example`
+#![allow(clippy::print_stdout, reason = "it is a program that prints")]
+use anyhow::{Context, Result};
+use peal_client::{Client, Handler, Outcome};
+use peal_model::{Info, KeyName, Proc, Range, Rank, Scope, Status, Value, code};
+use tokio::sync::mpsc;
+
+const GREETING: KeyName = KeyName("hello.greeting");
+const NEWS: KeyName = KeyName("hello.news");
+/// The first code that is free for users, less one: the base itself belongs to nobody in particular.
+const GOOD_NEWS: Status = Status(code::PMIX_EXTERNAL_ERR_BASE.0 - 1);
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    let client = Client::init().await?;
+    let me = client.me().clone();
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let handler = Handler::native(move |call| {
+        let source = call.event().source.as_ref().map(ToString::to_string).unwrap_or_default();
+        // The program may have left already.
+        let _ = tell.send(source);
+        Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
+    });
+    client.register(&[GOOD_NEWS], &[], handler).await?;
+
+    client.put(Scope::Global, GREETING.into(), Value::string(&format!("hello from rank {}", me.rank)));
+    client.commit().await?;
+    client.fence(&[], &[]).await?;
+
+    let size = u32::try_from(client.peers().len() + 1)?;
+    let neighbour = Proc::new(me.nspace.clone(), Rank((me.rank.0 + 1) % size));
+    let greeting = client.get(&neighbour, GREETING, &[]).await.context("the neighbour's greeting")?;
+    println!("rank {} of {size}: my neighbour says {:?}", me.rank, greeting.as_str().unwrap_or_default());
+
+    if me.rank == Rank(0) {
+        let info = Info::new(NEWS, Value::string("all are here"));
+        client.notify(GOOD_NEWS, Range::Namespace, vec![info]).await?;
+    }
+    let source = told.recv().await.context("no news were heard")?;
+    println!("rank {}: heard good news from {}", me.rank, source.replace(me.nspace.as_str(), "own"));
+    client.fence(&[], &[]).await?;
+    client.finalize().await?;
+    Ok(())
+}

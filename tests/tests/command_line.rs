@@ -1,0 +1,76 @@
+//! The command line as its user meets it, bad input included.
+use peal_tests::{guest, peal, run};
+use std::path::Path;
+
+fn refused(config: &str) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("peal.toml");
+    std::fs::write(&path, config).unwrap();
+    let done = run(&mut peal(["run", "--config", path.to_str().unwrap(), "--", "true"])).expect_status(125);
+    done.stderr
+}
+
+#[test]
+fn help_teaches() {
+    let help = run(&mut peal(["--help"])).expect_status(0).stdout;
+    assert!(help.contains("Exit status:") && help.contains("PEAL_LOG"), "{help}");
+    let help = run(&mut peal(["run", "--help"])).expect_status(0).stdout;
+    assert!(help.contains("Examples:") && help.contains("peal run -n 4 -- ./app"), "{help}");
+    run(&mut peal(["run", "-n", "0", "--", "true"])).expect_status(2);
+    run(&mut peal(["run"])).expect_status(2);
+    let script = run(&mut peal(["completions", "bash"])).expect_status(0).stdout;
+    assert!(script.contains("--handler"), "{script}");
+}
+
+#[test]
+fn a_wrong_configuration_is_refused_with_line_and_column_and_what_would_be_right() {
+    let unknown = refused("[run]\non_abrot = \"continue\"\n");
+    assert!(unknown.contains("line 2, column 1") && unknown.contains("on_abort"), "{unknown}");
+    let value = refused("[run]\non_abort = \"explode\"\n");
+    assert!(value.contains("line 2") && value.contains("`terminate` or `continue`"), "{value}");
+    let module = |more: &str| refused(&format!("[[module]]\nname = \"m\"\npath = {:?}\n{more}\n", guest("report")));
+    let code = module("codes = [\"PMIX_ERR_NOPE\"]");
+    assert!(code.contains("line 4") && code.contains("no status \"PMIX_ERR_NOPE\""), "{code}");
+    let grant = module("grants = [\"network\"]");
+    assert!(grant.contains("no capability \"network\"; these can be granted: logging, clock, notify"), "{grant}");
+    let ungranted = module("");
+    assert!(ungranted.contains("imports peal:pmix/logging, which it is not granted"), "{ungranted}");
+    let pinned = module("grants = [\"logging\"]\nsha256 = \"00\"");
+    assert!(pinned.contains("the configuration wants 00"), "{pinned}");
+    let absent = run(&mut peal(["run", "--config", "/no/such.toml", "--", "true"])).expect_status(125);
+    assert!(absent.stderr.contains("cannot read the configuration \"/no/such.toml\""), "{}", absent.stderr);
+}
+
+#[test]
+fn what_is_no_handler_is_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, bytes, says) in [
+        ("core.wasm", &b"\0asm\x01\0\0\0"[..], "core WebAssembly module"),
+        ("text.wasm", b"(component)", "text"),
+        ("garbage.wasm", b"MZ\x90\0", "component"),
+        ("empty.wasm", b"", "component"),
+    ] {
+        let path = dir.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        let path = path.to_str().unwrap();
+        let run_it = run(&mut peal(["run", "--handler", path, "--", "true"])).expect_status(125);
+        assert!(run_it.stderr.contains(name) && run_it.stderr.contains(says), "{}", run_it.stderr);
+        let inspect = run(&mut peal(["module", "inspect", path])).expect_status(125);
+        assert!(inspect.stderr.contains(name), "{}", inspect.stderr);
+    }
+}
+
+#[test]
+fn inspect_tells_what_a_module_does_and_asks_for() {
+    let report = guest("report");
+    let text = run(&mut peal([Path::new("module"), Path::new("inspect"), &report])).expect_status(0).stdout;
+    assert!(text.contains("peal:pmix/event-handler") && text.contains("peal:pmix/logging"), "{text}");
+    let json = run(peal(["module", "inspect", "--json"]).arg(&report)).expect_status(0).stdout;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["size"], std::fs::metadata(&report).unwrap().len());
+    assert_eq!(json["digest"].as_str().unwrap().len(), 64);
+    assert!(json["producers"]["language"].to_string().contains("Rust"), "{json}");
+    let spin = run(peal(["module", "inspect", "--json"]).arg(guest("spin"))).expect_status(0).stdout;
+    let spin: serde_json::Value = serde_json::from_str(&spin).unwrap();
+    assert_eq!(spin["capabilities"].as_array().unwrap().len(), 0, "a module asks for no more than it uses");
+}
