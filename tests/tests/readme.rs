@@ -1,0 +1,63 @@
+//! The commands of README.md, run as they are written.
+use peal_tests::{root, run};
+use std::{fs, path::Path, process::Command};
+
+/// The blocks of shell commands, in their order.
+fn blocks() -> Vec<String> {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let starts = readme.split("```sh\n").skip(1);
+    starts.map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
+}
+
+fn shell(commands: &str, dir: &Path) -> String {
+    let mut command = Command::new("bash");
+    command.args(["-euo", "pipefail", "-c", commands]).current_dir(dir);
+    let done = run(command.env("XDG_CACHE_HOME", root().join("target/test-cache"))).expect_status(0);
+    done.stdout + &done.stderr
+}
+
+#[test]
+fn the_two_commands_come_first_and_ci_runs_the_one_for_tests() {
+    let blocks = blocks();
+    assert_eq!(blocks[..2], ["cargo xtask demo\n", "cargo xtask test\n"]);
+    let ci = fs::read_to_string(root().join(".ci/run")).unwrap();
+    assert!(ci.lines().any(|line| line == "cargo xtask test"), "{ci}");
+}
+
+#[test]
+fn the_demo_shows_a_job_its_events_and_what_each_handler_answered() {
+    let shown = shell(&blocks()[0], &root());
+    assert!(shown.contains("$ peal run -n 4 --events"), "{shown}");
+    assert!(shown.contains("rank 3 of 4: my neighbour says"), "{shown}");
+    assert!(shown.contains("report answers PMIX_EVENT_NO_ACTION_TAKEN (-331)"), "{shown}");
+    assert!(shown.contains("which ends the chain"), "{shown}");
+    assert!(shown.lines().count() < 100, "a short transcript, not {} lines", shown.lines().count());
+}
+
+/// In a copy of the sources, so that the handler is not left in ours; what is built is shared.
+#[test]
+fn the_first_handler_is_built_and_answers_as_the_text_says() {
+    let copy = tempfile::tempdir().unwrap();
+    let files = run(Command::new("git").args(["ls-files"]).current_dir(root())).expect_status(0).stdout;
+    for file in files.lines().filter(|file| root().join(file).exists()) {
+        let to = copy.path().join(file);
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        fs::copy(root().join(file), to).unwrap();
+    }
+    fs::create_dir(copy.path().join("target")).unwrap();
+    for shared in ["debug", "guests-build"] {
+        std::os::unix::fs::symlink(root().join("target").join(shared), copy.path().join("target").join(shared))
+            .unwrap();
+    }
+    let blocks = blocks();
+    assert_eq!(blocks.len(), 4, "a new block of commands needs a test");
+    shell(&blocks[2], copy.path());
+    let shown = shell(&blocks[3], copy.path());
+    assert!(shown.contains("capabilities   none"), "{shown}");
+    for line in [
+        "first answers PMIX_EVENT_NO_ACTION_TAKEN (-331), first.greeting=\"well done, rank 0\"",
+        "peal.complete.after=\"first\"",
+    ] {
+        assert!(shown.contains(line), "{shown}");
+    }
+}
