@@ -1,5 +1,7 @@
 //! What the end-to-end tests share: where things are, and running a command that must not hang.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this crate is tests")]
+pub mod in_process;
+pub mod raw;
+
 use std::{
     ffi::OsStr,
     io::Read,

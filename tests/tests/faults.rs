@@ -90,13 +90,22 @@ fn exit_status_output_and_input_pass_through() {
 }
 
 #[test]
-fn leaving_without_finalize_is_an_abnormal_end() {
+fn the_record_of_a_job_outlives_its_server() {
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("peal.toml");
     std::fs::write(&config, "[store]\npath = \"jobs.db\"\n").unwrap();
-    let done = shell("1", &["--config", config.to_str().unwrap()], "exit 4").expect_status(4);
-    assert!(done.stderr.contains("rank 0 exited with status 4"), "{}", done.stderr);
-    // The record outlives the server.
-    let db = dir.path().join("jobs.db");
-    assert!(std::fs::metadata(db).unwrap().len() > 0);
+    let done = shell("2", &["--events", "--config", config.to_str().unwrap()], "exit 4").expect_status(4);
+    let nspace =
+        done.stderr.lines().find_map(|line| line.strip_prefix("peal: job ")?.strip_suffix(" starts with 2 procs"));
+    let store = peal_store::Store::open(&dir.path().join("jobs.db")).unwrap();
+    let record = store.job(&peal_model::Nspace::new(nspace.unwrap()).unwrap()).unwrap().unwrap();
+    assert_eq!((record.command.as_str(), record.ended.map(|(_, status)| status)), ("sh -c exit 4", Some(4)));
+    assert!(record.procs.iter().any(|(_, how)| how == "exited with status 4"), "{record:?}");
+}
+
+#[test]
+fn orphans_that_end_during_the_job_are_reaped() {
+    let script = "for i in 1 2 3; do setsid sh -c 'sh -c : & exit 0' & done; wait; \
+                  until ! grep -q ') Z ' $(for p in $(cat /proc/$PPID/task/*/children); do echo /proc/$p/stat; done); do :; done";
+    shell("1", &[], script).expect_status(0);
 }

@@ -10,7 +10,7 @@ use peal_server::{
     EmbeddedFabric, Notice, Notices, Parts, Server, ServerSettings,
     embedded::{EmbeddedHost, JobEnd, JobRequest, LaunchError, RunningJob, Tagging},
 };
-use peal_store::Store;
+use peal_store::{Store, StoreError};
 use std::{
     process::ExitCode,
     sync::Arc,
@@ -49,15 +49,20 @@ pub fn run(args: Run) -> Result<ExitCode> {
         let scribe = tokio::task::spawn_blocking(scribe(told, store, request.clone(), args.events));
         let uri = server.uri().to_string();
         // Before the job starts: from then on a signal must not end us without it.
-        let interrupts = Interrupts::new().context("cannot listen to signals")?;
+        let mut interrupts = Interrupts::new().context("cannot listen to signals")?;
         let ended = match host.launch(&server.handle(), &uri, request).await {
-            Ok(job) => Ok(wait(job, interrupts).await),
+            Ok(job) => Ok(wait(job, &mut interrupts).await),
             Err(error) => Err(error),
         };
-        server.shutdown().await;
-        drop(host);
-        if let Ok(end) = &ended {
-            scribe.await?.finish(&nspace, end)?;
+        let last_words = async {
+            server.shutdown().await;
+            // Nobody is left then who could tell the scribe more.
+            drop(host);
+            scribe.await
+        };
+        tokio::select! {
+            written = last_words => written?,
+            _ = interrupts.next() => tracing::warn!("interrupted: events that are still before the handlers are dropped"),
         }
         anyhow::Ok(ended)
     })?;
@@ -96,7 +101,7 @@ fn settings(config: &Config) -> ServerSettings {
 }
 
 /// Waits for the job's end; a signal that would end us ends the job first.
-async fn wait(mut job: RunningJob, mut interrupts: Interrupts) -> JobEnd {
+async fn wait(mut job: RunningJob, interrupts: &mut Interrupts) -> JobEnd {
     loop {
         tokio::select! {
             end = job.ended() => return end,
@@ -136,44 +141,31 @@ fn scribe(
     store: Option<Store>,
     request: JobRequest,
     transcript: bool,
-) -> impl FnOnce() -> Scribe + Send + 'static {
+) -> impl FnOnce() + Send + 'static {
     move || {
-        let scribe = Scribe { store };
         while let Some(notice) = told.blocking_recv() {
             if transcript {
                 transcript::print(&notice);
             }
-            if let Err(error) = scribe.record(&notice, &request) {
+            if let Some(store) = &store
+                && let Err(error) = record(store, &notice, &request)
+            {
                 tracing::error!(%error, "the job record is incomplete");
             }
         }
-        scribe
     }
 }
 
-struct Scribe {
-    store: Option<Store>,
-}
-
-impl Scribe {
-    fn record(&self, notice: &Notice, request: &JobRequest) -> Result<(), peal_store::StoreError> {
-        let Some(store) = &self.store else { return Ok(()) };
-        match notice {
-            Notice::JobStarted { nspace, size } => {
-                let words = std::iter::once(&request.program).chain(&request.args);
-                let command = words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
-                store.job_started(nspace, *size, &command, now())
-            }
-            Notice::ProcEnded { proc, end } => store.proc_ended(&proc.nspace, proc.rank, &end.to_string()),
-            _ => Ok(()),
+fn record(store: &Store, notice: &Notice, request: &JobRequest) -> Result<(), StoreError> {
+    match notice {
+        Notice::JobStarted { nspace, size } => {
+            let words = std::iter::once(&request.program).chain(&request.args);
+            let command = words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+            store.job_started(nspace, *size, &command, now())
         }
-    }
-
-    fn finish(self, nspace: &Nspace, end: &JobEnd) -> Result<()> {
-        match self.store {
-            Some(store) => store.job_ended(nspace, end.exit_status, now()).context("the job record is incomplete"),
-            None => Ok(()),
-        }
+        Notice::ProcEnded { proc, end } => store.proc_ended(&proc.nspace, proc.rank, &end.to_string()),
+        Notice::JobEnded { nspace, exit_status } => store.job_ended(nspace, *exit_status, now()),
+        _ => Ok(()),
     }
 }
 

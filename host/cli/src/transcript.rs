@@ -14,6 +14,7 @@ pub fn print(notice: &Notice) {
         Notice::ProcEnded { proc, end } => format!("{} {end}\n", rank(proc)),
         Notice::Handled { owner, event, steps } => handled(owner, event, steps),
         Notice::NotHandled(event) => format!("{}: no handler is registered for it\n", headline(event)),
+        Notice::JobEnded { nspace, exit_status } => format!("job {nspace} ended with status {exit_status}\n"),
         Notice::JobEnding { nspace, because } => format!("job {nspace} is being ended: {because}\n"),
     };
     let lines: String = text.lines().map(|line| format!("peal: {line}\n")).collect();

@@ -1,6 +1,6 @@
 //! Events kept for those who register late: a ring, and who has been told of what.
 use crate::server::PeerId;
-use peal_model::Event;
+use peal_model::{Event, Size};
 use std::{
     collections::{BTreeSet, VecDeque},
     sync::Arc,
@@ -9,6 +9,7 @@ use std::{
 #[derive(Debug)]
 struct Kept {
     event: Arc<Event>,
+    bytes: usize,
     told: BTreeSet<PeerId>,
 }
 
@@ -17,24 +18,30 @@ struct Kept {
 pub(crate) struct EventCache {
     kept: VecDeque<Kept>,
     capacity: usize,
+    max_bytes: usize,
+    bytes: usize,
     ejected: u64,
 }
 
 impl EventCache {
-    pub(crate) fn new(capacity: usize) -> EventCache {
-        EventCache { kept: VecDeque::new(), capacity, ejected: 0 }
+    /// A ring of so many events that take so many bytes.
+    pub(crate) fn new(capacity: usize, max_bytes: usize) -> EventCache {
+        EventCache { kept: VecDeque::new(), capacity, max_bytes, bytes: 0, ejected: 0 }
     }
 
-    /// Keeps an event that these peers have been told of; the oldest one makes room.
+    /// Keeps an event that these peers have been told of; the oldest ones make room.
     pub(crate) fn keep(&mut self, event: Arc<Event>, told: BTreeSet<PeerId>) {
         if self.capacity == 0 || event.is_do_not_cache() {
             return;
         }
-        if self.kept.len() >= self.capacity {
-            self.kept.pop_front();
+        let bytes = Size::of_event(&event).bytes;
+        self.bytes += bytes;
+        self.kept.push_back(Kept { event, bytes, told });
+        while self.kept.len() > self.capacity || self.bytes > self.max_bytes {
+            let Some(oldest) = self.kept.pop_front() else { return };
+            self.bytes -= oldest.bytes;
             self.ejected += 1;
         }
-        self.kept.push_back(Kept { event, told });
     }
 
     /// The events that this peer has not been told of and that pass the test, oldest first. They count as told now.

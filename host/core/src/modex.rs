@@ -1,6 +1,6 @@
 //! What procs have put for each other, and those who wait for it: direct modex on one node.
 use crate::{Time, server::RequestId};
-use peal_model::{Commit, Key, Kval, Proc, RankData, Scope, Value};
+use peal_model::{Commit, Key, Kval, Proc, RankData, Scope, Size, Value};
 use std::collections::BTreeMap;
 
 type Values = BTreeMap<Key, Value>;
@@ -12,6 +12,8 @@ struct Committed {
     local: Values,
     /// For procs of other nodes.
     remote: Values,
+    /// The memory that both take, in bytes.
+    bytes: usize,
 }
 
 /// A get that is held until its key is there.
@@ -27,28 +29,31 @@ struct Held {
 pub(crate) struct Modex {
     committed: BTreeMap<Proc, Committed>,
     held: BTreeMap<Proc, Vec<Held>>,
-    max_keys: usize,
+    max_bytes: usize,
 }
 
-/// A proc put more keys than it may.
+/// A proc put more than it may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TooManyKeys;
+pub(crate) struct TooMuch;
 
 impl Modex {
-    pub(crate) fn new(max_keys: usize) -> Modex {
-        Modex { committed: BTreeMap::new(), held: BTreeMap::new(), max_keys }
+    pub(crate) fn new(max_bytes: usize) -> Modex {
+        Modex { committed: BTreeMap::new(), held: BTreeMap::new(), max_bytes }
     }
 
     /// Adds what a proc commits; the same key replaces. Returns the gets that this answers.
-    pub(crate) fn commit(&mut self, proc: &Proc, commits: Vec<Commit>) -> Result<Vec<RequestId>, TooManyKeys> {
+    pub(crate) fn commit(&mut self, proc: &Proc, commits: Vec<Commit>) -> Result<Vec<RequestId>, TooMuch> {
         let committed = self.committed.entry(proc.clone()).or_default();
         for Commit { scope, kvals } in commits {
             let values = if scope == Scope::Remote { &mut committed.remote } else { &mut committed.local };
-            for Kval { key, value } in kvals {
-                if values.len() >= self.max_keys && !values.contains_key(&key) {
-                    return Err(TooManyKeys);
+            for kval in kvals {
+                let replaced = values.get(&kval.key).map_or(0, |old| bytes(&kval.key, old));
+                let after = (committed.bytes - replaced).saturating_add(bytes(&kval.key, &kval.value));
+                if after > self.max_bytes {
+                    return Err(TooMuch);
                 }
-                values.insert(key, value);
+                committed.bytes = after;
+                values.insert(kval.key, kval.value);
             }
         }
         let local = &committed.local;
@@ -120,6 +125,10 @@ impl Modex {
     pub(crate) fn drop_job(&mut self, nspace: &peal_model::Nspace) {
         self.committed.retain(|proc, _| proc.nspace != *nspace);
     }
+}
+
+fn bytes(key: &Key, value: &Value) -> usize {
+    Size::of(value).bytes.saturating_add(key.as_str().len())
 }
 
 fn rank_data(proc: &Proc, values: &Values) -> RankData {

@@ -13,6 +13,7 @@ mod job;
 pub mod names;
 mod reply;
 mod request;
+mod size;
 mod status;
 mod structs;
 mod text;
@@ -27,6 +28,7 @@ pub use job::{JobEntry, JobInfo, RankData};
 pub use names::{data_type, key, number, rank, status as code};
 pub use reply::Reply;
 pub use request::{CommandCode, Commit, Request};
+pub use size::Size;
 pub use status::Status;
 pub use structs::{
     App, Coord, Device, DeviceDistance, Endpoint, Envar, Geometry, NodePid, Pdata, ProcInfo, Query, Regattr,

@@ -3,10 +3,9 @@
 use crate::bindings::peal::pmix::types as wit;
 use crate::data::{Data, Numbers, Place};
 use crate::meter::{Meter, Stop};
-use crate::size::Size;
 use peal_model::{
-    DataArray, DataType, Info, InfoFlags, Key, Nspace, Proc, Range, Rank, Status, Step, Text, Value, data_type as dt,
-    number,
+    DataArray, DataType, Info, InfoFlags, Key, Nspace, Proc, Range, Rank, Size, Status, Step, Text, Value,
+    data_type as dt, number,
 };
 
 /// How deeply a guest may nest what it pushes. The wire carries sixteen levels, and what is pushed may be put into an info

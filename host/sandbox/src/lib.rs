@@ -31,7 +31,6 @@ mod limits;
 mod meter;
 mod module;
 mod pool;
-mod size;
 mod text;
 mod warm;
 

@@ -12,10 +12,13 @@ use peal_core::{
     job::{JobSpec, Life},
     server::{Action, Counts, Credentials, FenceId, Generation, PeerId, Refusal, RequestId, Server, Upcall},
 };
-use peal_model::{Event, Info, Nspace, Proc, RankData, Reply, Request, Status};
+use peal_model::{Event, Info, Kval, Nspace, Proc, RankData, Reply, Request, Size, Status};
 use std::{
     collections::BTreeMap,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -29,10 +32,26 @@ pub(crate) enum Outgoing {
     Event(Arc<Event>),
 }
 
+impl Outgoing {
+    /// The memory it takes, nearly. Answers other than data are small.
+    pub(crate) fn bytes(&self) -> usize {
+        let data = |kvals: &[Kval]| kvals.iter().map(|kval| Size::of_kval(kval).bytes).sum::<usize>();
+        match self {
+            Outgoing::Event(event) => Size::of_event(event).bytes,
+            Outgoing::Reply { reply: Reply::Data { ranks, .. }, .. } => {
+                ranks.iter().map(|rank| data(&rank.kvals)).sum()
+            }
+            Outgoing::Reply { .. } => size_of::<Reply>(),
+        }
+    }
+}
+
 /// Where what is for one client waits to be written.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     pub(crate) queue: mpsc::Sender<Outgoing>,
+    /// The memory that what waits takes, in bytes.
+    pub(crate) waiting: Arc<AtomicUsize>,
     /// Told when the client is cut off: then nothing more is written, not even what waits.
     pub(crate) cut: Arc<Notify>,
 }
@@ -130,6 +149,7 @@ pub(crate) struct Actor {
     chains: Chains,
     notices: Notices,
     counters: Arc<Counters>,
+    outbox_bytes: usize,
     handle: ServerHandle,
 }
 
@@ -156,6 +176,7 @@ impl Actor {
         chains: Chains,
         notices: Notices,
         counters: Arc<Counters>,
+        outbox_bytes: usize,
         handle: ServerHandle,
     ) -> Actor {
         Actor {
@@ -169,6 +190,7 @@ impl Actor {
             chains,
             notices,
             counters,
+            outbox_bytes,
             handle,
         }
     }
@@ -278,7 +300,11 @@ impl Actor {
     /// Queues what is for a client. One that does not read is cut off, so that the queue stays bounded and nobody else waits.
     fn send(&mut self, peer: PeerId, outgoing: Outgoing) {
         let Some(outbox) = self.outboxes.get(&peer) else { return };
-        if let Err(mpsc::error::TrySendError::Full(_)) = outbox.queue.try_send(outgoing) {
+        let bytes = outgoing.bytes();
+        let waiting = outbox.waiting.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        let full = matches!(outbox.queue.try_send(outgoing), Err(mpsc::error::TrySendError::Full(_)));
+        // One message alone may be larger than all that may wait.
+        if full || (waiting > self.outbox_bytes && waiting > bytes) {
             self.counters.clients_too_slow.count();
             tracing::warn!(?peer, "a client does not read what is sent to it: its connection is closed");
             // The end of the connection then comes as any other.

@@ -15,8 +15,11 @@ use peal_core::{
 };
 use peal_model::{Event, Nspace, Proc, rank};
 use peal_sandbox::{EventCall, GuestPool, Module, Notification};
-use std::{collections::BTreeMap, sync::Arc};
-use tokio::sync::{mpsc, oneshot};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinSet,
+};
 
 /// The chains of one server, before it starts.
 #[derive(Default)]
@@ -92,7 +95,8 @@ impl Workshop {
 /// The running chains.
 pub(crate) struct Chains {
     first: Option<mpsc::Sender<Passing>>,
-    workers: Vec<tokio::task::JoinHandle<()>>,
+    workers: JoinSet<()>,
+    drain_timeout: Duration,
     notices: Notices,
     counters: Arc<Counters>,
 }
@@ -103,11 +107,12 @@ impl Chains {
         hosted: HostedChains,
         pool: Arc<GuestPool>,
         queue: usize,
+        drain_timeout: Duration,
         server: &ServerHandle,
         notices: Notices,
         counters: Arc<Counters>,
     ) -> Chains {
-        let mut chains = Chains { first: None, workers: Vec::new(), notices, counters };
+        let mut chains = Chains { first: None, workers: JoinSet::new(), drain_timeout, notices, counters };
         let shop = Workshop { pool, notices: chains.notices.clone(), counters: chains.counters.clone() };
         let shop = Arc::new(shop);
         // From the last owner to the first, so that each knows where an event goes next.
@@ -115,7 +120,7 @@ impl Chains {
             let (send, receive) = mpsc::channel(queue);
             let next = chains.first.replace(send);
             let worker = Worker { owner, registrations, shop: shop.clone(), server: server.clone(), next };
-            chains.workers.push(tokio::spawn(worker.run(receive)));
+            chains.workers.spawn(worker.run(receive));
         }
         chains
     }
@@ -137,13 +142,15 @@ impl Chains {
         }
     }
 
-    /// Waits until every event submitted has passed, then stops the modules.
+    /// Waits until every event submitted has passed and the modules have stopped, but no longer than may be: slow handlers
+    /// with many events before them must not keep a server from ending.
     pub(crate) async fn drain(mut self) {
         self.first = None;
-        // Workers were started last owner first; each ends when the one before it has ended.
-        for worker in self.workers.into_iter().rev() {
-            // A worker that panicked has been reported by tokio; the others still drain.
-            let _ = worker.await;
+        // Each worker ends when its queue is closed, which the one before it does by ending.
+        let all = async { while self.workers.join_next().await.is_some() {} };
+        if tokio::time::timeout(self.drain_timeout, all).await.is_err() {
+            self.counters.chain_events_dropped.count();
+            tracing::error!(after = ?self.drain_timeout, "events that are still before the hosted chains are dropped");
         }
     }
 }

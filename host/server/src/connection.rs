@@ -10,7 +10,10 @@ use peal_wire::{
 };
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 use thiserror::Error;
@@ -78,16 +81,17 @@ pub(crate) async fn serve(mut stream: TcpStream, lobby: Lobby) {
     };
     let (queue, inbox) = mpsc::channel(lobby.outbox);
     let cut = Arc::new(Notify::new());
-    let (peer, proc) = match admit(&hello, Outbox { queue, cut: cut.clone() }, &lobby).await {
+    let waiting = Arc::new(AtomicUsize::new(0));
+    let (peer, proc) = match admit(&hello, Outbox { queue, waiting: waiting.clone(), cut: cut.clone() }, &lobby).await {
         Ok(admitted) => admitted,
         Err(fault) => return refuse(&lobby, &from, &fault),
     };
-    let codec = Codec::of(&hello, lobby.limits.clone());
+    let codec = Codec::of(&hello, lobby.limits);
     let open = Arc::new(OpenRequests { commands: Mutex::default(), max: lobby.max_open_requests });
     let (reader, writer) = stream.into_split();
     let ended = tokio::select! {
         ended = read_requests(reader, rest, peer, &codec, &open, &lobby) => ended,
-        ended = write_answers(writer, inbox, peer, &codec, &open) => ended,
+        ended = write_answers(writer, inbox, &waiting, peer, &codec, &open) => ended,
         () = cut.notified() => Err(Fault::NotReading),
     };
     match ended {
@@ -108,7 +112,7 @@ fn refuse(lobby: &Lobby, from: &str, fault: &Fault) {
 /// Reads until the handshake is complete; what came behind it belongs to the first frame.
 async fn receive_hello(stream: &mut TcpStream, lobby: &Lobby) -> Result<(Hello, Vec<u8>), Fault> {
     let receive = async {
-        let mut decoder = HelloDecoder::new(lobby.limits.clone());
+        let mut decoder = HelloDecoder::new(lobby.limits);
         let mut buffer = vec![0; 4096];
         loop {
             let count = stream.read(&mut buffer).await?;
@@ -199,14 +203,8 @@ async fn request(frame: Frame, peer: PeerId, codec: &Codec, open: &OpenRequests,
         return Ok(());
     }
     let to = RequestId { peer, tag: frame.tag.0 };
-    let message = match codec.decode_request(&frame.payload) {
-        Ok(request) => {
-            // The one request without an answer.
-            if request.command() != CommandCode::DeregisterEvents {
-                open.open(to.tag, request.command())?;
-            }
-            FromClient::Request { to, request }
-        }
+    let (command, message) = match codec.decode_request(&frame.payload) {
+        Ok(request) => (request.command(), FromClient::Request { to, request }),
         Err(error) => {
             let counter = match error {
                 WireError::UnknownCommand { .. } => &lobby.counters.requests_unknown,
@@ -214,10 +212,13 @@ async fn request(frame: Frame, peer: PeerId, codec: &Codec, open: &OpenRequests,
             };
             counter.count();
             tracing::warn!(?peer, %error, "a request is not understood");
-            open.open(to.tag, CommandCode::Finalize)?;
-            FromClient::Unfit { to, status: error.status() }
+            (CommandCode::Finalize, FromClient::Unfit { to, status: error.status() })
         }
     };
+    // The one request without an answer.
+    if command != CommandCode::DeregisterEvents {
+        open.open(to.tag, command).inspect_err(|_| lobby.counters.clients_too_greedy.count())?;
+    }
     lobby.clients.send(message).await.map_err(|_| Fault::Stopping)
 }
 
@@ -225,15 +226,18 @@ async fn request(frame: Frame, peer: PeerId, codec: &Codec, open: &OpenRequests,
 async fn write_answers(
     mut writer: OwnedWriteHalf,
     mut inbox: mpsc::Receiver<Outgoing>,
+    waiting: &AtomicUsize,
     peer: PeerId,
     codec: &Codec,
     open: &OpenRequests,
 ) -> Result<(), Fault> {
     writer.write_all(&Welcome::Client { index: index(peer) }.encode()).await?;
     while let Some(outgoing) = inbox.recv().await {
+        let bytes = outgoing.bytes();
         if let Some(frame) = pack(outgoing, codec, open) {
             writer.write_all(&frame.encode()?).await?;
         }
+        waiting.fetch_sub(bytes, Ordering::Relaxed);
     }
     writer.shutdown().await?;
     Ok(())

@@ -24,12 +24,15 @@ pub struct Counters {
     pub connections: Counter,
     /// Connections refused: too many, too slow, malformed, or of nobody known.
     pub connections_refused: Counter,
-    /// Messages that could not be understood; their connections were closed.
+    /// Messages that could not be understood. They were answered with a status, or with the end of the connection where not
+    /// even their length made sense.
     pub messages_malformed: Counter,
     /// Requests of a kind that nobody serves.
     pub requests_unknown: Counter,
     /// Clients that did not read what was sent to them; their connections were closed.
     pub clients_too_slow: Counter,
+    /// Clients that had more requests open than they may; their connections were closed.
+    pub clients_too_greedy: Counter,
     /// Runs of an event through an owner's hosted chain.
     pub chains_run: Counter,
     /// Events that passed the hosted chains by because these could not keep up.

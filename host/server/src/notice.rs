@@ -50,6 +50,13 @@ pub enum Notice {
         /// Why.
         because: Status,
     },
+    /// Nothing of the job is left.
+    JobEnded {
+        /// Its name.
+        nspace: Nspace,
+        /// The exit status to pass on.
+        exit_status: i32,
+    },
 }
 
 /// How many notices wait for a listener that does not keep up; what is beyond is lost and traced.

@@ -35,6 +35,8 @@ pub struct ServerSettings {
     pub handshake_timeout: Duration,
     /// How many messages may wait for one client; one that does not read them is cut off.
     pub outbox: usize,
+    /// How much memory these may take, in bytes.
+    pub outbox_bytes: usize,
     /// How many requests of one client may await their answer.
     pub max_open_requests: usize,
     /// How many requests of all clients may wait for the server.
@@ -43,6 +45,8 @@ pub struct ServerSettings {
     pub chain_queue: usize,
     /// How long connections have to take what is left for them at shutdown.
     pub drain_timeout: Duration,
+    /// How long events that were accepted have to pass the hosted chains at shutdown.
+    pub chain_drain_timeout: Duration,
 }
 
 impl Default for ServerSettings {
@@ -53,10 +57,12 @@ impl Default for ServerSettings {
             max_connections: 4096,
             handshake_timeout: Duration::from_secs(10),
             outbox: 65_536,
+            outbox_bytes: 256 << 20,
             max_open_requests: 65_536,
             request_queue: 1024,
             chain_queue: 65_536,
             drain_timeout: Duration::from_secs(5),
+            chain_drain_timeout: Duration::from_secs(60),
         }
     }
 }
@@ -113,12 +119,30 @@ impl Server {
         let counters: Arc<Counters> = Arc::default();
         let (handle, clients, inbox) = actor::queues(settings.request_queue);
         let (notices, chain_queue) = (parts.notices, settings.chain_queue);
-        let chains = Chains::start(parts.chains, parts.pool, chain_queue, &handle, notices.clone(), counters.clone());
+        let chains = Chains::start(
+            parts.chains,
+            parts.pool,
+            chain_queue,
+            settings.chain_drain_timeout,
+            &handle,
+            notices.clone(),
+            counters.clone(),
+        );
         let id = parts.fabric.allot();
         parts.fabric.join(id, handle.clone());
         let state = peal_core::server::Server::new(settings.core);
         let fabric: Arc<dyn Fabric> = parts.fabric.clone();
-        let actor = Actor::new(state, parts.host, fabric, id, chains, notices, counters.clone(), handle.clone());
+        let actor = Actor::new(
+            state,
+            parts.host,
+            fabric,
+            id,
+            chains,
+            notices,
+            counters.clone(),
+            settings.outbox_bytes,
+            handle.clone(),
+        );
         let lobby = Lobby {
             clients,
             counters: counters.clone(),

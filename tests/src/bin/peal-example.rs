@@ -2,7 +2,6 @@
 //! raises an event that the others hear. The counterpart of `tests/c/hello.c`.
 //!
 //! `peal run -n 4 -- target/debug/peal-example`
-#![allow(clippy::print_stdout, reason = "it is a program that prints")]
 use anyhow::{Context, Result};
 use peal_client::{Client, Handler, Outcome};
 use peal_model::{Info, KeyName, Proc, Range, Rank, Scope, Status, Value, code};

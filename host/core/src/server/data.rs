@@ -4,7 +4,7 @@ use crate::{
     Time,
     fence::Arrival,
     job::{Job, Life},
-    modex::TooManyKeys,
+    modex::TooMuch,
 };
 use peal_model::{Commit, Info, Infos, Key, Proc, Rank, RankData, Reply, Status, Text, Value, code, key, rank};
 use std::{collections::BTreeSet, time::Duration};
@@ -12,7 +12,7 @@ use std::{collections::BTreeSet, time::Duration};
 impl Server {
     pub(super) fn commit(&mut self, to: RequestId, source: &Proc, commits: Vec<Commit>) -> Vec<Action> {
         match self.modex.commit(source, commits) {
-            Err(TooManyKeys) => vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)],
+            Err(TooMuch) => vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)],
             Ok(waiting) => {
                 let mut actions = vec![reply(to, code::PMIX_SUCCESS)];
                 let answers = waiting.into_iter().map(|to| (to, self.known(source, None)));

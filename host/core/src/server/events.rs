@@ -1,7 +1,7 @@
 //! Events: registration by clients, notification by clients and by the host, delivery.
 use super::{Action, Generation, PeerId, RequestId, Server, Upcall, reply};
 use crate::audience::{self, Interest};
-use peal_model::{Event, Info, Infos, KeyName, Proc, Range, Status, Value, code, key};
+use peal_model::{Event, Info, Infos, KeyName, Proc, Range, Size, Status, Value, code, key};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// By this `libpmix` knows an event that has been through a server, and does not send it there again. Clients may not say
@@ -46,7 +46,7 @@ impl Server {
     ) -> Vec<Action> {
         infos.retain(|info| info.key != INTERNAL_NOTIFY);
         let event = Event { code, source: Some(source), range, infos };
-        if let Err(status) = check(&event) {
+        if let Err(status) = self.check(&event) {
             return vec![reply(to, status)];
         }
         let mut actions = vec![reply(to, code::PMIX_SUCCESS)];
@@ -57,7 +57,7 @@ impl Server {
     /// Raises an event of the host environment, or of a hosted handler. One that a handler raised in answer to one that a
     /// handler raised in answer ... is refused after so many steps.
     pub fn notify(&mut self, event: Event, generation: Generation) -> Result<Vec<Action>, Status> {
-        check(&event)?;
+        self.check(&event)?;
         if generation > self.settings.max_generation {
             return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
         }
@@ -67,6 +67,13 @@ impl Server {
     /// An event that another server distributed: it is for the procs and chains here, and goes no further.
     pub fn distributed(&mut self, event: Arc<Event>) -> Vec<Action> {
         self.spread_here(event, Generation::ORIGIN)
+    }
+
+    fn check(&self, event: &Event) -> Result<(), Status> {
+        if Size::of_event(event).bytes > self.settings.max_event_bytes {
+            return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
+        }
+        contradicts_nothing(event)
     }
 
     pub(super) fn spread(&mut self, event: Arc<Event>, generation: Generation) -> Vec<Action> {
@@ -106,7 +113,7 @@ fn marked(event: &Arc<Event>) -> Arc<Event> {
 
 /// What no event may say: that it stays in its process although it is here, that it speaks for somebody else, or two
 /// different things about its targets.
-fn check(event: &Event) -> Result<(), Status> {
+fn contradicts_nothing(event: &Event) -> Result<(), Status> {
     let names_targets = event.infos.value_of(key::PMIX_EVENT_CUSTOM_RANGE).is_some();
     if event.infos.value_of(key::PMIX_EVENT_PROXY).is_some() {
         return Err(code::PMIX_ERR_NO_PERMISSIONS);

@@ -45,8 +45,12 @@ pub struct Settings {
     pub get_timeout: Duration,
     /// How many events are kept for late registrations (`PMIx_server_cache_size`).
     pub event_cache: usize,
-    /// How many keys one proc may have put.
-    pub max_keys: usize,
+    /// How much memory these may take, in bytes.
+    pub event_cache_bytes: usize,
+    /// How much memory one event may take, in bytes.
+    pub max_event_bytes: usize,
+    /// How much memory the keys and values that one proc has put may take, in bytes.
+    pub max_put_bytes: usize,
     /// How many gets one connection may have waiting.
     pub max_held_gets: usize,
     /// How many registrations one connection may have.
@@ -62,7 +66,9 @@ impl Default for Settings {
         Settings {
             get_timeout: Duration::from_secs(2),
             event_cache: 512,
-            max_keys: 65_536,
+            event_cache_bytes: 64 << 20,
+            max_event_bytes: 1 << 20,
+            max_put_bytes: 256 << 20,
             max_held_gets: 4096,
             max_registrations: 4096,
             max_clones: 64,
@@ -239,8 +245,8 @@ impl Server {
     /// A server without jobs.
     pub fn new(settings: Settings) -> Server {
         Server {
-            modex: Modex::new(settings.max_keys),
-            cache: EventCache::new(settings.event_cache),
+            modex: Modex::new(settings.max_put_bytes),
+            cache: EventCache::new(settings.event_cache, settings.event_cache_bytes),
             settings,
             jobs: BTreeMap::new(),
             peers: BTreeMap::new(),
@@ -272,7 +278,11 @@ impl Server {
 
     /// Takes a request of a client.
     pub fn request(&mut self, to: RequestId, request: Request, now: Time) -> Vec<Action> {
-        let Some(source) = self.peers.get(&to.peer).map(|peer| peer.proc.clone()) else { return Vec::new() };
+        let Some(peer) = self.peers.get(&to.peer) else { return Vec::new() };
+        if peer.standing == Standing::Left && request != Request::Finalize {
+            return vec![reply(to, code::PMIX_ERR_INIT)];
+        }
+        let source = peer.proc.clone();
         match request {
             Request::JobData => self.job_data(to, &source),
             Request::Commit(commits) => self.commit(to, &source, commits),

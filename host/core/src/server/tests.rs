@@ -16,7 +16,8 @@ struct Stage {
 impl Stage {
     /// A server with a job of that many procs, all connected.
     fn of(size: u32) -> Stage {
-        let mut server = Server::new(Settings { max_keys: 4, event_cache: 3, ..Settings::default() });
+        let mut server =
+            Server::new(Settings { max_put_bytes: 1000, event_cache: 3, max_event_bytes: 1000, ..Settings::default() });
         server.add_job(JobSpec { nspace: nspace(), size, hostname: "node".into(), uid: WHO.uid, gid: WHO.gid });
         let peers = (0..size).map(|rank| server.admit(&proc(rank), WHO).unwrap().0).collect();
         Stage { server, peers, tag: 100, now: Time(0) }
@@ -172,13 +173,15 @@ fn a_remote_value_is_hidden_from_local_procs() {
 #[test]
 fn a_later_commit_adds_and_replaces_within_the_limit() {
     let mut stage = Stage::of(1);
-    for (at, name) in ["a", "b", "c", "d"].into_iter().enumerate() {
-        let kvals = vec![Kval { key: Key::new(name).unwrap(), value: Value::Size(at as u64) }];
-        let (_, actions) = stage.ask(0, Request::Commit(vec![Commit { scope: Scope::Local, kvals }]));
-        assert_eq!(status(&actions), code::PMIX_SUCCESS);
-    }
-    assert_eq!(status(&stage.commit(0, Scope::Local, KeyName("a"), 9)), code::PMIX_SUCCESS);
-    assert_eq!(status(&stage.commit(0, Scope::Local, KeyName("e"), 9)), code::PMIX_ERR_OUT_OF_RESOURCE);
+    let put = |stage: &mut Stage, key: &'static str, length: usize| {
+        let value = Value::string(&"x".repeat(length));
+        let commit = Commit { scope: Scope::Local, kvals: vec![Kval::new(KeyName(key), value)] };
+        status(&stage.ask(0, Request::Commit(vec![commit])).1)
+    };
+    assert_eq!(put(&mut stage, "a", 600), code::PMIX_SUCCESS);
+    assert_eq!(put(&mut stage, "b", 600), code::PMIX_ERR_OUT_OF_RESOURCE);
+    assert_eq!(put(&mut stage, "a", 700), code::PMIX_SUCCESS, "what is replaced makes room");
+    assert_eq!(put(&mut stage, "b", 10), code::PMIX_SUCCESS);
 }
 
 #[test]
@@ -267,6 +270,28 @@ fn events_that_contradict_themselves_are_refused() {
     assert_eq!(status(&stage.notify(0, -3001, Range::Custom, vec![])), code::PMIX_ERR_BAD_PARAM);
     assert_eq!(status(&stage.notify(0, -3001, Range::ProcLocal, vec![])), code::PMIX_ERR_BAD_PARAM);
     assert_eq!(status(&stage.notify(0, -3001, Range::Global, vec![proxy])), code::PMIX_ERR_NO_PERMISSIONS);
+}
+
+#[test]
+fn an_event_larger_than_it_may_be_is_refused_and_the_ring_is_bounded_in_bytes_too() {
+    let mut stage = Stage::of(2);
+    let text = |length: usize| vec![Info::new(key::PMIX_EVENT_TEXT_MESSAGE, Value::string(&"x".repeat(length)))];
+    assert_eq!(status(&stage.notify(0, -3001, Range::Global, text(2000))), code::PMIX_ERR_OUT_OF_RESOURCE);
+    stage.server = Server::new(Settings { event_cache_bytes: 1500, ..Settings::default() });
+    stage.server.add_job(JobSpec { nspace: nspace(), size: 2, hostname: "node".into(), uid: WHO.uid, gid: WHO.gid });
+    stage.peers = (0..2).map(|rank| stage.server.admit(&proc(rank), WHO).unwrap().0).collect();
+    for _ in 0..3 {
+        assert_eq!(status(&stage.notify(0, -3001, Range::Global, text(400))), code::PMIX_SUCCESS);
+    }
+    assert_eq!(stage.server.counts().events_ejected, 1);
+}
+
+#[test]
+fn who_has_finalized_can_only_finalize_again() {
+    let mut stage = Stage::of(1);
+    stage.ask(0, Request::Finalize);
+    assert_eq!(status(&stage.register(0, &[-3001])), code::PMIX_ERR_INIT);
+    assert_eq!(status(&stage.ask(0, Request::Finalize).1), code::PMIX_SUCCESS);
 }
 
 #[test]

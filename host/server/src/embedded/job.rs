@@ -14,6 +14,7 @@ use peal_model::{Proc, Rank, Status, code};
 use rustix::process::Signal;
 use std::{collections::BTreeMap, time::Duration};
 use tokio::{
+    signal::unix,
     sync::mpsc,
     task::{JoinHandle, JoinSet},
     time::Instant,
@@ -21,6 +22,9 @@ use tokio::{
 
 /// How many commands may wait for a job; procs that abort all at once need no more than one to be heard.
 const COMMANDS: usize = 64;
+
+/// How long what the procs had started may take to end after it was killed; a process in the kernel's hands takes its time.
+const LAST_ORPHAN: Duration = Duration::from_secs(5);
 
 /// How long output may still come after the last process of a job is gone.
 const LAST_OUTPUT: Duration = Duration::from_secs(2);
@@ -90,6 +94,23 @@ enum Ending {
     Killed,
 }
 
+/// Tells when a child may have ended.
+struct Children(Option<unix::Signal>);
+
+impl Children {
+    fn watch() -> Children {
+        let watch = unix::signal(unix::SignalKind::child());
+        Children(watch.inspect_err(|error| tracing::warn!(%error, "orphans are reaped at the job's end only")).ok())
+    }
+
+    async fn changed(&mut self) {
+        match &mut self.0 {
+            Some(signals) => drop(signals.recv().await),
+            None => std::future::pending().await,
+        }
+    }
+}
+
 struct Job {
     server: ServerHandle,
     request: JobRequest,
@@ -137,6 +158,7 @@ impl Job {
     }
 
     async fn run(mut self, mut inbox: mpsc::Receiver<JobCommand>) -> JobEnd {
+        let mut children = Children::watch();
         while !self.running.is_empty() {
             let kill_at = match self.ending {
                 Ending::Asked(at) => Some(at),
@@ -149,10 +171,13 @@ impl Job {
                     Some(Err(_)) | None => break,
                 },
                 Some(command) = inbox.recv() => self.command(command),
+                () = children.changed() => self.reap_orphans(),
                 () = tokio::time::sleep_until(kill_at.unwrap_or_else(Instant::now)), if kill_at.is_some() => self.kill(),
             }
         }
         self.clear_up().await;
+        let exit_status = self.end.exit_status;
+        self.notices.tell(Notice::JobEnded { nspace: self.request.nspace.clone(), exit_status });
         self.end
     }
 
@@ -210,13 +235,20 @@ impl Job {
         self.signal_all(Signal::KILL);
     }
 
+    fn reap_orphans(&self) {
+        stray::reap_orphans(&self.running.values().copied().collect::<Vec<_>>());
+    }
+
     fn signal_all(&self, signal: Signal) {
         self.running.values().for_each(|leader| stray::signal_group(*leader, signal));
     }
 
     /// The procs have ended; what they started is orphaned and ours by now, and must end too. What was written is passed on.
     async fn clear_up(&mut self) {
-        stray::kill_orphans();
+        let killing = tokio::task::spawn_blocking(stray::kill_orphans);
+        if tokio::time::timeout(LAST_ORPHAN, killing).await.is_err() {
+            tracing::error!("a process that the job started does not end, although it was killed");
+        }
         let all = async { while self.output.join_next().await.is_some() {} };
         if tokio::time::timeout(LAST_OUTPUT, all).await.is_err() {
             tracing::warn!("somebody holds the output of a job that has ended open: what comes there is lost");

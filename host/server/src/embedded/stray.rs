@@ -18,7 +18,16 @@ pub(crate) fn signal_group(leader: u32, signal: Signal) {
     }
 }
 
-/// Kills and reaps our children, until there are none. Only to be called when no proc is left: then every child is an orphan.
+/// Reaps orphans that have ended by themselves; these procs are waited for elsewhere.
+pub(crate) fn reap_orphans(procs: &[u32]) {
+    let ours: Vec<Pid> = procs.iter().filter_map(|number| pid(*number)).collect();
+    for orphan in children().into_iter().filter(|child| !ours.contains(child)) {
+        // One that still runs is left alone.
+        let _ = waitpid(Some(orphan), WaitOptions::NOHANG);
+    }
+}
+
+/// Kills and reaps our children, until there are none. Blocks. Only to be called when no proc is left: then every child is an orphan.
 pub(crate) fn kill_orphans() {
     loop {
         let children = children();

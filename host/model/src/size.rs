@@ -1,14 +1,13 @@
-//! How large a value is and how deeply it nests. What a guest pushes is measured before it is copied, so that a guest
-//! cannot make much out of little by nesting one array many times.
-use peal_model::{Info, Text, Value};
+//! How much memory a value takes and how deeply it nests: what comes from outside is bounded by it.
+use crate::{Event, Info, Kval, Text, Value};
 
-/// The size of a value, an info or a list of them.
+/// The size of a value, an info or an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Size {
-    /// Bytes in the host's memory, nearly.
-    pub(crate) bytes: usize,
+pub struct Size {
+    /// Bytes in memory, nearly.
+    pub bytes: usize,
     /// Levels of values inside of values; 1 is a plain value.
-    pub(crate) depth: usize,
+    pub depth: usize,
 }
 
 impl Size {
@@ -24,12 +23,24 @@ impl Size {
         })
     }
 
-    pub(crate) fn of_info(info: &Info) -> Size {
+    /// The size of an event.
+    pub fn of_event(event: &Event) -> Size {
+        Size::around(size_of::<Event>(), event.infos.iter().map(Size::of_info))
+    }
+
+    /// The size of a pair.
+    pub fn of_kval(kval: &Kval) -> Size {
+        Size::around(kval.key.as_str().len(), [Size::of(&kval.value)])
+    }
+
+    /// The size of an info.
+    pub fn of_info(info: &Info) -> Size {
         let value = Size::of(&info.value);
         Size { bytes: value.bytes.saturating_add(size_of::<Info>() + info.key.as_str().len()), depth: value.depth }
     }
 
-    pub(crate) fn of(value: &Value) -> Size {
+    /// The size of a value.
+    pub fn of(value: &Value) -> Size {
         match value {
             Value::String(Some(text)) | Value::Cpuset(Some(text)) => Size::leaf(text.as_bytes().len()),
             Value::ByteObject(bytes)
@@ -41,7 +52,7 @@ impl Size {
             Value::DataArray(array) => Size::around(0, array.items().iter().map(Size::of)),
             Value::Value(value) => Size::around(0, [Size::of(value)]),
             Value::Info(info) => Size::around(0, [Size::of_info(info)]),
-            Value::Kval(kval) => Size::around(kval.key.as_str().len(), [Size::of(&kval.value)]),
+            Value::Kval(kval) => Size::of_kval(kval),
             Value::Pdata(data) => Size::around(data.key.as_str().len(), [Size::of(&data.value)]),
             Value::App(app) => Size::around(
                 texts(&app.args) + texts(&app.env) + texts([&app.command, &app.cwd]),
@@ -76,7 +87,7 @@ fn texts<'a>(texts: impl IntoIterator<Item = &'a Option<Text>>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use peal_model::{DataArray, key};
+    use crate::{DataArray, key};
 
     #[test]
     fn nested_arrays_count_with_all_they_hold() {

@@ -1,0 +1,79 @@
+//! A real server in the process of a test, and Peal's own clients of it, over real TCP.
+use peal_client::{Client, Environment, Handler, Outcome};
+use peal_core::job::JobSpec;
+use peal_model::{Event, Nspace, Proc, Rank, code};
+use peal_sandbox::{GuestPool, PoolSettings};
+use peal_server::{EmbeddedFabric, HostedChains, Notices, Parts, Server, ServerSettings, embedded::EmbeddedHost};
+use std::{sync::Arc, time::Duration};
+use tokio::{sync::mpsc, time::timeout};
+
+/// How long something that must happen may take before it counts as not happening. Nothing takes a tenth of it.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Waits for what must happen.
+pub async fn soon<T>(what: &str, happens: impl Future<Output = T>) -> T {
+    timeout(PATIENCE, happens).await.unwrap_or_else(|_| panic!("in {PATIENCE:?} this did not happen: {what}"))
+}
+
+/// A server and its one job. Nobody starts the job's procs: the test is all of them.
+pub struct Node {
+    /// The server.
+    pub server: Server,
+    nspace: Nspace,
+}
+
+impl Node {
+    /// Starts a server for a job of that name and size, joined to the others of its fabric.
+    pub async fn start(settings: ServerSettings, fabric: &Arc<EmbeddedFabric>, job: &str, size: u32) -> Node {
+        let notices = Notices::default();
+        let parts = Parts {
+            me: Proc::new(Nspace::new("server").unwrap(), Rank(0)),
+            host: Arc::new(EmbeddedHost::new(notices.clone())),
+            fabric: fabric.clone(),
+            chains: HostedChains::new(),
+            pool: Arc::new(GuestPool::new(PoolSettings::default()).unwrap()),
+            notices,
+        };
+        let server = Server::start(settings, parts).await.unwrap();
+        let nspace = Nspace::new(job).unwrap();
+        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        server.handle().add_job(JobSpec { nspace: nspace.clone(), size, hostname: "node".to_owned(), uid, gid }).await;
+        Node { server, nspace }
+    }
+
+    /// A server by itself.
+    pub async fn alone(settings: ServerSettings, size: u32) -> Node {
+        Node::start(settings, &EmbeddedFabric::new(), "job", size).await
+    }
+
+    /// A proc of the job.
+    pub fn proc(&self, rank: u32) -> Proc {
+        Proc::new(self.nspace.clone(), Rank(rank))
+    }
+
+    /// What a proc of the job would find in its environment.
+    pub fn environment(&self, rank: u32) -> Environment {
+        Environment { me: self.proc(rank), server: self.server.uri().clone(), release: None }
+    }
+
+    /// A proc of the job, connected.
+    pub async fn client(&self, rank: u32) -> Client {
+        soon("a client connects", Client::connect(&self.environment(rank))).await.unwrap()
+    }
+}
+
+/// A handler that takes no action but tells what it hears. The queue ends when its client has gone.
+pub fn listener() -> (Handler, mpsc::UnboundedReceiver<Event>) {
+    let (tell, heard) = mpsc::unbounded_channel();
+    let handler = Handler::native(move |call| {
+        // The test may have heard enough.
+        let _ = tell.send(call.event().clone());
+        Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+    });
+    (handler, heard)
+}
+
+/// The next event that a listener hears.
+pub async fn next(heard: &mut mpsc::UnboundedReceiver<Event>) -> Event {
+    soon("an event is heard", heard.recv()).await.expect("the client has gone")
+}

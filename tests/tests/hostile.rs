@@ -1,0 +1,449 @@
+//! Bad input (design, section 9): whatever a connection does, it is refused or answered, it is counted, and the
+//! well-behaved clients of the same server do not notice.
+use peal_client::Client;
+use peal_model::{
+    Commit, DataArray, Info, Infos, Key, KeyName, Kval, Proc, Range, Rank, Request, Scope, Status, Text, Value, code,
+    key, rank,
+};
+use peal_server::{Counter, Counters, ServerSettings};
+use peal_tests::{
+    in_process::{Node, listener, next, soon},
+    raw::{Peer, Raw, encoded, handshake_header, hello},
+};
+use peal_wire::{Codec, Credential, Hello, Identity, Limits, PeerKind, User};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc::UnboundedReceiver;
+
+const NEWS: Status = Status(-3101);
+const FLOOD: Status = Status(-3102);
+const ROUND: KeyName = KeyName("test.round");
+/// Ranks from here on are the attackers'.
+const ATTACKER: u32 = 2;
+const SIZE: u32 = 8;
+/// How a field of one value begins.
+const ONE: u8 = 2;
+
+/// A server under attack, and two clients that behave well.
+struct Siege {
+    node: Node,
+    first: Client,
+    second: Client,
+    heard: UnboundedReceiver<peal_model::Event>,
+    rounds: u32,
+}
+
+impl Siege {
+    async fn begin(settings: ServerSettings) -> Siege {
+        let node = Node::alone(settings, SIZE).await;
+        let (first, second) = (node.client(0).await, node.client(1).await);
+        let (handler, heard) = listener();
+        second.register(&[NEWS, FLOOD], &[], handler).await.unwrap();
+        Siege { node, first, second, heard, rounds: 0 }
+    }
+
+    /// Handshakes may take as long as they like, so that a refusal is one for another reason.
+    fn settings() -> ServerSettings {
+        ServerSettings { handshake_timeout: Duration::from_secs(600), ..ServerSettings::default() }
+    }
+
+    /// The well-behaved clients put, commit, get, fence and notify.
+    async fn is_withstood(&mut self) {
+        self.rounds += 1;
+        let round = Value::Uint32(self.rounds);
+        let key = Key::new(&format!("test.round.{}", self.rounds)).unwrap();
+        let (first, second) = (&self.first, &self.second);
+        let both = [first.me().clone(), second.me().clone()];
+        soon("the well-behaved clients are served", async {
+            first.put(Scope::Global, key.clone(), round.clone());
+            first.commit().await.unwrap();
+            assert_eq!(second.get(first.me(), key, &[]).await.unwrap(), round);
+            let fences = tokio::join!(first.fence(&both, &[]), second.fence(&both, &[]));
+            assert!(fences.0.is_ok() && fences.1.is_ok(), "{fences:?}");
+            first.notify(NEWS, Range::Namespace, vec![Info::new(ROUND, round.clone())]).await.unwrap();
+        })
+        .await;
+        assert_eq!(next(&mut self.heard).await.infos.value_of(ROUND), Some(&round));
+    }
+
+    fn count(&self, counter: fn(&Counters) -> &Counter) -> u64 {
+        counter(self.node.server.counters()).get()
+    }
+
+    fn refused(&self) -> u64 {
+        self.count(|counters| &counters.connections_refused)
+    }
+
+    fn malformed(&self) -> u64 {
+        self.count(|counters| &counters.messages_malformed)
+    }
+}
+
+/// SplitMix64: the same numbers in every run.
+struct Seeded(u64);
+
+impl Seeded {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        usize::try_from(self.next()).unwrap() % end
+    }
+
+    fn bytes(&mut self, most: usize) -> Vec<u8> {
+        (0..self.below(most + 1)).map(|_| self.next().to_le_bytes()[0]).collect()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn garbage_and_half_handshakes_are_refused() {
+    let mut siege = Siege::begin(Siege::settings()).await;
+    let mut seeded = Seeded(1);
+    let good = encoded(&hello(siege.node.proc(ATTACKER)));
+    for attempt in 1..=150 {
+        let bytes = match attempt % 3 {
+            0 => seeded.bytes(300),
+            1 => {
+                let body = seeded.bytes(300);
+                [handshake_header(u32::try_from(body.len()).unwrap()), body].concat()
+            }
+            _ => good[..seeded.below(good.len() - 1)].to_vec(),
+        };
+        let mut raw = Raw::connect(&siege.node).await;
+        raw.say(&bytes).await;
+        raw.say_no_more().await;
+        assert!(raw.is_closed_without_a_byte().await, "attempt {attempt}: {bytes:?}");
+        assert_eq!(siege.refused(), attempt);
+    }
+    siege.is_withstood().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn half_a_handshake_and_then_silence_is_refused_when_its_time_is_over() {
+    let handshake_timeout = Duration::from_secs(1);
+    let mut siege = Siege::begin(ServerSettings { handshake_timeout, ..ServerSettings::default() }).await;
+    let good = encoded(&hello(siege.node.proc(ATTACKER)));
+    let start = Instant::now();
+    let mut halves = Vec::new();
+    for len in [0, 1, 15, 16, 17, good.len() - 2] {
+        let mut raw = Raw::connect(&siege.node).await;
+        raw.say(&good[..len]).await;
+        halves.push(raw);
+    }
+    siege.is_withstood().await;
+    for raw in halves {
+        assert!(raw.is_closed_without_a_byte().await);
+    }
+    assert!(start.elapsed() >= handshake_timeout);
+    assert_eq!(siege.refused(), 6);
+    siege.is_withstood().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_absurd_handshake_is_refused_by_its_header_and_the_longest_one_is_served() {
+    let mut siege = Siege::begin(Siege::settings()).await;
+    let limit = Limits::default().max_handshake;
+    let over = u32::try_from(limit + 1).unwrap();
+    let wrong_tag = [&[0xff; 4][..], &[0; 4], &[1, 0, 0, 0], &[0; 4]].concat();
+    for (at, header) in (1..).zip([handshake_header(u32::MAX), handshake_header(over), wrong_tag]) {
+        let mut raw = Raw::connect(&siege.node).await;
+        raw.say(&header).await;
+        // Nothing follows, and the connection stays open: it is the header that is refused.
+        assert!(raw.is_closed_without_a_byte().await, "{header:?}");
+        assert_eq!(siege.refused(), at);
+    }
+
+    let with = |len| {
+        let mut hello = hello(siege.node.proc(ATTACKER));
+        hello.infos.push(Info::new(key::PMIX_CMD_LINE, Value::string(&"x".repeat(len))));
+        hello
+    };
+    let rest = encoded(&with(limit)).len() - 16 - limit;
+    let longest = with(limit - rest);
+    assert_eq!(encoded(&longest).len(), 16 + limit);
+    let raw = Raw::connect(&siege.node).await;
+    assert!(raw.greet(&longest).await.is_some());
+    assert!(Raw::connect(&siege.node).await.greet(&with(limit - rest + 1)).await.is_none());
+    siege.is_withstood().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_nobody_known_is_refused_without_a_byte() {
+    let mut siege = Siege::begin(Siege::settings()).await;
+    let me = siege.node.proc(ATTACKER);
+    let stranger = Proc::new(peal_model::Nspace::new("elsewhere").unwrap(), Rank(0));
+    let Credential::Native(user) = hello(me.clone()).credential else { panic!("the good hello is native") };
+    let (next_uid, next_gid) = (User { uid: user.uid + 1, ..user }, User { gid: user.gid + 1, ..user });
+    type Lie = Box<dyn Fn(&mut Hello)>;
+    let credential = |credential: Credential| -> Lie { Box::new(move |hello| hello.credential = credential.clone()) };
+    let peer = |peer: PeerKind| -> Lie { Box::new(move |hello| hello.peer = peer.clone()) };
+    let gds = |name: &'static str| -> Lie { Box::new(move |hello| hello.gds = Text::from(name)) };
+    let client = |proc: Proc| peer(PeerKind::Client(proc));
+    let lies: Vec<(&str, Lie)> = vec![
+        ("an unknown namespace", client(stranger)),
+        ("a rank beyond the last", client(siege.node.proc(SIZE))),
+        ("the wildcard rank", client(Proc::new(me.nspace.clone(), rank::PMIX_RANK_WILDCARD))),
+        ("another user", credential(Credential::Native(next_uid))),
+        ("another group", credential(Credential::Native(next_gid))),
+        ("security module none", credential(Credential::None)),
+        ("security module munge", credential(Credential::Munge(b"MUNGE:\0".as_slice().into()))),
+        ("an unknown security module", {
+            credential(Credential::Other { module: Text::from("trust-me"), bytes: b"root".as_slice().into() })
+        }),
+        ("shared memory", gds("ds21")),
+        ("no data store", gds("")),
+        ("a tool that wants a name", peer(PeerKind::Tool(user, Identity::Wanted))),
+        ("a tool by another's name", peer(PeerKind::Tool(user, Identity::Own(me.clone())))),
+        ("a launcher", peer(PeerKind::Launcher(user, Identity::Started(me.clone())))),
+        ("a singleton", peer(PeerKind::Singleton(user, me.clone()))),
+        ("a scheduler", peer(PeerKind::Scheduler(user, me.clone()))),
+    ];
+    for (refused, (what, lie)) in (1..).zip(lies) {
+        let mut hello = hello(me.clone());
+        lie(&mut hello);
+        let mut raw = Raw::connect(&siege.node).await;
+        raw.say(&encoded(&hello)).await;
+        assert!(raw.is_closed_without_a_byte().await, "{what}");
+        assert_eq!(siege.refused(), refused, "{what}");
+    }
+    siege.is_withstood().await;
+
+    // A proc that was lost is not one that may come back.
+    drop(Peer::connect(&siege.node, ATTACKER).await);
+    let lost = async {
+        while siege.node.server.handle().life(me.clone()).await != Some(peal_core::job::Life::Lost) {
+            tokio::task::yield_now().await;
+        }
+    };
+    soon("the server notices the end of a connection", lost).await;
+    assert!(Raw::connect(&siege.node).await.greet(&hello(me)).await.is_none());
+    siege.is_withstood().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_comes_byte_by_byte_is_understood() {
+    let siege = Siege::begin(Siege::settings()).await;
+    let hello = hello(siege.node.proc(ATTACKER));
+    let mut raw = Raw::connect(&siege.node).await;
+    for byte in encoded(&hello) {
+        raw.say(&[byte]).await;
+    }
+    let mut peer = raw.welcomed(&hello).await.expect("a slow client is a client");
+    peer.request(101, &Request::Finalize).await;
+    assert_eq!(peer.status(101).await, code::PMIX_SUCCESS);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_absurd_frame_closes_its_connection() {
+    let max_message = 1024 * 1024;
+    let wire = Limits { max_message, ..Limits::default() };
+    let mut siege = Siege::begin(ServerSettings { wire, ..Siege::settings() }).await;
+    let over = u32::try_from(max_message + 1).unwrap();
+    for (attempt, len) in (1..).zip([u32::MAX, over]) {
+        let mut peer = Peer::connect(&siege.node, ATTACKER + attempt).await;
+        peer.say_header(101, len).await;
+        assert_eq!(peer.next().await, None, "length {len}");
+        assert_eq!(siege.malformed(), u64::from(attempt));
+    }
+    siege.is_withstood().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_request_is_answered_with_a_status_and_the_connection_goes_on() {
+    let mut siege = Siege::begin(Siege::settings()).await;
+    let mut peer = Peer::connect(&siege.node, ATTACKER).await;
+    let mut seeded = Seeded(2);
+    let mut tag = 101;
+    while tag < 400 {
+        // Without sense from the first byte on, or one value of any command, or of one that exists; arguments without sense.
+        let mut payload = seeded.bytes(120);
+        match (tag % 3, payload.as_mut_slice()) {
+            (1, [count, _, ..]) => *count = ONE,
+            (2, [count, command, ..]) => (*count, *command) = (ONE, *command % 36),
+            _ => {}
+        }
+        let Err(error) = peer.codec.decode_request(&payload) else { continue };
+        peer.say(tag, payload.clone()).await;
+        assert_eq!(peer.status(tag).await, error.status(), "{payload:?}");
+        tag += 1;
+    }
+    let unknown = siege.count(|counters| &counters.requests_unknown);
+    assert_eq!(siege.malformed() + unknown, 299);
+    assert!(siege.malformed() > 100 && unknown > 50, "{unknown} unknown");
+
+    let mut payload = peer.codec.encode_request(&Request::Finalize).unwrap();
+    *payload.last_mut().unwrap() = 99;
+    peer.say(tag, payload).await;
+    assert_eq!(peer.status(tag).await, Status(-47), "PMIX_ERR_NOT_SUPPORTED");
+    assert_eq!(siege.count(|counters| &counters.requests_unknown), unknown + 1);
+
+    // Arrays in arrays, beyond what anybody may nest.
+    let nested =
+        (0..100).fold(Value::Bool(true), |inner, _| Value::DataArray(DataArray::infos([Info::new(ROUND, inner)])));
+    let notify = Request::Notify { code: NEWS, range: Range::Local, infos: vec![Info::new(ROUND, nested)] };
+    let deep = Codec { limits: Limits { max_depth: 1000, ..Limits::default() }, ..peer.codec };
+    peer.say(101, deep.encode_request(&notify).unwrap()).await;
+    assert_eq!(peer.status(101).await, code::PMIX_ERR_UNPACK_FAILURE);
+
+    peer.request(102, &Request::Commit(Vec::new())).await;
+    assert_eq!(peer.status(102).await, code::PMIX_SUCCESS);
+    siege.is_withstood().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_beyond_all_measure_are_answered_with_a_status() {
+    let core = peal_core::server::Settings {
+        max_put_bytes: 1000,
+        max_event_bytes: 1000,
+        max_registrations: 10,
+        max_held_gets: 10,
+        ..peal_core::server::Settings::default()
+    };
+    let mut siege = Siege::begin(ServerSettings { core, ..Siege::settings() }).await;
+    let mut peer = Peer::connect(&siege.node, ATTACKER).await;
+    let me = siege.node.proc(ATTACKER);
+
+    let large = Value::string(&"x".repeat(1000));
+    let kvals = vec![Kval::new(ROUND, large.clone())];
+    peer.request(101, &Request::Commit(vec![Commit { scope: Scope::Local, kvals }])).await;
+    assert_eq!(peer.status(101).await, code::PMIX_ERR_OUT_OF_RESOURCE);
+    peer.request(101, &Request::Notify { code: NEWS, range: Range::Local, infos: vec![Info::new(ROUND, large)] }).await;
+    assert_eq!(peer.status(101).await, code::PMIX_ERR_OUT_OF_RESOURCE);
+
+    for at in 0..11 {
+        peer.request(101, &Request::RegisterEvents { codes: vec![Status(-5000 - at)], infos: Vec::new() }).await;
+        let wanted = if at < 10 { code::PMIX_SUCCESS } else { code::PMIX_ERR_OUT_OF_RESOURCE };
+        assert_eq!(peer.status(101).await, wanted, "registration {at}");
+    }
+
+    // A time-out of half an eternity must not overflow anybody's clock.
+    let infos = vec![Info::new(key::PMIX_TIMEOUT, Value::Uint64(u64::MAX))];
+    for tag in 101..=111 {
+        let get = Request::Get { proc: me.clone(), infos: infos.clone(), key: Some("test.never".into()) };
+        peer.request(tag, &get).await;
+    }
+    assert_eq!(peer.status(111).await, code::PMIX_ERR_OUT_OF_RESOURCE);
+
+    let fence = Request::Fence { procs: vec![Proc::all(siege.node.proc(0).nspace), me], infos };
+    peer.request(112, &fence).await;
+    siege.is_withstood().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_with_too_many_open_requests_is_cut_off() {
+    let mut siege = Siege::begin(ServerSettings { max_open_requests: 8, ..Siege::settings() }).await;
+    let mut peer = Peer::connect(&siege.node, ATTACKER).await;
+    let infos = vec![Info::new(key::PMIX_TIMEOUT, Value::Uint32(600))];
+    let get = Request::Get { proc: siege.node.proc(0), infos, key: Some("test.never".into()) };
+    for tag in 101..109 {
+        peer.request(tag, &get).await;
+    }
+    siege.is_withstood().await;
+    assert_eq!(siege.count(|counters| &counters.clients_too_greedy), 0);
+    peer.request(109, &get).await;
+    assert_eq!(peer.next().await, None);
+    assert_eq!(siege.count(|counters| &counters.clients_too_greedy), 1);
+    siege.is_withstood().await;
+}
+
+/// An event too large for many of them to lie in the system's buffers.
+async fn flood(from: &Client) {
+    let load = Info::new(KeyName("test.load"), Value::string(&"x".repeat(256 * 1024)));
+    soon("an event is taken", from.notify(FLOOD, Range::Namespace, vec![load])).await.unwrap();
+}
+
+/// A client that has asked for the flood and reads no further.
+async fn deaf(node: &Node, rank: u32) -> Peer {
+    let mut peer = Peer::connect(node, rank).await;
+    peer.request(101, &Request::RegisterEvents { codes: vec![FLOOD], infos: Vec::new() }).await;
+    assert_eq!(peer.status(101).await, code::PMIX_SUCCESS);
+    peer
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_does_not_read_is_cut_off_and_the_others_hear_everything() {
+    let mut siege = Siege::begin(ServerSettings { outbox: 8, ..Siege::settings() }).await;
+    let mut deaf = deaf(&siege.node, ATTACKER).await;
+    let mut sent = 0;
+    while siege.count(|counters| &counters.clients_too_slow) == 0 {
+        flood(&siege.first).await;
+        // The other one hears each before the next is sent, so that its own outbox never fills.
+        assert_eq!(next(&mut siege.heard).await.code, FLOOD);
+        sent += 1;
+        assert!(sent < 1000, "nobody is cut off");
+    }
+    let mut got = 0;
+    while let Some(frame) = deaf.next().await {
+        assert_eq!(deaf.codec.decode_event(&frame.payload).unwrap().code, FLOOD);
+        got += 1;
+    }
+    assert!(got < sent, "{got} of {sent}");
+    flood(&siege.first).await;
+    assert_eq!(next(&mut siege.heard).await.code, FLOOD);
+    assert_eq!(siege.count(|counters| &counters.clients_too_slow), 1);
+    siege.is_withstood().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_connections_than_there_may_be_are_refused_until_one_ends() {
+    let mut siege = Siege::begin(ServerSettings { max_connections: 4, ..Siege::settings() }).await;
+    let third = Peer::connect(&siege.node, ATTACKER).await;
+    let silent = Raw::connect(&siege.node).await;
+    for refused in 1..=3 {
+        assert!(Raw::connect(&siege.node).await.is_closed_without_a_byte().await);
+        assert_eq!(siege.refused(), refused);
+    }
+    siege.is_withstood().await;
+    drop(third);
+    let hello = hello(siege.node.proc(ATTACKER + 1));
+    let seat = async {
+        loop {
+            if let Some(peer) = Raw::connect(&siege.node).await.greet(&hello).await {
+                return peer;
+            }
+        }
+    };
+    let fourth = soon("a seat is free again", seat).await;
+    siege.is_withstood().await;
+    drop((silent, fourth));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_has_left_hears_nothing_though_it_stays_connected() {
+    let mut siege = Siege::begin(Siege::settings()).await;
+    let mut peer = deaf(&siege.node, ATTACKER).await;
+    flood(&siege.first).await;
+    let event = peer.next().await.unwrap();
+    assert_eq!(peer.codec.decode_event(&event.payload).unwrap().code, FLOOD);
+    peer.request(102, &Request::Finalize).await;
+    assert_eq!(peer.status(102).await, code::PMIX_SUCCESS);
+    flood(&siege.first).await;
+    peer.request(103, &Request::Commit(Vec::new())).await;
+    assert_eq!(peer.next().await.unwrap().tag, peal_wire::Tag(103));
+    (next(&mut siege.heard).await, next(&mut siege.heard).await);
+    siege.is_withstood().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shutdown_waits_for_nobody_in_particular() {
+    let drain_timeout = Duration::from_millis(300);
+    let mut siege = Siege::begin(ServerSettings { drain_timeout, ..Siege::settings() }).await;
+    let mut idle = Peer::connect(&siege.node, ATTACKER).await;
+    let silent = Raw::connect(&siege.node).await;
+    let deaf = deaf(&siege.node, ATTACKER + 1).await;
+    for _ in 0..64 {
+        flood(&siege.first).await;
+        assert_eq!(next(&mut siege.heard).await.code, FLOOD);
+    }
+    siege.is_withstood().await;
+    let Siege { node, first, .. } = siege;
+    soon("the server stops", node.server.shutdown()).await;
+    assert_eq!(idle.next().await, None);
+    assert!(silent.is_closed_without_a_byte().await);
+    let error = soon("a request fails", first.fence(&[], &[])).await.unwrap_err();
+    assert_eq!(error.status(), code::PMIX_ERR_LOST_CONNECTION_TO_SERVER);
+    drop(deaf);
+}
