@@ -4,6 +4,7 @@ use anyhow::{Context, Result};
 use std::{path::Path, time::SystemTime};
 
 const FUZZ_TARGETS: [&str; 2] = ["handshake", "message"];
+const CORPUS: &str = "tests/fuzz/corpus";
 const CASES: u32 = 20_000;
 
 /// How long and from where.
@@ -18,7 +19,8 @@ pub struct Soak {
 }
 
 impl Soak {
-    /// Fuzzes what reads bytes from outside, then runs the property tests with many cases.
+    /// Fuzzes what reads bytes from outside, beginning with the recorded messages; then runs the property tests with many
+    /// cases.
     pub fn run(&self, root: &Path) -> Result<()> {
         let seed = self.seed.map_or_else(seed_of_the_moment, Ok)?;
         println!("seed {seed}");
@@ -26,6 +28,7 @@ impl Soak {
             println!("installing cargo-fuzz (once)");
             run(cargo(root).args(["install", "--quiet", "--locked", "cargo-fuzz"]))?;
         }
+        run(cargo(root).args(["run", "--quiet", "--package", "peal-wire", "--example", "seeds", "--", CORPUS]))?;
         for target in FUZZ_TARGETS {
             println!("\n== fuzzing {target} for {} s, seed {seed}", self.seconds);
             let mut fuzz = cargo(root);

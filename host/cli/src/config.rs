@@ -1,6 +1,6 @@
 //! The configuration file: `peal.toml`, typed; unknown keys are refused, with line and column.
 use crate::args::OnAbort;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use peal_core::registration::Place;
 use peal_model::{Info, Key, Status, Value};
 use serde::{Deserialize, Deserializer, de};
@@ -125,12 +125,33 @@ impl Config {
     pub fn read(path: &Path) -> Result<Config> {
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the configuration {path:?}"))?;
         let mut config: Config = toml::from_str(&text).with_context(|| format!("in {}", path.display()))?;
+        config.check().with_context(|| format!("in {}", path.display()))?;
         let base = path.parent().unwrap_or(Path::new(""));
         config.module.iter_mut().for_each(|module| module.path = base.join(&module.path));
         for path in [&mut config.store.path, &mut config.sandbox.cache_dir].into_iter().flatten() {
             *path = base.join(&*path);
         }
         Ok(config)
+    }
+}
+
+impl Config {
+    /// What cannot be said by types alone.
+    fn check(&self) -> Result<()> {
+        let bounds = [
+            ("server.max_connections", self.server.max_connections, 1, 1_000_000),
+            ("server.max_message", self.server.max_message, 4096, 1 << 30),
+            ("server.event_cache", self.server.event_cache, 0, 1_000_000),
+            ("sandbox.threads", self.sandbox.threads.map(NonZeroUsize::get), 1, 1024),
+        ];
+        for (key, given, least, most) in bounds {
+            if let Some(given) = given
+                && !(least..=most).contains(&given)
+            {
+                bail!("{key} is {given}, it should be from {least} to {most}");
+            }
+        }
+        Ok(())
     }
 }
 

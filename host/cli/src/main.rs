@@ -8,7 +8,7 @@ mod transcript;
 
 use args::{Args, Command, ModuleCommand};
 use clap::{CommandFactory, Parser};
-use std::process::ExitCode;
+use std::{io::Write, process::ExitCode};
 
 /// Peal itself failed: a bad configuration, a module that does not load (as `env` and `timeout` do it).
 const FAILED: u8 = 125;
@@ -25,9 +25,14 @@ fn main() -> ExitCode {
         }
     };
     done.unwrap_or_else(|error| {
-        eprintln!("peal: {error:#}");
+        say(&format!("{error:#}"));
         ExitCode::from(FAILED)
     })
+}
+
+/// Tells whoever reads our standard error. If nobody does, there is nobody to tell.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "peal: {text}");
 }
 
 /// Warnings go to standard error; `PEAL_LOG` says what else, as in `PEAL_LOG=peal_server=debug,peal::guest=info`.

@@ -6,15 +6,17 @@ use peal_core::{
     registration::{Codes, Lifetime, Registration},
 };
 use peal_model::{Info, Nspace, Status};
-use peal_sandbox::{Engine, EngineSettings, Grants, GuestPool, Limits, Module, PoolSettings, Role};
-use peal_server::HostedChains;
+use peal_sandbox::{Digest, Engine, EngineSettings, Grants, GuestPool, Limits, Module, PoolSettings, Role};
+use peal_server::{GuestPools, HostedChains, HostedHandler};
 use std::{
+    num::NonZeroUsize,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-/// The engine and the guest threads that the configuration wants.
-pub fn engine(config: &SandboxConfig) -> Result<(Engine, Arc<GuestPool>)> {
+/// The engine and the guest threads that the configuration wants. The site's chain runs its events one after the other, so
+/// one thread is all that it can use.
+pub fn engine(config: &SandboxConfig) -> Result<(Engine, GuestPools)> {
     let default = EngineSettings::default();
     let settings = EngineSettings {
         cache_dir: config.cache_dir.clone().or_else(user_cache),
@@ -25,8 +27,9 @@ pub fn engine(config: &SandboxConfig) -> Result<(Engine, Arc<GuestPool>)> {
     if let Some(number) = config.threads {
         threads.threads = number;
     }
-    let pool = GuestPool::new(threads).context("cannot start the guest threads")?;
-    Ok((Engine::new(&settings)?, Arc::new(pool)))
+    let pool = |settings| GuestPool::new(settings).map(Arc::new).context("cannot start the guest threads");
+    let site = PoolSettings { threads: NonZeroUsize::MIN, ..PoolSettings::default() };
+    Ok((Engine::new(&settings)?, GuestPools { site: pool(site)?, tenants: pool(threads)? }))
 }
 
 /// Where users keep what can be made again.
@@ -39,7 +42,7 @@ fn user_cache() -> Option<PathBuf> {
 
 /// The chains of a run: the site's modules from the configuration, the job's from the command line.
 pub fn chains(engine: &Engine, config: &Config, handlers: &[PathBuf], job: &Nspace) -> Result<HostedChains> {
-    let mut chains = HostedChains::new();
+    let mut chains = HostedChains::default();
     for module in &config.module {
         add_configured(&mut chains, engine, module)?;
     }
@@ -51,19 +54,20 @@ pub fn chains(engine: &Engine, config: &Config, handlers: &[PathBuf], job: &Nspa
 
 fn add_configured(chains: &mut HostedChains, engine: &Engine, config: &ModuleConfig) -> Result<()> {
     let bytes = read(&config.path)?;
+    // Before anything of it is compiled.
+    let digest = Digest::of(&bytes).to_string();
+    if let Some(pin) = &config.sha256
+        && !pin.eq_ignore_ascii_case(&digest)
+    {
+        bail!("{} has sha256 {digest}, the configuration wants {pin}", config.path.display());
+    }
     let grants = config.grants.iter().map(|grant| grant.0).collect();
     let module = load(engine, &config.name, &bytes, &grants, config.limits.limits())?;
-    if let Some(pin) = &config.sha256
-        && !pin.eq_ignore_ascii_case(&module.digest().to_string())
-    {
-        bail!("{} has sha256 {}, the configuration wants {pin}", config.path.display(), module.digest());
-    }
     let codes: Vec<Status> = config.codes.iter().map(|code| code.0).collect();
     let registration = Registration {
-        name: config.name.clone(),
-        codes: Codes::of(&codes),
         place: config.place.clone().into(),
         lifetime: if config.oneshot { Lifetime::OneShot } else { Lifetime::Standing },
+        ..Registration::new(&config.name, Codes::of(&codes))
     };
     register(chains, Owner::Site, module, registration, &config.settings()?)
 }
@@ -86,12 +90,13 @@ fn register(
     let unfit = || format!("module {} cannot be registered", module.name());
     let wishes = module.init(settings)?;
     if wishes.is_empty() {
-        return chains.register(owner, otherwise, module.clone()).with_context(unfit);
+        return chains.register(owner, otherwise, HostedHandler { module: module.clone(), tag: 0 }).with_context(unfit);
     }
     for wish in wishes {
         let mut registration = Registration::from_directives(&wish.codes, &wish.directives).with_context(unfit)?;
         registration.name = wish.name.unwrap_or_else(|| module.name().to_owned());
-        chains.register(owner.clone(), registration, module.clone()).with_context(unfit)?;
+        let handler = HostedHandler { module: module.clone(), tag: 0 };
+        chains.register(owner.clone(), registration, handler).with_context(unfit)?;
     }
     Ok(())
 }

@@ -11,13 +11,15 @@ use peal_server::{
     embedded::{EmbeddedHost, JobEnd, JobRequest, LaunchError, RunningJob, Tagging},
 };
 use peal_store::{Store, StoreError};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::{
+    hash::{BuildHasher, RandomState},
     process::ExitCode,
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
+    signal::unix::{SignalKind, signal},
     sync::mpsc,
 };
 
@@ -31,11 +33,12 @@ const NOT_FOUND: u8 = 127;
 /// Runs a job and passes its exit status on.
 pub fn run(args: Run) -> Result<ExitCode> {
     let config = args.config.as_deref().map(Config::read).transpose()?.unwrap_or_default();
-    let id = std::process::id();
+    let id = session();
     let nspace = Nspace::new(&format!("peal-{id}@1"))?;
     let me = Proc::new(Nspace::new(&format!("peal-{id}"))?, Rank(0));
+    raise_file_limit();
     // Modules are compiled and started before anything else: one that does not fit ends the run before it began.
-    let (engine, pool) = modules::engine(&config.sandbox)?;
+    let (engine, pools) = modules::engine(&config.sandbox)?;
     let chains = modules::chains(&engine, &config, &args.handlers, &nspace)?;
     let store = config.store.path.as_deref().map(Store::open).transpose()?;
     let request = request(&args, &config, nspace.clone())?;
@@ -44,7 +47,7 @@ pub fn run(args: Run) -> Result<ExitCode> {
     let (notices, told) = Notices::listened();
     let ended = runtime.block_on(async {
         let host = Arc::new(EmbeddedHost::new(notices.clone()));
-        let parts = Parts { me, host: host.clone(), fabric: EmbeddedFabric::new(), chains, pool, notices };
+        let parts = Parts { me, host: host.clone(), fabric: EmbeddedFabric::new(), chains, pools, notices };
         let server = Server::start(settings(&config), parts).await?;
         let scribe = tokio::task::spawn_blocking(scribe(told, store, request.clone(), args.events));
         let uri = server.uri().to_string();
@@ -62,13 +65,27 @@ pub fn run(args: Run) -> Result<ExitCode> {
         };
         tokio::select! {
             written = last_words => written?,
-            _ = interrupts.next() => tracing::warn!("interrupted: events that are still before the handlers are dropped"),
+            () = interrupts.end() => tracing::warn!("interrupted: events that are still before the handlers are dropped"),
         }
         anyhow::Ok(ended)
     })?;
     // A read from standard input that nobody will answer must not keep us.
     runtime.shutdown_background();
     Ok(exit(ended))
+}
+
+/// A name for this run that no other has, also where process ids begin anew in every container.
+fn session() -> String {
+    let random = RandomState::new().hash_one(SystemTime::now());
+    format!("{}-{:08x}", std::process::id(), random & 0xffff_ffff)
+}
+
+/// Every proc takes two or three files; what the system allows at most is enough for most jobs.
+fn raise_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
+        tracing::debug!(%error, "the number of open files stays limited");
+    }
 }
 
 fn request(args: &Run, config: &Config, nspace: Nspace) -> Result<JobRequest> {
@@ -105,34 +122,65 @@ async fn wait(mut job: RunningJob, interrupts: &mut Interrupts) -> JobEnd {
     loop {
         tokio::select! {
             end = job.ended() => return end,
-            signal = interrupts.next() => job.interrupt(signal),
+            signal = interrupts.next() => match signal {
+                Wish::End(signal) => job.interrupt(signal),
+                Wish::Forward(signal) => job.forward(signal),
+            },
         }
     }
 }
 
+/// What a signal to `peal` means.
+enum Wish {
+    /// The job shall end.
+    End(i32),
+    /// It is for the procs.
+    Forward(i32),
+}
+
+/// Signals that end the job, and those that the procs get.
+const END: [SignalKind; 4] =
+    [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup(), SignalKind::quit()];
+const FORWARD: [SignalKind; 2] = [SignalKind::user_defined1(), SignalKind::user_defined2()];
+
 struct Interrupts {
-    int: Signal,
-    term: Signal,
-    hup: Signal,
+    wishes: mpsc::Receiver<Wish>,
 }
 
 impl Interrupts {
+    /// Listens to signals, except those that whoever started us wants ignored (as `nohup` does).
     fn new() -> std::io::Result<Interrupts> {
-        Ok(Interrupts {
-            int: signal(SignalKind::interrupt())?,
-            term: signal(SignalKind::terminate())?,
-            hup: signal(SignalKind::hangup())?,
-        })
+        let ignored = ignored_signals();
+        let (tell, wishes) = mpsc::channel(16);
+        let heard = |kind: &SignalKind| ignored & (1 << (kind.as_raw_value() - 1)) == 0;
+        for kind in END.iter().chain(&FORWARD).copied().filter(heard) {
+            let (mut arrivals, tell) = (signal(kind)?, tell.clone());
+            let number = kind.as_raw_value();
+            let wish = move || if END.contains(&kind) { Wish::End(number) } else { Wish::Forward(number) };
+            tokio::spawn(async move { while arrivals.recv().await.is_some() && tell.send(wish()).await.is_ok() {} });
+        }
+        Ok(Interrupts { wishes })
     }
 
-    async fn next(&mut self) -> i32 {
-        let kind = tokio::select! {
-            _ = self.int.recv() => SignalKind::interrupt(),
-            _ = self.term.recv() => SignalKind::terminate(),
-            _ = self.hup.recv() => SignalKind::hangup(),
-        };
-        kind.as_raw_value()
+    async fn next(&mut self) -> Wish {
+        match self.wishes.recv().await {
+            Some(wish) => wish,
+            // Every signal is ignored.
+            None => std::future::pending().await,
+        }
     }
+
+    /// Waits until the user wants an end.
+    async fn end(&mut self) {
+        while let Wish::Forward(_) = self.next().await {}
+    }
+}
+
+/// The signals that are ignored, as bits from that of signal 1 up.
+fn ignored_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
 }
 
 /// Writes down what happens, on a thread that may wait for terminals and disks; ends when nobody can tell any more.
@@ -177,17 +225,18 @@ fn now() -> u64 {
 fn exit(ended: Result<JobEnd, LaunchError>) -> ExitCode {
     match ended {
         Ok(end) => {
-            if let Some(message) = &end.abort_message {
-                eprintln!("peal: the job was aborted: {}", message.escape_debug());
+            if let Some((proc, message)) = &end.abort {
+                let message = if message.is_empty() { "without a message" } else { message };
+                crate::say(&format!("rank {} aborted the job: {}", proc.rank, message.escape_debug()));
             } else if let Some((proc, how)) = &end.first_abnormal {
-                eprintln!("peal: rank {} {how}", proc.rank);
+                crate::say(&format!("rank {} {how}", proc.rank));
             }
             // Only eight bits reach our parent; what is not zero must not become zero.
             let low = u8::try_from(end.exit_status & 0xff).unwrap_or(1);
             ExitCode::from(if low == 0 && end.exit_status != 0 { 1 } else { low })
         }
         Err(error) => {
-            eprintln!("peal: {error}");
+            crate::say(&error.to_string());
             match error {
                 LaunchError::Program { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
                     ExitCode::from(NOT_FOUND)

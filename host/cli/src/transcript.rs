@@ -2,7 +2,10 @@
 use peal_core::owner::Owner;
 use peal_model::{Event, Proc, Step, Value, code};
 use peal_server::Notice;
-use std::{borrow::Cow, io::Write};
+use std::io::Write;
+
+/// How much of a text is shown, in characters.
+const LONGEST: usize = 200;
 
 /// Prints one notice.
 pub fn print(notice: &Notice) {
@@ -44,7 +47,7 @@ fn handled(owner: &Owner, event: &Event, steps: &[Step]) -> String {
     for step in steps {
         text.push_str(&format!("  {} answers {}", name(step), step.status));
         for info in &step.infos {
-            text.push_str(&format!(", {}={}", info.key, short(&info.value)));
+            text.push_str(&format!(", {}={}", plain(info.key.as_str()), short(&info.value)));
         }
         if step.status == code::PMIX_EVENT_ACTION_COMPLETE {
             text.push_str(", which ends the chain");
@@ -54,14 +57,19 @@ fn handled(owner: &Owner, event: &Event, steps: &[Step]) -> String {
     text
 }
 
-fn name(step: &Step) -> Cow<'_, str> {
-    if step.name.is_empty() { Cow::Borrowed("(no name)") } else { Cow::Borrowed(&step.name) }
+fn name(step: &Step) -> String {
+    if step.name.is_empty() { "(no name)".to_owned() } else { plain(&step.name) }
+}
+
+/// A text of a program or component, with nothing in it that could end a line or move the cursor.
+fn plain(text: &str) -> String {
+    text.escape_debug().take(LONGEST).collect()
 }
 
 /// A value in few characters, none of which can move the cursor.
 fn short(value: &Value) -> String {
     let text = match value {
-        Value::String(Some(text)) => format!("{:?}", text.to_string_lossy()),
+        Value::String(Some(text)) => return format!("\"{}\"", plain(&text.to_string_lossy())),
         Value::Bool(truth) => truth.to_string(),
         Value::Status(status) => status.to_string(),
         Value::DataArray(array) => format!("[{} of {}]", array.items().len(), array.element()),
@@ -70,5 +78,5 @@ fn short(value: &Value) -> String {
             None => format!("{other:?}"),
         },
     };
-    text.chars().filter(|c| !c.is_control()).take(200).collect()
+    plain(&text)
 }

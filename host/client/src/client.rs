@@ -49,7 +49,7 @@ impl Client {
         let (link, arrivals) = Link::connect(environment).await?;
         let Reply::JobData(info) = link.ask(Request::JobData).await? else { return Err(ClientError::UnfitAnswer) };
         let mut known = Known::default();
-        known.learn_job(info);
+        known.learn_job(Arc::unwrap_or_clone(info));
         let shared = Arc::new(Shared { me: environment.me.clone(), link, handlers });
         let (raise, raised) = mpsc::unbounded_channel();
         let events = tokio::spawn(handle_events(shared.clone(), arrivals, raised));
@@ -196,8 +196,11 @@ impl Shared {
             if audience::includes(&event, &self.me) {
                 raise.push(event);
             }
-            if let Err(error) = self.link.ask(Request::Notify { code, range, infos }).await {
-                tracing::warn!(%error, %code, "an event that a handler raised is not sent");
+            let not_sent = move |error| tracing::warn!(%error, %code, "an event that a handler raised is not sent");
+            match self.link.post(Request::Notify { code, range, infos }).await {
+                // The answer may lie behind more events than may wait: handling them must not wait for it.
+                Ok(pending) => drop(tokio::spawn(async move { pending.answer().await.map_err(not_sent) })),
+                Err(error) => not_sent(error),
             }
         }
     }
@@ -209,18 +212,24 @@ async fn handle_events(
     mut arrivals: mpsc::Receiver<Arrival>,
     mut raised: mpsc::UnboundedReceiver<Event>,
 ) {
+    let mut connected = true;
     loop {
         let event = tokio::select! {
             Some(event) = raised.recv() => event,
-            arrival = arrivals.recv() => match arrival {
+            arrival = arrivals.recv(), if connected => match arrival {
                 Some(Arrival::Event(event)) => event,
                 Some(Arrival::Garbled(error)) => {
                     tracing::warn!(%error, "a message of the server is not understood");
                     events::internal(events::GARBLED, &shared.me)
                 }
                 Some(Arrival::Lost) => events::internal(events::LOST, &shared.me),
-                None => return,
+                // What stays in this process is handled without a server.
+                None => {
+                    connected = false;
+                    continue;
+                }
             },
+            else => return,
         };
         let mut more = Vec::new();
         shared.handle(event, &mut more).await;

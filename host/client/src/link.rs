@@ -35,11 +35,28 @@ pub(crate) enum Arrival {
     Lost,
 }
 
+/// What a request led to.
+type Answer = Result<Reply, WireError>;
+
 /// Requests that await their answer, by tag.
 #[derive(Default)]
 struct Open {
-    requests: HashMap<Tag, (CommandCode, oneshot::Sender<Reply>)>,
+    requests: HashMap<Tag, (CommandCode, oneshot::Sender<Answer>)>,
     closed: bool,
+}
+
+/// An answer that is on its way.
+pub(crate) struct Pending(oneshot::Receiver<Answer>);
+
+impl Pending {
+    /// Waits for it. An error status is an error.
+    pub(crate) async fn answer(self) -> Result<Reply, ClientError> {
+        let reply = self.0.await.map_err(|_| ClientError::Lost)??;
+        match reply.status().ok() {
+            Ok(()) => Ok(reply),
+            Err(status) => Err(ClientError::Status(status)),
+        }
+    }
 }
 
 /// A connection that has been welcomed.
@@ -77,13 +94,14 @@ impl Link {
 
     /// Asks, and waits for the answer. An error status is an error.
     pub(crate) async fn ask(&self, request: Request) -> Result<Reply, ClientError> {
+        self.post(request).await?.answer().await
+    }
+
+    /// Asks. The answer may be waited for, or not.
+    pub(crate) async fn post(&self, request: Request) -> Result<Pending, ClientError> {
         let (tell, told) = oneshot::channel();
         self.send(&request, Some(tell)).await?;
-        let reply = told.await.map_err(|_| ClientError::Lost)?;
-        match reply.status().ok() {
-            Ok(()) => Ok(reply),
-            Err(status) => Err(ClientError::Status(status)),
-        }
+        Ok(Pending(told))
     }
 
     /// Sends the one request that has no answer.
@@ -91,7 +109,7 @@ impl Link {
         self.send(&request, None).await
     }
 
-    async fn send(&self, request: &Request, answer: Option<oneshot::Sender<Reply>>) -> Result<(), ClientError> {
+    async fn send(&self, request: &Request, answer: Option<oneshot::Sender<Answer>>) -> Result<(), ClientError> {
         let payload = self.codec.encode_request(request)?;
         let mut writer = self.writer.lock().await;
         let (stream, next) = &mut *writer;
@@ -192,12 +210,9 @@ fn sort(frame: Frame, codec: &Codec, open: &Mutex<Open>) -> Option<Arrival> {
         });
     }
     let (command, answer) = lock(open).requests.remove(&frame.tag)?;
-    match codec.decode_reply(command, &frame.payload) {
-        Ok(reply) => {
-            // Whoever asked may have given up.
-            let _ = answer.send(reply);
-            None
-        }
-        Err(error) => Some(Arrival::Garbled(error)),
-    }
+    let reply = codec.decode_reply(command, &frame.payload);
+    let garbled = reply.as_ref().err().cloned().map(Arrival::Garbled);
+    // Whoever asked may have given up.
+    let _ = answer.send(reply);
+    garbled
 }

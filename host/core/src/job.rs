@@ -1,6 +1,6 @@
 //! A job as its server knows it, and the job data that its procs are told.
 use peal_model::{DataArray, Info, JobEntry, JobInfo, Key, KeyName, Kval, Nspace, Proc, Rank, RankData, Value, key};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// A job on one node, as the host environment describes it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -98,14 +98,14 @@ pub enum Life {
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) spec: JobSpec,
-    pub(crate) info: JobInfo,
+    pub(crate) info: Arc<JobInfo>,
     pub(crate) procs: BTreeMap<Rank, Life>,
 }
 
 impl Job {
     pub(crate) fn new(spec: JobSpec) -> Job {
         let procs = spec.ranks().map(|rank| (rank, Life::Expected)).collect();
-        Job { info: spec.job_info(), procs, spec }
+        Job { info: Arc::new(spec.job_info()), procs, spec }
     }
 
     /// What the host said of one rank, or of the job as a whole for the wildcard rank.

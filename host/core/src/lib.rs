@@ -5,6 +5,7 @@
 //! - [`audience`]: whom an event reaches.
 //! - [`server`]: what a server does with the requests of its clients: life cycle, modex, fences, events.
 
+mod allowance;
 pub mod audience;
 mod cache;
 pub mod chain;

@@ -1,6 +1,6 @@
 //! What procs have put for each other, and those who wait for it: direct modex on one node.
 use crate::{Time, server::RequestId};
-use peal_model::{Commit, Key, Kval, Proc, RankData, Scope, Size, Value};
+use peal_model::{Commit, Key, Kval, Proc, RankData, Scope, Size, Value, rank};
 use std::collections::BTreeMap;
 
 type Values = BTreeMap<Key, Value>;
@@ -58,7 +58,10 @@ impl Modex {
         }
         let local = &committed.local;
         let answered = |held: &Held| held.key.as_ref().is_none_or(|key| local.contains_key(key));
-        Ok(take_held(&mut self.held, proc, answered))
+        let anybody = Proc::new(proc.nspace.clone(), rank::PMIX_RANK_UNDEF);
+        let mut waiting = take_held(&mut self.held, proc, answered);
+        waiting.extend(take_held(&mut self.held, &anybody, answered));
+        Ok(waiting)
     }
 
     /// What a proc of this node may see of another one: all of it, if it has committed and has the key asked for.

@@ -2,8 +2,11 @@
 //!
 //! The order is that of RFC 0002 with the later placement words: the one FIRST, then single-code, multi-code and default
 //! registrations, then the one LAST; inside a category FIRST_IN_CATEGORY, the list, LAST_IN_CATEGORY.
-use crate::chain::{ChainRun, Member};
-use peal_model::{Event, Info, Infos, KeyName, Status, Value, code, key};
+use crate::{
+    audience,
+    chain::{ChainRun, Member},
+};
+use peal_model::{Event, Info, Infos, KeyName, Proc, Status, Value, code, key};
 use std::{fmt, sync::Arc};
 use thiserror::Error;
 
@@ -118,6 +121,8 @@ pub struct Registration {
     pub place: Place,
     /// How long it stands.
     pub lifetime: Lifetime,
+    /// If any procs are named, only events that affect one of them (`PMIX_EVENT_AFFECTED_PROC` and `..._PROCS`).
+    pub affected: Vec<Proc>,
 }
 
 /// Why a registration is refused. Each says what stands in the way.
@@ -190,7 +195,8 @@ fn display_name(name: &str) -> String {
 impl Registration {
     /// A registration without directives.
     pub fn new(name: &str, codes: Codes) -> Registration {
-        Registration { name: name.to_owned(), codes, place: Place::Append, lifetime: Lifetime::Standing }
+        let (place, lifetime) = (Place::default(), Lifetime::default());
+        Registration { name: name.to_owned(), codes, place, lifetime, affected: Vec::new() }
     }
 
     /// What a list of directives asks for, as `PMIx_Register_event_handler` takes it. Keys that say nothing about
@@ -223,7 +229,17 @@ impl Registration {
         if flag(directives, key::PMIX_EVENT_ONESHOT)? {
             registration.lifetime = Lifetime::OneShot;
         }
+        for key in [key::PMIX_EVENT_AFFECTED_PROC, key::PMIX_EVENT_AFFECTED_PROCS] {
+            if let Some(value) = directives.value_of(key) {
+                let wrong = RegistrationError::BadDirective { key: key.0, wanted: "PMIX_PROC or an array of them" };
+                registration.affected.extend(value.as_procs().ok_or(wrong)?);
+            }
+        }
         Ok(registration)
+    }
+
+    fn matches(&self, event: &Event) -> bool {
+        self.codes.matches(event) && audience::affects(event, &self.affected)
     }
 }
 
@@ -413,7 +429,7 @@ impl<H> Registrations<H> {
 impl<H: Clone> Registrations<H> {
     /// The run of this event through the handlers that it meets.
     pub fn run(&self, event: Arc<Event>) -> ChainRun<H> {
-        let met = self.iter().filter(|(_, registration, _)| registration.codes.matches(&event));
+        let met = self.iter().filter(|(_, registration, _)| registration.matches(&event));
         let members = met.map(|(id, registration, handler)| Member {
             id,
             name: registration.name.clone(),

@@ -3,7 +3,7 @@ use peal_core::{
     chain::{Next, Outcome},
     registration::{Category, Codes, Lifetime, Place, Registration, RegistrationError, RegistrationId, Registrations},
 };
-use peal_model::{Event, Info, Range, Status, Value, code, key};
+use peal_model::{Event, Info, Nspace, Proc, Range, Rank, Status, Value, code, key};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn add(
     place: Place,
 ) -> Result<RegistrationId, RegistrationError> {
     let codes = Codes::of(&codes.iter().map(|code| Status(*code)).collect::<Vec<_>>());
-    chain.register(Registration { name: name.into(), codes, place, lifetime: Lifetime::Standing }, ())
+    chain.register(Registration { place, ..Registration::new(name, codes) }, ())
 }
 
 fn order(chain: &Registrations<()>, number: i32) -> Vec<String> {
@@ -151,6 +151,20 @@ fn one_shot_handlers_are_spent_by_a_call_and_default_ones_pass_non_default_event
     assert_eq!(end.spent, [id]);
     assert!(chain.deregister(id).is_some() && chain.is_empty());
     assert_ne!(add(&mut chain, "next", &[], Place::Append).unwrap(), id, "numbers are not used twice");
+}
+
+#[test]
+fn the_filter_by_affected_procs_holds_where_the_event_names_some() {
+    let proc = |rank| Proc::new(Nspace::new("job").unwrap(), Rank(rank));
+    let infos = [Info::new(key::PMIX_EVENT_AFFECTED_PROCS, Value::procs([proc(1), proc(2)]))];
+    let mut chain = Registrations::default();
+    chain.register(Registration::from_directives(&[], &infos).unwrap(), ()).unwrap();
+    let affecting = |rank| {
+        let infos = vec![Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc(rank)))];
+        Arc::new(Event { infos, ..(*event(-1)).clone() })
+    };
+    assert!(!chain.run(affecting(2)).is_empty() && chain.run(affecting(3)).is_empty());
+    assert!(!chain.run(event(-1)).is_empty());
 }
 
 /// The model: one flat list, each entry with the section it stands in.

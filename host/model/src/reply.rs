@@ -1,12 +1,13 @@
 //! What a server answers.
 use crate::{Bytes, DeviceDistance, Info, JobInfo, Kval, Nspace, Pdata, Proc, RankData, Status, Text};
+use std::sync::Arc;
 
 /// The answer to a request. All but the job data begin with a status; what follows it depends on the request.
 #[derive(Clone, PartialEq, Debug)]
 #[allow(missing_docs, reason = "the members are the results of the API call that the request names")]
 pub enum Reply {
     /// To JobData. It has no status: an error is shown by closing the connection.
-    JobData(JobInfo),
+    JobData(Arc<JobInfo>),
     /// The short form: an error, or a success that carries nothing. Always understood.
     Status(Status),
     /// To Get: what is known of each proc asked for.

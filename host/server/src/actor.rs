@@ -10,7 +10,7 @@ use crate::{
 use peal_core::{
     Time,
     job::{JobSpec, Life},
-    server::{Action, Counts, Credentials, FenceId, Generation, PeerId, Refusal, RequestId, Server, Upcall},
+    server::{Action, Allowance, Counts, Credentials, FenceId, PeerId, Refusal, RequestId, Server, Upcall},
 };
 use peal_model::{Event, Info, Kval, Nspace, Proc, RankData, Reply, Request, Size, Status};
 use std::{
@@ -33,7 +33,8 @@ pub(crate) enum Outgoing {
 }
 
 impl Outgoing {
-    /// The memory it takes, nearly. Answers other than data are small.
+    /// The memory it takes, nearly. Job data are shared, and what they become on the way is there one at a time; other
+    /// answers are small.
     pub(crate) fn bytes(&self) -> usize {
         let data = |kvals: &[Kval]| kvals.iter().map(|kval| Size::of_kval(kval).bytes).sum::<usize>();
         match self {
@@ -69,13 +70,27 @@ pub(crate) enum FromClient {
     Gone(PeerId),
 }
 
-/// What the host, the fabric and the hosted chains say.
+/// An event that a hosted handler raised.
+#[derive(Debug)]
+pub(crate) struct Raised {
+    pub(crate) event: Event,
+    /// What it may lead to.
+    pub(crate) allowance: Allowance,
+    /// The number that the module was told.
+    pub(crate) request: u64,
+}
+
+/// How many raised events may wait; workers with more wait themselves.
+const RAISED: usize = 1024;
+
+/// What the host and the fabric say.
 enum Internal {
     Answer { to: RequestId, reply: Reply },
     Gathered { id: FenceId, outcome: Result<Vec<RankData>, Status> },
-    Notify { event: Event, generation: Generation },
-    Distributed(Arc<Event>),
+    Notify(Event),
+    Distributed { event: Arc<Event>, allowance: Allowance },
     AddJob { spec: JobSpec, done: oneshot::Sender<()> },
+    RemoveJob(Nspace),
     ProcEnded { proc: Proc, abnormal: Option<(Status, Vec<Info>)> },
     Life { proc: Proc, tell: oneshot::Sender<Option<Life>> },
     Counts(oneshot::Sender<Counts>),
@@ -97,14 +112,19 @@ impl ServerHandle {
         let _ = added.await;
     }
 
-    /// Raises an event of the host environment or of a hosted handler.
-    pub fn notify(&self, event: Event, generation: Generation) {
-        self.say(Internal::Notify { event, generation });
+    /// Raises an event of the host environment.
+    pub fn notify(&self, event: Event) {
+        self.say(Internal::Notify(event));
     }
 
-    /// Another server distributed an event.
-    pub fn distributed(&self, event: Arc<Event>) {
-        self.say(Internal::Distributed(event));
+    /// Drops a job of which nothing is left.
+    pub fn remove_job(&self, nspace: Nspace) {
+        self.say(Internal::RemoveJob(nspace));
+    }
+
+    /// Another server distributed an event, whose handlers here may raise so many in turn.
+    pub fn distributed(&self, event: Arc<Event>, allowance: Allowance) {
+        self.say(Internal::Distributed { event, allowance });
     }
 
     /// A proc's process has ended; if abnormally, with this code and these details.
@@ -157,13 +177,23 @@ pub(crate) struct Actor {
 pub(crate) struct Inbox {
     internal: mpsc::UnboundedReceiver<Internal>,
     clients: mpsc::Receiver<FromClient>,
+    raised: mpsc::Receiver<Raised>,
+}
+
+/// The near ends, for those who talk to the server.
+pub(crate) struct Queues {
+    pub(crate) handle: ServerHandle,
+    pub(crate) clients: mpsc::Sender<FromClient>,
+    pub(crate) raised: mpsc::Sender<Raised>,
 }
 
 /// The queues of a server that is about to start; at most so many requests of clients wait.
-pub(crate) fn queues(requests: usize) -> (ServerHandle, mpsc::Sender<FromClient>, Inbox) {
+pub(crate) fn queues(requests: usize) -> (Queues, Inbox) {
     let (say, internal) = mpsc::unbounded_channel();
     let (ask, clients) = mpsc::channel(requests);
-    (ServerHandle { internal: say }, ask, Inbox { internal, clients })
+    let (raise, raised) = mpsc::channel(RAISED);
+    let queues = Queues { handle: ServerHandle { internal: say }, clients: ask, raised: raise };
+    (queues, Inbox { internal, clients, raised })
 }
 
 impl Actor {
@@ -199,7 +229,6 @@ impl Actor {
     pub(crate) async fn run(mut self, mut inbox: Inbox) {
         loop {
             let actions = tokio::select! {
-                biased;
                 message = inbox.internal.recv() => match message {
                     Some(Internal::Stop) | None => break,
                     Some(message) => self.internal(message),
@@ -208,10 +237,13 @@ impl Actor {
                     Some(message) => self.client(message),
                     None => break,
                 },
+                Some(raised) = inbox.raised.recv() => self.raised(raised),
                 () = until(self.started, self.state.deadline()) => self.state.tick(self.now()),
             };
             actions.into_iter().for_each(|action| self.act(action));
         }
+        // Whoever waits for us to listen must not: the chains that are drained below are among them.
+        drop(inbox);
         // Closing the outboxes lets each connection write what it has and end.
         self.outboxes.clear();
         self.chains.drain().await;
@@ -249,17 +281,18 @@ impl Actor {
         match message {
             Internal::Answer { to, reply } => self.state.answer(to, reply),
             Internal::Gathered { id, outcome } => self.state.gathered(id, outcome),
-            Internal::Notify { event, generation } => match self.state.notify(event, generation) {
-                Ok(actions) => actions,
-                Err(status) => {
-                    tracing::warn!(%status, "an event of the host or of a handler is refused");
-                    Vec::new()
-                }
-            },
-            Internal::Distributed(event) => self.state.distributed(event),
+            Internal::Notify(event) => self.state.notify(event).unwrap_or_else(|status| {
+                tracing::warn!(%status, "an event of the host is refused");
+                Vec::new()
+            }),
+            Internal::Distributed { event, allowance } => self.state.distributed(event, allowance),
             Internal::AddJob { spec, done } => {
                 self.add_job(spec);
                 let _ = done.send(());
+                Vec::new()
+            }
+            Internal::RemoveJob(nspace) => {
+                self.remove_job(&nspace);
                 Vec::new()
             }
             Internal::ProcEnded { proc, abnormal } => self.state.proc_ended(&proc, abnormal),
@@ -275,6 +308,16 @@ impl Actor {
         }
     }
 
+    fn raised(&mut self, raised: Raised) -> Vec<Action> {
+        let Raised { event, allowance, request } = raised;
+        let code = event.code;
+        self.state.raise(event, allowance).unwrap_or_else(|status| {
+            self.counters.raised_events_refused.count();
+            tracing::warn!(request, %code, %status, "an event that a handler raised is refused");
+            Vec::new()
+        })
+    }
+
     fn add_job(&mut self, spec: JobSpec) {
         self.fabric.hosts(self.id, spec.nspace.clone());
         let mut jobs = (*self.jobs).clone();
@@ -283,15 +326,21 @@ impl Actor {
         self.state.add_job(spec);
     }
 
+    fn remove_job(&mut self, nspace: &Nspace) {
+        self.fabric.forgets(self.id, nspace);
+        self.jobs = Arc::new(self.jobs.iter().filter(|(known, _)| known != nspace).cloned().collect());
+        self.state.remove_job(nspace);
+    }
+
     fn act(&mut self, action: Action) {
         match action {
             Action::Reply { to, reply } => self.send(to.peer, Outgoing::Reply { tag: to.tag, reply }),
             Action::Deliver { peer, event } => self.send(peer, Outgoing::Event(event)),
-            Action::Chain { event, generation } => {
+            Action::Chain { event, allowance } => {
                 let source = event.source.as_ref().and_then(|source| self.state.credentials(source));
-                self.chains.submit(event, generation, source.map(|who| (who.uid, who.gid)), self.jobs.clone());
+                self.chains.submit(event, allowance, source.map(|who| (who.uid, who.gid)), self.jobs.clone());
             }
-            Action::Distribute(event) => self.fabric.distribute(self.id, event),
+            Action::Distribute { event, allowance } => self.fabric.distribute(self.id, event, allowance),
             Action::Gather { id, procs, data } => self.gather(id, procs, data),
             Action::Host(upcall) => self.tell_host(upcall),
         }

@@ -2,19 +2,23 @@
 use crate::{
     actor::{FromClient, Outbox, Outgoing},
     counters::Counters,
+    loopback,
+    quiet::{Once, Quiet, warn_once},
 };
 use peal_core::server::{Credentials, PeerId, Refusal, RequestId};
 use peal_model::{CommandCode, Proc, code};
 use peal_wire::{
-    Codec, Credential, Frame, FrameDecoder, GDS_HASH, Hello, HelloDecoder, Limits, PeerKind, Tag, Welcome, WireError,
+    Codec, Credential, Frame, FrameDecoder, GDS_HASH, Hello, HelloDecoder, Limits, PeerKind, Quoted, Tag, Welcome,
+    WireError,
 };
 use std::{
     collections::HashMap,
+    net::SocketAddr,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 use thiserror::Error;
 use tokio::{
@@ -23,7 +27,7 @@ use tokio::{
         TcpStream,
         tcp::{OwnedReadHalf, OwnedWriteHalf},
     },
-    sync::{Notify, mpsc, oneshot},
+    sync::{Notify, mpsc, oneshot, watch},
 };
 
 /// How much is read at once, in bytes.
@@ -38,6 +42,19 @@ pub(crate) struct Lobby {
     pub(crate) handshake_timeout: Duration,
     pub(crate) outbox: usize,
     pub(crate) max_open_requests: usize,
+    /// Everybody on this machine can be refused, as often as he likes.
+    pub(crate) refusals: Arc<Quiet>,
+    /// Who has not been admitted when the server stops is not waited for.
+    pub(crate) stage: watch::Receiver<Stage>,
+}
+
+/// What connections are to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stage {
+    /// Go on.
+    Accept,
+    /// Take what is left, for so long.
+    Drain(Duration),
 }
 
 /// Why a connection ends early.
@@ -49,14 +66,27 @@ enum Fault {
     Half,
     #[error("malformed: {0}")]
     Wire(#[from] WireError),
+    #[error("a request for job data cannot be answered: {0}")]
+    JobData(WireError),
     #[error("{0} are not served yet")]
     Kind(&'static str),
-    #[error("data store {0:?}; only \"hash\" is served")]
-    Gds(String),
+    #[error("data store {0}; only \"hash\" is served")]
+    Gds(Quoted),
     #[error("a credential of module {0}; only native is served")]
     Credential(&'static str),
     #[error(transparent)]
     Refused(#[from] Refusal),
+    #[error("{proc} belongs to user {wanted}, the socket to {}", .found.map_or("nobody".to_owned(), |uid| format!("user {uid}")))]
+    Impostor {
+        /// Who it claims to be.
+        proc: Proc,
+        wanted: u32,
+        found: Option<u32>,
+    },
+    #[error("there are {0} connections, more are not allowed")]
+    TooMany(usize),
+    #[error("tag {0} is in use by a request that awaits its answer")]
+    TagInUse(u32),
     #[error("the server is stopping")]
     Stopping,
     #[error("{0}")]
@@ -74,7 +104,13 @@ pub(crate) async fn serve(mut stream: TcpStream, lobby: Lobby) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "small messages will be delayed");
     }
-    let (hello, rest) = match receive_hello(&mut stream, &lobby).await {
+    let mut stage = lobby.stage.clone();
+    let received = tokio::select! {
+        received = receive_hello(&mut stream, &lobby) => received,
+        // The listener is gone only if the server is.
+        _ = stage.wait_for(|stage| *stage != Stage::Accept) => Err(Fault::Stopping),
+    };
+    let (hello, rest) = match received {
         Ok(received) => received,
         // Closing without a byte is the only refusal that every client understands.
         Err(fault) => return refuse(&lobby, &from, &fault),
@@ -82,7 +118,8 @@ pub(crate) async fn serve(mut stream: TcpStream, lobby: Lobby) {
     let (queue, inbox) = mpsc::channel(lobby.outbox);
     let cut = Arc::new(Notify::new());
     let waiting = Arc::new(AtomicUsize::new(0));
-    let (peer, proc) = match admit(&hello, Outbox { queue, waiting: waiting.clone(), cut: cut.clone() }, &lobby).await {
+    let outbox = Outbox { queue, waiting: waiting.clone(), cut: cut.clone() };
+    let (peer, proc) = match admit(&stream, &hello, outbox, &lobby).await {
         Ok(admitted) => admitted,
         Err(fault) => return refuse(&lobby, &from, &fault),
     };
@@ -104,9 +141,17 @@ pub(crate) async fn serve(mut stream: TcpStream, lobby: Lobby) {
     let _ = lobby.clients.send(FromClient::Gone(peer)).await;
 }
 
+/// Refuses a connection that was accepted although there is no room for it.
+pub(crate) fn refuse_for_want_of_room(lobby: &Lobby, from: SocketAddr, max: usize) {
+    refuse(lobby, &from.to_string(), &Fault::TooMany(max));
+}
+
 fn refuse(lobby: &Lobby, from: &str, fault: &Fault) {
     lobby.counters.connections_refused.count();
-    tracing::warn!(from, reason = %fault, "a connection is refused");
+    match lobby.refusals.allow(Instant::now()) {
+        Some(left_out) => tracing::warn!(from, reason = %fault, left_out, "a connection is refused"),
+        None => tracing::debug!(from, reason = %fault, "a connection is refused"),
+    }
 }
 
 /// Reads until the handshake is complete; what came behind it belongs to the first frame.
@@ -129,7 +174,12 @@ async fn receive_hello(stream: &mut TcpStream, lobby: &Lobby) -> Result<(Hello, 
     tokio::time::timeout(timeout, receive).await.unwrap_or(Err(Fault::Slow(timeout)))
 }
 
-async fn admit(hello: &Hello, outbox: Outbox, lobby: &Lobby) -> Result<(PeerId, Proc), Fault> {
+async fn admit(
+    stream: &TcpStream,
+    hello: &Hello,
+    outbox: Outbox,
+    lobby: &Lobby,
+) -> Result<(PeerId, Proc), Fault> {
     let proc = match &hello.peer {
         PeerKind::Client(proc) => proc.clone(),
         PeerKind::Tool(..) => return Err(Fault::Kind("tools")),
@@ -138,7 +188,7 @@ async fn admit(hello: &Hello, outbox: Outbox, lobby: &Lobby) -> Result<(PeerId, 
         PeerKind::Scheduler(..) => return Err(Fault::Kind("schedulers")),
     };
     if hello.gds.as_bytes() != GDS_HASH.as_bytes() {
-        return Err(Fault::Gds(hello.gds.to_string()));
+        return Err(Fault::Gds(Quoted::new(hello.gds.as_bytes())));
     }
     let claimed = match &hello.credential {
         Credential::Native(user) => Credentials { uid: user.uid, gid: user.gid },
@@ -146,6 +196,11 @@ async fn admit(hello: &Hello, outbox: Outbox, lobby: &Lobby) -> Result<(PeerId, 
         Credential::Munge(_) => return Err(Fault::Credential("munge")),
         Credential::Other { .. } => return Err(Fault::Credential("unknown")),
     };
+    let (near, far) = (stream.local_addr()?, stream.peer_addr()?);
+    let found = tokio::task::spawn_blocking(move || loopback::owner(far, near)).await.map_err(std::io::Error::other)??;
+    if found != Some(claimed.uid) {
+        return Err(Fault::Impostor { proc, wanted: claimed.uid, found });
+    }
     let (admitted, answer) = oneshot::channel();
     let admit = FromClient::Admit { proc: proc.clone(), claimed, outbox, admitted };
     lobby.clients.send(admit).await.map_err(|_| Fault::Stopping)?;
@@ -166,8 +221,10 @@ impl OpenRequests {
         if commands.len() >= self.max {
             return Err(Fault::OpenRequests(self.max));
         }
-        commands.insert(tag, command);
-        Ok(())
+        match commands.insert(tag, command) {
+            None => Ok(()),
+            Some(_) => Err(Fault::TagInUse(tag)),
+        }
     }
 
     fn close(&self, tag: u32) -> Option<CommandCode> {
@@ -186,9 +243,10 @@ async fn read_requests(
     let mut frames = FrameDecoder::new(&lobby.limits);
     let mut buffer = vec![0; READ];
     let mut received = rest.as_slice();
+    let garbled = Once::default();
     loop {
         while let Some(frame) = frames.feed(&mut received).inspect_err(|_| lobby.counters.messages_malformed.count())? {
-            request(frame, peer, codec, open, lobby).await?;
+            request(frame, peer, codec, open, &garbled, lobby).await?;
         }
         let count = reader.read(&mut buffer).await?;
         if count == 0 {
@@ -198,7 +256,14 @@ async fn read_requests(
     }
 }
 
-async fn request(frame: Frame, peer: PeerId, codec: &Codec, open: &OpenRequests, lobby: &Lobby) -> Result<(), Fault> {
+async fn request(
+    frame: Frame,
+    peer: PeerId,
+    codec: &Codec,
+    open: &OpenRequests,
+    garbled: &Once,
+    lobby: &Lobby,
+) -> Result<(), Fault> {
     if frame.tag == Tag::HEARTBEAT {
         return Ok(());
     }
@@ -211,8 +276,13 @@ async fn request(frame: Frame, peer: PeerId, codec: &Codec, open: &OpenRequests,
                 _ => &lobby.counters.messages_malformed,
             };
             counter.count();
-            tracing::warn!(?peer, %error, "a request is not understood");
-            (CommandCode::Finalize, FromClient::Unfit { to, status: error.status() })
+            warn_once!(garbled, ?peer, %error, "a request is not understood");
+            match codec.command_of(&frame.payload) {
+                Some(CommandCode::DeregisterEvents) => return Ok(()),
+                // A status would be taken for the data: only the end of the connection says that something is wrong.
+                Some(CommandCode::JobData) => return Err(Fault::JobData(error)),
+                _ => (CommandCode::Finalize, FromClient::Unfit { to, status: error.status() }),
+            }
         }
     };
     // The one request without an answer.
@@ -232,9 +302,10 @@ async fn write_answers(
     open: &OpenRequests,
 ) -> Result<(), Fault> {
     writer.write_all(&Welcome::Client { index: index(peer) }.encode()).await?;
+    let unfit = Once::default();
     while let Some(outgoing) = inbox.recv().await {
         let bytes = outgoing.bytes();
-        if let Some(frame) = pack(outgoing, codec, open) {
+        if let Some(frame) = pack(outgoing, codec, open, &unfit)? {
             writer.write_all(&frame.encode()?).await?;
         }
         waiting.fetch_sub(bytes, Ordering::Relaxed);
@@ -248,26 +319,28 @@ fn index(peer: PeerId) -> u32 {
     u32::try_from(peer.0 % u64::from(u32::MAX)).unwrap_or_default()
 }
 
-fn pack(outgoing: Outgoing, codec: &Codec, open: &OpenRequests) -> Option<Frame> {
+fn pack(outgoing: Outgoing, codec: &Codec, open: &OpenRequests, unfit: &Once) -> Result<Option<Frame>, Fault> {
     let (tag, packed) = match outgoing {
         Outgoing::Event(event) => (Tag::NOTIFY, codec.encode_event(&event)),
         Outgoing::Reply { tag, reply } => {
-            let command = open.close(tag)?;
-            let packed = codec.encode_reply(command, &reply);
-            (Tag(tag), packed.or_else(|error| too_much_for_the_client(&error, codec)))
+            let Some(command) = open.close(tag) else { return Ok(None) };
+            let packed = match codec.encode_reply(command, &reply) {
+                Err(error) if command == CommandCode::JobData => return Err(Fault::JobData(error)),
+                // The client's release may lack a type that the answer holds; it is told so rather than left waiting.
+                Err(error) => {
+                    warn_once!(unfit, %error, "an answer cannot be packed for this client");
+                    codec.encode_status(code::PMIX_ERR_PACK_FAILURE)
+                }
+                packed => packed,
+            };
+            (Tag(tag), packed)
         }
     };
     match packed {
-        Ok(payload) => Some(Frame { pindex: 0, tag, payload }),
+        Ok(payload) => Ok(Some(Frame { pindex: 0, tag, payload })),
         Err(error) => {
-            tracing::warn!(?tag, %error, "a message cannot be packed for this client: it is not sent");
-            None
+            warn_once!(unfit, ?tag, %error, "a message cannot be packed for this client: it is not sent");
+            Ok(None)
         }
     }
-}
-
-/// A client's release may lack a type that an answer holds; the client is told so rather than left waiting.
-fn too_much_for_the_client(error: &WireError, codec: &Codec) -> Result<Vec<u8>, WireError> {
-    tracing::warn!(%error, "an answer cannot be packed for this client");
-    codec.encode_status(code::PMIX_ERR_PACK_FAILURE)
 }

@@ -11,6 +11,11 @@ impl Counter {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// So many more.
+    pub fn add(&self, number: usize) {
+        self.0.fetch_add(number as u64, Ordering::Relaxed);
+    }
+
     /// How many so far.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -35,6 +40,8 @@ pub struct Counters {
     pub clients_too_greedy: Counter,
     /// Runs of an event through an owner's hosted chain.
     pub chains_run: Counter,
-    /// Events that passed the hosted chains by because these could not keep up.
+    /// Events that an owner's hosted chain missed because it could not keep up, or because time was over.
     pub chain_events_dropped: Counter,
+    /// Events that handlers raised in vain: too many, or such as no event may be.
+    pub raised_events_refused: Counter,
 }

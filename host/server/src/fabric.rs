@@ -2,6 +2,7 @@
 //!
 //! [`EmbeddedFabric`] joins the servers of one process: in production one, in tests several.
 use crate::actor::ServerHandle;
+use peal_core::server::Allowance;
 use peal_model::{Event, Nspace, Proc, RankData, Reply, Request, Status, code};
 use std::{
     collections::BTreeMap,
@@ -23,8 +24,11 @@ pub trait Fabric: Send + Sync + 'static {
     /// This server hosts procs of this namespace from now on.
     fn hosts(&self, server: ServerId, nspace: Nspace);
 
-    /// Makes an event known to the other servers.
-    fn distribute(&self, from: ServerId, event: Arc<Event>);
+    /// It does not any more.
+    fn forgets(&self, server: ServerId, nspace: &Nspace);
+
+    /// Makes an event known to the other servers, whose handlers may raise so many in turn.
+    fn distribute(&self, from: ServerId, event: Arc<Event>, allowance: Allowance);
 
     /// Hands the contributions of all servers that host one of these procs to each of them. Servers that gather for the same
     /// procs at the same time meet; each gets the contributions of the others.
@@ -76,6 +80,17 @@ impl EmbeddedFabric {
         for hosts in inner.hosts.values_mut() {
             hosts.retain(|host| *host != id);
         }
+        // Nobody waits for it any more; those who met it go on with what they have.
+        let inner = &mut *inner;
+        for (procs, meetings) in &mut inner.meetings {
+            let hosts = &inner.hosts;
+            let complete = |meeting: &mut Meeting| {
+                let expected = procs.iter().filter_map(|proc| hosts.get(&proc.nspace)).flatten();
+                expected.clone().all(|id| meeting.iter().any(|(arrived, _, _)| arrived == id))
+            };
+            meetings.extract_if(.., complete).for_each(conclude);
+        }
+        inner.meetings.retain(|_, meetings| !meetings.is_empty());
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
@@ -131,9 +146,23 @@ impl Fabric for EmbeddedFabric {
         }
     }
 
-    fn distribute(&self, from: ServerId, event: Arc<Event>) {
-        for (_, server) in self.lock().servers.iter().filter(|(id, _)| **id != from) {
-            server.distributed(event.clone());
+    fn forgets(&self, server: ServerId, nspace: &Nspace) {
+        let mut inner = self.lock();
+        if let Some(hosts) = inner.hosts.get_mut(nspace) {
+            hosts.retain(|host| *host != server);
+            if hosts.is_empty() {
+                inner.hosts.remove(nspace);
+            }
+        }
+    }
+
+    fn distribute(&self, from: ServerId, event: Arc<Event>, allowance: Allowance) {
+        let inner = self.lock();
+        let others: Vec<&ServerHandle> =
+            inner.servers.iter().filter(|(id, _)| **id != from).map(|(_, server)| server).collect();
+        let each = Allowance(allowance.0 / u32::try_from(others.len() + 1).unwrap_or(u32::MAX));
+        for server in others {
+            server.distributed(event.clone(), each);
         }
     }
 

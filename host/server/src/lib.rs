@@ -11,12 +11,14 @@ mod counters;
 pub mod embedded;
 mod fabric;
 mod host;
+mod loopback;
 mod notice;
+mod quiet;
 mod server;
 mod upcalls;
 
 pub use actor::ServerHandle;
-pub use chains::HostedChains;
+pub use chains::{ChainSettings, GuestPools, HostedChains, HostedHandler};
 pub use counters::{Counter, Counters};
 pub use fabric::{EmbeddedFabric, Fabric, Gathered, ServerId};
 pub use host::{Answer, Host, Spawned};

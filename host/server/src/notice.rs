@@ -60,7 +60,7 @@ pub enum Notice {
 }
 
 /// How many notices wait for a listener that does not keep up; what is beyond is lost and traced.
-const BACKLOG: usize = 65_536;
+const BACKLOG: usize = 4096;
 
 /// Where notices go. Nobody need listen.
 #[derive(Clone, Debug, Default)]

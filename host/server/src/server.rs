@@ -1,15 +1,15 @@
 //! A server from start to shutdown: listener, actor, chains.
 use crate::{
-    actor::{self, Actor, ServerHandle},
-    chains::{Chains, HostedChains},
-    connection::{self, Lobby},
+    actor::{self, Actor, Queues, ServerHandle},
+    chains::{ChainSettings, Chains, GuestPools, HostedChains},
+    connection::{self, Lobby, Stage},
     counters::Counters,
     fabric::{EmbeddedFabric, Fabric, ServerId},
     host::Host,
     notice::Notices,
+    quiet::Quiet,
 };
 use peal_model::Proc;
-use peal_sandbox::GuestPool;
 use peal_wire::{Limits, ServerUri};
 use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 use thiserror::Error;
@@ -18,6 +18,9 @@ use tokio::{
     sync::{Semaphore, watch},
     task::{JoinHandle, JoinSet},
 };
+
+/// The least time between two lines on refused connections.
+const BETWEEN_REFUSALS: Duration = Duration::from_secs(1);
 
 /// How long the listener waits after the system had no room for a connection.
 const BREATHE: Duration = Duration::from_millis(50);
@@ -41,12 +44,10 @@ pub struct ServerSettings {
     pub max_open_requests: usize,
     /// How many requests of all clients may wait for the server.
     pub request_queue: usize,
-    /// How many events may wait for the hosted chain of one owner.
-    pub chain_queue: usize,
+    /// Those of the hosted chains.
+    pub chains: ChainSettings,
     /// How long connections have to take what is left for them at shutdown.
     pub drain_timeout: Duration,
-    /// How long events that were accepted have to pass the hosted chains at shutdown.
-    pub chain_drain_timeout: Duration,
 }
 
 impl Default for ServerSettings {
@@ -58,11 +59,10 @@ impl Default for ServerSettings {
             handshake_timeout: Duration::from_secs(10),
             outbox: 65_536,
             outbox_bytes: 256 << 20,
-            max_open_requests: 65_536,
-            request_queue: 1024,
-            chain_queue: 65_536,
+            max_open_requests: 4096,
+            request_queue: 64,
+            chains: ChainSettings::default(),
             drain_timeout: Duration::from_secs(5),
-            chain_drain_timeout: Duration::from_secs(60),
         }
     }
 }
@@ -86,7 +86,7 @@ pub struct Parts {
     /// The hosted chains.
     pub chains: HostedChains,
     /// The threads on which these run.
-    pub pool: Arc<GuestPool>,
+    pub pools: GuestPools,
     /// Who watches.
     pub notices: Notices,
 }
@@ -104,30 +104,16 @@ pub struct Server {
     drain_timeout: Duration,
 }
 
-/// What the listener is to do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stage {
-    Accept,
-    Drain(Duration),
-}
-
 impl Server {
     /// Starts listening on the loopback address.
     pub async fn start(settings: ServerSettings, parts: Parts) -> Result<Server, ServerError> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let uri = ServerUri { proc: parts.me, addr: listener.local_addr()? };
         let counters: Arc<Counters> = Arc::default();
-        let (handle, clients, inbox) = actor::queues(settings.request_queue);
-        let (notices, chain_queue) = (parts.notices, settings.chain_queue);
-        let chains = Chains::start(
-            parts.chains,
-            parts.pool,
-            chain_queue,
-            settings.chain_drain_timeout,
-            &handle,
-            notices.clone(),
-            counters.clone(),
-        );
+        let (Queues { handle, clients, raised }, inbox) = actor::queues(settings.request_queue);
+        let notices = parts.notices;
+        let chains =
+            Chains::start(parts.chains, &parts.pools, settings.chains, &raised, notices.clone(), counters.clone());
         let id = parts.fabric.allot();
         parts.fabric.join(id, handle.clone());
         let state = peal_core::server::Server::new(settings.core);
@@ -143,6 +129,7 @@ impl Server {
             settings.outbox_bytes,
             handle.clone(),
         );
+        let (stopping, stage) = watch::channel(Stage::Accept);
         let lobby = Lobby {
             clients,
             counters: counters.clone(),
@@ -150,8 +137,9 @@ impl Server {
             handshake_timeout: settings.handshake_timeout,
             outbox: settings.outbox,
             max_open_requests: settings.max_open_requests,
+            refusals: Arc::new(Quiet::new(BETWEEN_REFUSALS)),
+            stage: stage.clone(),
         };
-        let (stopping, stage) = watch::channel(Stage::Accept);
         Ok(Server {
             uri,
             handle,
@@ -196,7 +184,7 @@ impl Server {
 }
 
 async fn listen(listener: TcpListener, lobby: Lobby, max_connections: usize, mut stage: watch::Receiver<Stage>) {
-    let room = Arc::new(Semaphore::new(max_connections));
+    let room = Arc::new(Semaphore::new(max_connections.min(Semaphore::MAX_PERMITS)));
     let mut connections = JoinSet::new();
     let drain = loop {
         tokio::select! {
@@ -212,8 +200,7 @@ async fn listen(listener: TcpListener, lobby: Lobby, max_connections: usize, mut
                             });
                         }
                         Err(_) => {
-                            lobby.counters.connections_refused.count();
-                            tracing::warn!(%from, max_connections, "a connection is refused: there are too many");
+                            connection::refuse_for_want_of_room(&lobby, from, max_connections);
                         }
                     }
                 }

@@ -1,6 +1,7 @@
 //! How messages of one connection become bytes and bytes become messages.
 use crate::{
-    BufferType, Dialect, Hello, Limits, Output, WireError, push, reader::Reader, reply, request, writer::Writer,
+    BufferType, Dialect, Hello, Limits, Output, WireError, packed::CommandNumber, push, reader::Reader, reply, request,
+    writer::Writer,
 };
 use peal_model::{CommandCode, Event, Reply, Request, Status};
 
@@ -27,9 +28,17 @@ impl Codec {
         self.encode(|w| request::write(w, request))
     }
 
-    /// The request in a payload. [`WireError::UnknownCommand`] is to be answered with `PMIX_ERR_NOT_SUPPORTED`.
+    /// The request in a payload. What to do about an error depends on [`Codec::command_of`].
     pub fn decode_request(&self, payload: &[u8]) -> Result<Request, WireError> {
         request::read(&mut Reader::new(self, payload)?)
+    }
+
+    /// The command of a request whose arguments may be beyond understanding; nothing if it is itself. A broken
+    /// `DeregisterEvents` is never answered; a broken `JobData`, whose reply has no status, by closing the connection;
+    /// any other request with [`WireError::status`] (sections 3.4, 5.8 and 6.1 of the wire reference).
+    pub fn command_of(&self, payload: &[u8]) -> Option<CommandCode> {
+        let CommandNumber(number) = Reader::new(self, payload).ok()?.one().ok()?;
+        CommandCode::try_from(number).ok()
     }
 
     /// The payload of a reply to that command. Of a group, only what the peer's release reads is sent.

@@ -1,5 +1,5 @@
 //! What differs from release to release and from encoding to encoding: one table each.
-use crate::{Version, WireError};
+use crate::{Quoted, Version, WireError};
 use peal_model::{CommandCode, DataType, UnknownNumber};
 use std::{fmt, str::FromStr};
 
@@ -45,7 +45,7 @@ impl FromStr for Encoding {
     type Err = WireError;
     fn from_str(name: &str) -> Result<Encoding, WireError> {
         let found = Self::TABLE.iter().find(|row| row.1 == name).map(|row| row.0);
-        found.ok_or_else(|| WireError::Encoding { name: name.to_owned() })
+        found.ok_or_else(|| WireError::Encoding { name: Quoted::new(name) })
     }
 }
 

@@ -1,9 +1,10 @@
 //! What can be wrong with bytes, or with what shall become bytes.
-use crate::Version;
+use crate::{Quoted, Version};
 use peal_model::{CommandCode, DataType, IdentError, MixedArray, Status, UnknownNumber, code};
 use thiserror::Error;
 
-/// Why bytes are not a message, or why a message cannot be put into bytes for this peer.
+/// Why bytes are not a message, or why a message cannot be put into bytes for this peer. However long the bytes, an
+/// error is short: texts are [`Quoted`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum WireError {
     /// The bytes end inside of something.
@@ -111,12 +112,12 @@ pub enum WireError {
         wanted: u8,
     },
     /// Bytes where a name must be UTF-8.
-    #[error("{what} {text:?} is not UTF-8")]
+    #[error("{what} {text} is not UTF-8")]
     NotUtf8 {
         /// What it is.
         what: &'static str,
-        /// The bytes, with what is not UTF-8 replaced.
-        text: String,
+        /// The bytes.
+        text: Quoted,
     },
     /// A string without its NUL, or with a length below zero.
     #[error("{what} does not end in NUL")]
@@ -125,10 +126,10 @@ pub enum WireError {
         what: &'static str,
     },
     /// A floating-point number travels as decimal text, and this is none.
-    #[error("{text:?} is not a decimal number")]
+    #[error("{text} is not a decimal number")]
     NotANumber {
         /// The text.
-        text: String,
+        text: Quoted,
     },
     /// A number that no member of an enumeration has.
     #[error(transparent)]
@@ -148,16 +149,16 @@ pub enum WireError {
         tag: u32,
     },
     /// A text that does not begin with a release number.
-    #[error("{text:?} is not a release such as 4.2.2rc2")]
+    #[error("{text} is not a release such as 4.2.2rc2")]
     Version {
         /// The text.
-        text: String,
+        text: Quoted,
     },
     /// An encoding that Peal does not speak.
-    #[error("encoding {name:?} is none of v4, v41, v51, v61")]
+    #[error("encoding {name} is none of v4, v41, v51, v61")]
     Encoding {
         /// The name of the bfrops module.
-        name: String,
+        name: Quoted,
     },
     /// A credential whose length does not fit its security module.
     #[error("a credential of module {module} has {wanted} bytes, not {len}")]
@@ -178,10 +179,10 @@ pub enum WireError {
         wanted: usize,
     },
     /// A server URI that is not of the form `NSPACE.RANK;tcp4://ADDRESS:PORT`.
-    #[error("server URI {text:?}: {reason}")]
+    #[error("server URI {text}: {reason}")]
     Uri {
         /// The text.
-        text: String,
+        text: Quoted,
         /// What is wrong with it.
         reason: &'static str,
     },

@@ -1,5 +1,5 @@
 //! What must hold for any bytes whatever. The fuzz targets of `tests/fuzz` and the corpus test call these; an `Err` is
-//! a broken promise.
+//! a broken promise. Feature `fuzz` only.
 use crate::{
     BufferType, Codec, Dialect, Encoding, FrameDecoder, Hello, HelloDecoder, Limits, Version, WelcomeDecoder,
     WelcomeForm, WireError,
@@ -35,8 +35,7 @@ pub enum Kind {
 impl Kind {
     const REPLY: u8 = 3;
 
-    /// The two bytes that select it in front of the data of [`message`].
-    pub fn selector(self) -> [u8; 2] {
+    fn selector(self) -> [u8; 2] {
         match self {
             Kind::Request => [0, 0],
             Kind::Event => [1, 0],
@@ -97,6 +96,13 @@ pub fn handshake(data: &[u8]) -> Result<(), String> {
 
 fn rewrite_hello(hello: &Hello, limits: Limits) -> Result<Vec<u8>, String> {
     hello.encode(limits).map_err(|error| format!("a handshake does not write again: {error}"))
+}
+
+/// The data of which [`message`] makes this payload again; nothing if no row is of the codec's release.
+pub fn data_of_message(codec: &Codec, kind: Kind, payload: &[u8]) -> Option<Vec<u8>> {
+    let row = DIALECTS.iter().position(|row| row.0 == codec.dialect.version())?;
+    let [kind, command] = kind.selector();
+    Some([&[u8::try_from(row).ok()?, codec.buffer_type.number(), kind, command], payload].concat())
 }
 
 /// A message that can be read can be written, and then reads the same. The first four bytes choose the dialect, the

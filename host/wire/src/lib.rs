@@ -4,7 +4,7 @@
 //! A server does this with a connection:
 //!
 //! ```
-//! use peal_model::{Request, Reply, Status};
+//! use peal_model::{CommandCode, Reply, Request, Status};
 //! use peal_wire::*;
 //!
 //! # fn upcall(request: &Request) -> Reply { Reply::Status(Status(0)) }
@@ -20,9 +20,13 @@
 //!             continue;
 //!         }
 //!         let payload = match codec.decode_request(&frame.payload) {
-//!             Ok(Request::DeregisterEvents { .. }) => continue, // the only request without a reply
+//!             Ok(Request::DeregisterEvents { .. }) => continue, // never answered
 //!             Ok(request) => codec.encode_reply(request.command(), &upcall(&request))?,
-//!             Err(error) => codec.encode_status(error.status())?,
+//!             Err(error) => match codec.command_of(&frame.payload) {
+//!                 Some(CommandCode::DeregisterEvents) => continue,
+//!                 Some(CommandCode::JobData) => return Err(error), // its reply has no status: only closing says it
+//!                 _ => codec.encode_status(error.status())?,
+//!             },
 //!         };
 //!         sent.extend(Frame { pindex: 0, tag: frame.tag, payload }.encode()?);
 //!     }
@@ -43,7 +47,7 @@ mod dialect;
 mod error;
 mod flex;
 mod frame;
-#[doc(hidden)]
+#[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod handshake;
 mod job_data;
@@ -51,6 +55,7 @@ mod limits;
 mod packed;
 mod peer;
 mod push;
+mod quoted;
 mod reader;
 mod rendezvous;
 mod reply;
@@ -69,6 +74,7 @@ pub use handshake::{Hello, HelloDecoder};
 pub use limits::Limits;
 pub use peer::{Credential, Identity, PeerKind, User, WelcomeForm};
 pub use push::Output;
+pub use quoted::Quoted;
 pub use rendezvous::{GDS_HASH, ServerUri, variable};
 pub use version::{Release, Version};
 pub use welcome::{Welcome, WelcomeDecoder};

@@ -17,8 +17,8 @@ pub struct Limits {
     pub max_depth: usize,
     /// The longest string, in bytes with its NUL.
     pub max_string: usize,
-    /// The most memory that one decoded message may take, in bytes. An array of booleans, for one, takes far more in
-    /// memory than on the wire.
+    /// The most memory that one decoded message may take, approximately, in bytes. An array of booleans, for one, takes
+    /// far more in memory than on the wire. What is counted is what was read: lists may have reserved up to twice as much.
     pub max_memory: usize,
 }
 

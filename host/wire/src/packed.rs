@@ -1,5 +1,5 @@
 //! Packed fields: a count and so many values of one type, in described buffers with the types written out.
-use crate::{BufferType, WireError, reader::Reader, writer::Writer};
+use crate::{BufferType, Quoted, WireError, reader::Reader, writer::Writer};
 use peal_model::{
     Bytes, DataType, IofChannel, Key, Nspace, Persistence, Proc, ProcState, Range, Rank, Scope, Status, Text,
     data_type as dt,
@@ -209,6 +209,6 @@ packed! {
 /// A text that must be UTF-8, up to its first NUL.
 pub(crate) fn utf8(what: &'static str, bytes: &[u8]) -> Result<String, WireError> {
     let text = Text::from_bytes(bytes);
-    let not_utf8 = || WireError::NotUtf8 { what, text: text.to_string_lossy().into_owned() };
+    let not_utf8 = || WireError::NotUtf8 { what, text: Quoted::new(text.as_bytes()) };
     text.as_str().map(str::to_owned).ok_or_else(not_utf8)
 }

@@ -1,5 +1,5 @@
 //! Where a server is found: its URI, and the environment variables of a client (section 1 of the wire reference).
-use crate::WireError;
+use crate::{Quoted, WireError};
 use peal_model::{Nspace, Proc, Rank};
 use std::{
     fmt,
@@ -57,7 +57,7 @@ impl FromStr for ServerUri {
     type Err = WireError;
 
     fn from_str(text: &str) -> Result<ServerUri, WireError> {
-        let wrong = |reason| WireError::Uri { text: text.to_owned(), reason };
+        let wrong = |reason| WireError::Uri { text: Quoted::new(text), reason };
         let (name, place) = text.split_once(';').ok_or_else(|| wrong("no semicolon after the server's name"))?;
         // A namespace may hold dots; the rank cannot.
         let (nspace, rank) = name.rsplit_once('.').ok_or_else(|| wrong("no rank in the server's name"))?;
@@ -99,7 +99,7 @@ mod tests {
             ("labserver.0;tcp4://127.0.0.1:70000", "the port is not a number below 65536"),
             ("labserver.0;tcp6://127.0.0.1:1", "the scheme is not tcp4 with an IPv4 or tcp6 with an IPv6 address"),
         ] {
-            let wrong = WireError::Uri { text: text.to_owned(), reason };
+            let wrong = WireError::Uri { text: Quoted::new(text), reason };
             assert_eq!(text.parse::<ServerUri>(), Err(wrong));
         }
     }

@@ -7,7 +7,7 @@ const NO_CONTEXT_ID: u64 = u64::MAX;
 
 /// Reads a whole reply. One that holds nothing but a status is [`Reply::Status`], whatever the request.
 pub(crate) fn read(r: &mut Reader<'_>, command: C) -> Result<Reply, WireError> {
-    let reply = if command == C::JobData { Reply::JobData(job_data::job(r)?) } else { with_status(r, command)? };
+    let reply = if command == C::JobData { Reply::JobData(job_data::job(r)?.into()) } else { with_status(r, command)? };
     r.finish("a reply")?;
     Ok(reply)
 }

@@ -1,6 +1,6 @@
 //! Values, and what is made of a key and a value.
 use crate::{
-    WireError,
+    Quoted, WireError,
     packed::{Packed, packed},
     reader::Reader,
     structs,
@@ -232,8 +232,9 @@ fn write(w: &mut Writer<'_>, value: &Value) -> Result<(), WireError> {
 
 /// A floating-point number, which travels as decimal text.
 fn decimal<T: FromStr>(r: &mut Reader<'_>) -> Result<T, WireError> {
-    let text = String::from_utf8_lossy(r.string("decimal number")?.unwrap_or_default());
-    text.trim().parse().map_err(|_| WireError::NotANumber { text: text.to_string() })
+    let bytes = r.string("decimal number")?.unwrap_or_default();
+    let number = std::str::from_utf8(bytes).ok().and_then(|text| text.trim().parse().ok());
+    number.ok_or_else(|| WireError::NotANumber { text: Quoted::new(bytes) })
 }
 
 /// C's `%f` where six decimals say it all, else as many digits as the number needs.

@@ -1,5 +1,5 @@
 //! The release of a peer, as it says in the handshake.
-use crate::WireError;
+use crate::{Quoted, WireError};
 use std::{fmt, str::FromStr};
 
 /// A release of `libpmix` by its three numbers.
@@ -31,7 +31,7 @@ impl FromStr for Version {
 
     /// Reads `4.2.2`, `v4.2.2` and `4.2.2rc2`; absent second and third numbers are zero.
     fn from_str(text: &str) -> Result<Version, WireError> {
-        let wrong = || WireError::Version { text: text.to_owned() };
+        let wrong = || WireError::Version { text: Quoted::new(text) };
         let digits = text.strip_prefix('v').unwrap_or(text);
         let mut numbers = digits.split(|c: char| !c.is_ascii_digit());
         let major = numbers.next().unwrap_or_default().parse().map_err(|_| wrong())?;
@@ -69,7 +69,7 @@ impl FromStr for Release {
     fn from_str(text: &str) -> Result<Release, WireError> {
         let version = text.parse()?;
         if text.contains('\0') {
-            return Err(WireError::Version { text: text.to_owned() });
+            return Err(WireError::Version { text: Quoted::new(text) });
         }
         Ok(Release { text: text.into(), version })
     }

@@ -3,8 +3,8 @@
 
 mod recording;
 
-use peal_wire::{BufferType, Codec, fuzz};
-use recording::{Recording, all};
+use peal_wire::fuzz;
+use recording::{Message, Recording, all};
 
 /// Damaged copies of each message, of each handshake.
 const COPIES: u64 = 40;
@@ -58,10 +58,8 @@ fn run(target: fn(&[u8]) -> Result<(), String>, head: &[u8], intact: &[u8], seed
 }
 
 /// The four bytes by which [`fuzz::message`] takes the rest for what it is.
-fn head(codec: &Codec, kind: fuzz::Kind) -> Vec<u8> {
-    let dialect = fuzz::DIALECTS.iter().position(|row| row.0 == codec.dialect.version()).unwrap();
-    let buffer_type: BufferType = codec.buffer_type;
-    [&[dialect as u8, buffer_type.number()][..], &kind.selector()].concat()
+fn head(message: &Message) -> Vec<u8> {
+    fuzz::data_of_message(&message.codec, message.kind, &[]).unwrap()
 }
 
 #[test]
@@ -78,9 +76,7 @@ fn damaged_handshakes() {
 fn damaged_messages() {
     let messages: Vec<_> = all().iter().flat_map(Recording::messages).collect();
     let each = messages.iter().enumerate();
-    let runs: u64 = each
-        .map(|(seed, message)| run(fuzz::message, &head(&message.codec, message.kind), &message.frame.payload, seed))
-        .sum();
+    let runs: u64 = each.map(|(seed, message)| run(fuzz::message, &head(message), &message.frame.payload, seed)).sum();
     assert!(runs > 20_000, "{runs}");
 }
 

@@ -4,7 +4,7 @@
 mod arbitrary;
 
 use arbitrary::*;
-use peal_model::{DataArray, DataType, Event, Info, Key, Range, Request, Status, Value, data_type as dt};
+use peal_model::{DataArray, DataType, Event, Info, Key, Range, Request, Status, Text, Value, data_type as dt};
 use peal_wire::*;
 use proptest::{collection::vec, prelude::*, sample::Index};
 
@@ -156,6 +156,65 @@ fn unknown_commands_and_trailing_bytes_are_refused() {
     assert_eq!(codec.decode_request(&[0x02, 0x05, 0]), Err(WireError::Trailing { what: "a request", count: 1 }));
     let not_supported = codec.encode_status(peal_model::code::PMIX_ERR_NOT_SUPPORTED).unwrap();
     assert_eq!(not_supported, [0x02, 0x5d]);
+}
+
+#[test]
+fn a_request_that_is_not_understood_says_what_it_was_meant_to_be() {
+    use peal_model::CommandCode::*;
+    for buffer_type in [BufferType::NonDescribed, BufferType::Described] {
+        let codec = Codec { buffer_type, ..newest() };
+        let deregister = Request::DeregisterEvents { codes: vec![Status(-1)] };
+        for (command, request) in [(DeregisterEvents, deregister), (JobData, Request::JobData)] {
+            let garbled = [&codec.encode_request(&request).unwrap()[..], &[99]].concat();
+            assert!(codec.decode_request(&garbled).is_err());
+            assert_eq!(codec.command_of(&garbled), Some(command));
+        }
+        let mut unknown = codec.encode_request(&Request::JobData).unwrap();
+        *unknown.last_mut().unwrap() = 99;
+        let two_commands = [4, 0, 14];
+        for garbled in [&unknown[..], &two_commands, &[2], &[]] {
+            assert!(codec.decode_request(garbled).is_err());
+            assert_eq!(codec.command_of(garbled), None, "{garbled:?}");
+        }
+    }
+}
+
+#[test]
+fn an_error_is_short_however_long_the_text() {
+    let mut longest = vec![0x1b; 15_000_000];
+    let short = |error: WireError| {
+        let (shown, debugged) = (error.to_string(), format!("{error:?}"));
+        assert!(shown.len() < 600 && debugged.len() < 1000, "{} and {}", shown.len(), debugged.len());
+        assert!(!shown.contains('\x1b') && shown.contains("bytes"), "{shown}");
+    };
+    let text = String::from_utf8(longest.clone()).unwrap();
+    short(text.parse::<Release>().unwrap_err());
+    short(text.parse::<Encoding>().unwrap_err());
+    short(text.parse::<ServerUri>().unwrap_err());
+
+    let codec = newest();
+    let resolve = |bytes: &[u8]| {
+        let payload =
+            codec.encode_request(&Request::ResolvePeers { node: Some(Text::from_bytes(bytes)), nspace: None });
+        // The node and the namespace change places: whatever the node's name is, the namespace must be UTF-8.
+        let payload = payload.unwrap();
+        let (command, rest) = payload.split_at(2);
+        let (node, nspace) = rest.split_at(rest.len() - 2);
+        [command, nspace, node].concat()
+    };
+    longest.push(0xff);
+    let error = codec.decode_request(&resolve(&longest)).unwrap_err();
+    assert!(matches!(error, WireError::NotUtf8 { what: "namespace", .. }), "{error}");
+    short(error);
+
+    // A number stands last: the text of another value, under the number's type.
+    let mut event = codec.encode_event(&carrying(Value::String(Some(Text::from_bytes(&longest))))).unwrap();
+    let string = u8::try_from(dt::PMIX_STRING.0).unwrap();
+    let at = event.windows(3).position(|window| window[..2] == [0, string]).unwrap() + 1;
+    event[at] = u8::try_from(dt::PMIX_DOUBLE.0).unwrap();
+    let error = codec.decode_event(&event).unwrap_err();
+    assert!(matches!(error, WireError::NotANumber { .. }), "{error}");
+    short(error);
 }
 
 #[test]

@@ -15,8 +15,9 @@ impl Server {
             Err(TooMuch) => vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)],
             Ok(waiting) => {
                 let mut actions = vec![reply(to, code::PMIX_SUCCESS)];
-                let answers = waiting.into_iter().map(|to| (to, self.known(source, None)));
-                actions.extend(answers.map(|(to, data)| Action::Reply { to, reply: found(data) }));
+                let answers =
+                    waiting.into_iter().map(|to| Action::Reply { to, reply: found(self.known(source, None)) });
+                actions.extend(answers);
                 actions
             }
         }
@@ -110,7 +111,7 @@ impl Server {
             return vec![Action::Reply { to, reply: found(Some(data)) }];
         }
         let now_or_never = infos.is_true(key::PMIX_IMMEDIATE) || infos.is_true(key::PMIX_OPTIONAL);
-        let may_come = matches!(self.life(&proc), Some(Life::Expected | Life::Connected(_)));
+        let may_come = self.may_put(&proc);
         let hidden = key.as_ref().is_some_and(|key| self.modex.hides(&proc, key));
         if now_or_never || !may_come || hidden {
             return vec![reply(to, code::PMIX_ERR_NOT_FOUND)];
@@ -123,9 +124,22 @@ impl Server {
         Vec::new()
     }
 
-    /// All that is known of a proc (or job), if the key asked for is in it.
+    /// Whether this proc, or for no rank any of its job, may still put something.
+    fn may_put(&self, proc: &Proc) -> bool {
+        let lives = |life: Life| matches!(life, Life::Expected | Life::Connected(_));
+        match self.jobs.get(&proc.nspace) {
+            Some(job) if proc.rank == rank::PMIX_RANK_UNDEF => job.procs.values().copied().any(lives),
+            _ => self.life(proc).is_some_and(lives),
+        }
+    }
+
+    /// All that is known of a proc (or job), if the key asked for is in it. No rank means whichever has the key.
     fn known(&self, proc: &Proc, key: Option<&Key>) -> Option<RankData> {
         let job = self.jobs.get(&proc.nspace)?;
+        if proc.rank == rank::PMIX_RANK_UNDEF {
+            let procs = job.procs.keys().map(|rank| Proc::new(proc.nspace.clone(), *rank));
+            return procs.into_iter().find_map(|proc| self.modex.find(&proc, key));
+        }
         let put = self.modex.find(proc, None);
         // Without a key the requester wants what the proc put; what the host said of it the requester has already.
         if key.is_none() && put.is_none() && proc.rank.is_valid() {

@@ -1,6 +1,6 @@
 //! Events: registration by clients, notification by clients and by the host, delivery.
-use super::{Action, Generation, PeerId, RequestId, Server, Upcall, reply};
-use crate::audience::{self, Interest};
+use super::{Action, Allowance, PeerId, RequestId, Server, Upcall, reply};
+use crate::audience::{self, Interests};
 use peal_model::{Event, Info, Infos, KeyName, Proc, Range, Size, Status, Value, code, key};
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -12,18 +12,18 @@ impl Server {
     pub(super) fn register(&mut self, to: RequestId, source: &Proc, codes: &[Status], infos: &[Info]) -> Vec<Action> {
         let max = self.settings.max_registrations;
         let Some(peer) = self.peers.get_mut(&to.peer) else { return Vec::new() };
-        if peer.interests.len() >= max {
-            return vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)];
-        }
         let filters = [key::PMIX_EVENT_AFFECTED_PROC, key::PMIX_EVENT_AFFECTED_PROCS];
         let affected = filters.iter().filter_map(|key| infos.value_of(*key)).filter_map(|value| value.as_procs());
-        let interest = Interest::new(codes, affected.flatten().collect());
-        if !peer.interests.contains(&interest) {
-            peer.interests.push(interest.clone());
+        let affected: Vec<Proc> = affected.flatten().collect();
+        if peer.interests.len() + codes.len() + affected.len() >= max {
+            return vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)];
         }
+        let mut new = Interests::default();
+        new.add(codes, affected.clone());
+        peer.interests.add(codes, affected);
         // The acknowledgement comes first, then what happened before.
         let mut actions = vec![reply(to, code::PMIX_SUCCESS)];
-        let wanted = |event: &Event| interest.covers(event) && audience::is_meant_for(event, source);
+        let wanted = |event: &Event| new.cover(event) && audience::is_meant_for(event, source);
         let cached = self.cache.tell(to.peer, wanted);
         actions.extend(cached.into_iter().map(|event| Action::Deliver { peer: to.peer, event }));
         actions
@@ -31,7 +31,7 @@ impl Server {
 
     pub(super) fn deregister(&mut self, peer: PeerId, codes: &[Status]) -> Vec<Action> {
         if let Some(peer) = self.peers.get_mut(&peer) {
-            peer.interests.retain_mut(|interest| interest.forget(codes));
+            peer.interests.forget(codes);
         }
         Vec::new()
     }
@@ -42,31 +42,29 @@ impl Server {
         source: Proc,
         code: Status,
         range: Range,
-        mut infos: Vec<Info>,
+        infos: Vec<Info>,
     ) -> Vec<Action> {
-        infos.retain(|info| info.key != INTERNAL_NOTIFY);
-        let event = Event { code, source: Some(source), range, infos };
-        if let Err(status) = self.check(&event) {
-            return vec![reply(to, status)];
+        match self.notify(Event { code, source: Some(source), range, infos }) {
+            Err(status) => vec![reply(to, status)],
+            Ok(follows) => std::iter::once(reply(to, code::PMIX_SUCCESS)).chain(follows).collect(),
         }
-        let mut actions = vec![reply(to, code::PMIX_SUCCESS)];
-        actions.extend(self.spread(Arc::new(event), Generation::ORIGIN));
-        actions
     }
 
-    /// Raises an event of the host environment, or of a hosted handler. One that a handler raised in answer to one that a
-    /// handler raised in answer ... is refused after so many steps.
-    pub fn notify(&mut self, event: Event, generation: Generation) -> Result<Vec<Action>, Status> {
+    /// Raises an event of a proc, of the host environment or of this server, after which the whole allowance is there.
+    pub fn notify(&mut self, event: Event) -> Result<Vec<Action>, Status> {
+        self.raise(event, self.settings.allowance)
+    }
+
+    /// Raises an event of a hosted handler, with what it was allowed by the event before it.
+    pub fn raise(&mut self, mut event: Event, allowance: Allowance) -> Result<Vec<Action>, Status> {
+        event.infos.retain(|info| info.key != INTERNAL_NOTIFY);
         self.check(&event)?;
-        if generation > self.settings.max_generation {
-            return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
-        }
-        Ok(self.spread(Arc::new(event), generation))
+        Ok(self.spread(Arc::new(event), allowance))
     }
 
     /// An event that another server distributed: it is for the procs and chains here, and goes no further.
-    pub fn distributed(&mut self, event: Arc<Event>) -> Vec<Action> {
-        self.spread_here(event, Generation::ORIGIN)
+    pub fn distributed(&mut self, event: Arc<Event>, allowance: Allowance) -> Vec<Action> {
+        self.spread_here(event, allowance)
     }
 
     fn check(&self, event: &Event) -> Result<(), Status> {
@@ -76,27 +74,25 @@ impl Server {
         contradicts_nothing(event)
     }
 
-    pub(super) fn spread(&mut self, event: Arc<Event>, generation: Generation) -> Vec<Action> {
+    pub(super) fn spread(&mut self, event: Arc<Event>, allowance: Allowance) -> Vec<Action> {
         if event.range == Range::Rm {
             return vec![Action::Host(Upcall::Notify(event))];
         }
-        let mut actions = self.spread_here(event.clone(), generation);
+        let mut actions = self.spread_here(event.clone(), allowance);
         if audience::leaves_node(&event) {
-            actions.push(Action::Distribute(event));
+            actions.push(Action::Distribute { event, allowance });
         }
         actions
     }
 
-    fn spread_here(&mut self, event: Arc<Event>, generation: Generation) -> Vec<Action> {
-        let hears = |peer: &super::Peer| {
-            audience::is_meant_for(&event, &peer.proc) && peer.interests.iter().any(|interest| interest.covers(&event))
-        };
+    fn spread_here(&mut self, event: Arc<Event>, allowance: Allowance) -> Vec<Action> {
+        let hears = |peer: &super::Peer| audience::is_meant_for(&event, &peer.proc) && peer.interests.cover(&event);
         let told: BTreeSet<PeerId> = self.peers.iter().filter(|(_, peer)| hears(peer)).map(|(id, _)| *id).collect();
         let delivered = marked(&event);
         let mut actions: Vec<Action> =
             told.iter().map(|peer| Action::Deliver { peer: *peer, event: delivered.clone() }).collect();
         self.cache.keep(delivered, told);
-        actions.push(Action::Chain { event, generation });
+        actions.push(Action::Chain { event, allowance });
         actions
     }
 }

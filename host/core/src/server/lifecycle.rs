@@ -1,6 +1,6 @@
 //! Clients come and go.
-use super::{Action, Credentials, Generation, Peer, PeerId, Refusal, RequestId, Server, Standing, Upcall, reply};
-use crate::job::Life;
+use super::{Action, Credentials, Peer, PeerId, Refusal, RequestId, Server, Standing, Upcall, reply};
+use crate::{audience::Interests, job::Life};
 use peal_model::{Event, Info, Proc, Range, Reply, Status, Value, code, key};
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl Server {
         };
         self.next_peer += 1;
         let id = PeerId(self.next_peer);
-        self.peers.insert(id, Peer { proc: proc.clone(), standing: Standing::Active, interests: Vec::new() });
+        self.peers.insert(id, Peer { proc: proc.clone(), standing: Standing::Active, interests: Interests::default() });
         Ok((id, actions))
     }
 
@@ -51,7 +51,7 @@ impl Server {
             return actions;
         };
         peer.standing = Standing::Left;
-        peer.interests.clear();
+        peer.interests = Interests::default();
         if self.leave(&source, Life::Finalized) {
             actions.extend(self.departed(&source));
             actions.push(Action::Host(Upcall::ClientFinalized(source)));
@@ -68,30 +68,39 @@ impl Server {
         if gone.standing == Standing::Left || !self.leave(&gone.proc, Life::Lost) {
             return Vec::new();
         }
-        let mut actions = self.departed(&gone.proc);
-        actions.push(Action::Host(Upcall::ClientLost(gone.proc.clone())));
-        // The host is told, and its handlers see it; the other procs hear of it when the host knows how the proc ended.
-        actions.push(Action::Chain { event: Arc::new(lost(gone.proc)), generation: Generation::ORIGIN });
-        actions
+        self.lost(&gone.proc)
     }
 
-    /// The host environment says that a proc has ended, and whether that was abnormal: then `code` says how.
+    /// The host environment says that a proc's process has ended, and whether that was abnormal: then the code says how.
+    /// What may still hold a connection of its (a process that it had started) does not make it live on.
     pub fn proc_ended(&mut self, proc: &Proc, abnormal: Option<(Status, Vec<Info>)>) -> Vec<Action> {
-        let mut actions = Vec::new();
-        // The end of a connected proc's connection is yet to come, and counts it out.
-        if let Some(life) = self.jobs.get_mut(&proc.nspace).and_then(|job| job.procs.get_mut(&proc.rank))
-            && *life == Life::Expected
-        {
-            *life = Life::Lost;
-            actions = self.departed(proc);
-        }
+        let life = self.jobs.get_mut(&proc.nspace).and_then(|job| job.procs.get_mut(&proc.rank));
+        let mut actions = match life {
+            Some(life @ Life::Expected) => {
+                *life = Life::Lost;
+                self.departed(proc)
+            }
+            Some(life @ Life::Connected(_)) => {
+                *life = Life::Lost;
+                self.lost(proc)
+            }
+            Some(Life::Finalized | Life::Lost) | None => Vec::new(),
+        };
         if let Some((code, more)) = abnormal {
             let mut infos = vec![Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc.clone()))];
             infos.extend(more);
-            actions.extend(
-                self.spread(Arc::new(Event { code, source: None, range: Range::Namespace, infos }), Generation::ORIGIN),
-            );
+            let event = Event { code, source: None, range: Range::Namespace, infos };
+            actions.extend(self.spread(Arc::new(event), self.settings.allowance));
         }
+        actions
+    }
+
+    /// A connected proc is gone without having left in order.
+    fn lost(&mut self, proc: &Proc) -> Vec<Action> {
+        let mut actions = self.departed(proc);
+        actions.push(Action::Host(Upcall::ClientLost(proc.clone())));
+        // The host is told, and its handlers see it; the other procs hear of it when the host knows how the proc ended.
+        actions.push(Action::Chain { event: Arc::new(lost_connection(proc)), allowance: self.settings.allowance });
         actions
     }
 
@@ -123,7 +132,7 @@ impl Server {
     }
 }
 
-fn lost(proc: Proc) -> Event {
+fn lost_connection(proc: &Proc) -> Event {
     let infos = vec![Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc.clone()))];
-    Event { code: code::PMIX_ERR_LOST_CONNECTION, source: Some(proc), range: Range::Namespace, infos }
+    Event { code: code::PMIX_ERR_LOST_CONNECTION, source: Some(proc.clone()), range: Range::Namespace, infos }
 }

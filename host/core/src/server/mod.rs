@@ -11,13 +11,14 @@ mod tests;
 
 use crate::{
     Time,
-    audience::Interest,
+    audience::Interests,
     cache::EventCache,
     fence::{Fences, LocallyComplete},
     job::{Job, JobSpec},
     modex::Modex,
 };
 pub use crate::{
+    allowance::Allowance,
     fence::{Attendance, Collect, FenceId},
     job::Life,
 };
@@ -53,12 +54,12 @@ pub struct Settings {
     pub max_put_bytes: usize,
     /// How many gets one connection may have waiting.
     pub max_held_gets: usize,
-    /// How many registrations one connection may have.
+    /// How many codes and filters one connection may have registered.
     pub max_registrations: usize,
     /// How many connections one proc may have (its own and those of its clones).
     pub max_clones: u32,
-    /// How long a row of events may get of which each was raised by a hosted handler of the one before.
-    pub max_generation: Generation,
+    /// How many events hosted handlers may raise in all because of one that no handler raised.
+    pub allowance: Allowance,
 }
 
 impl Default for Settings {
@@ -70,9 +71,9 @@ impl Default for Settings {
             max_event_bytes: 1 << 20,
             max_put_bytes: 256 << 20,
             max_held_gets: 4096,
-            max_registrations: 4096,
+            max_registrations: 65_536,
             max_clones: 64,
-            max_generation: Generation(16),
+            allowance: Allowance(256),
         }
     }
 }
@@ -98,11 +99,16 @@ pub enum Action {
     Chain {
         /// The event.
         event: Arc<Event>,
-        /// How far it is from an event that no handler raised.
-        generation: Generation,
+        /// How many events its handlers may raise in turn.
+        allowance: Allowance,
     },
     /// Make an event known to the other servers.
-    Distribute(Arc<Event>),
+    Distribute {
+        /// The event.
+        event: Arc<Event>,
+        /// How many events the handlers there may raise in turn.
+        allowance: Allowance,
+    },
     /// All procs here have arrived at a fence: gather from the other servers, then call [`Server::gathered`].
     Gather {
         /// The fence.
@@ -114,21 +120,6 @@ pub enum Action {
     },
     /// Tell or ask the host environment.
     Host(Upcall),
-}
-
-/// How many hosted handlers lie between an event and one that nobody's handler raised. Bounded, so that a handler which
-/// answers its own event with another one comes to an end.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub struct Generation(pub u8);
-
-impl Generation {
-    /// Raised by a proc, the host or this server.
-    pub const ORIGIN: Generation = Generation(0);
-
-    /// That of an event raised by a handler of this one's.
-    pub fn next(self) -> Generation {
-        Generation(self.0.saturating_add(1))
-    }
 }
 
 /// What goes up to the host environment.
@@ -218,7 +209,7 @@ pub struct Counts {
 struct Peer {
     proc: Proc,
     standing: Standing,
-    interests: Vec<Interest>,
+    interests: Interests,
 }
 
 /// Whether a connection still counts for its proc.

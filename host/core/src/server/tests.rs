@@ -1,6 +1,6 @@
 //! The server stepped by hand: requests in, actions out.
 use super::*;
-use peal_model::{Commit, Info, Key, KeyName, Kval, Range, Rank, RankData, Scope, Value, key, rank};
+use peal_model::{Commit, Info, KeyName, Kval, Range, Rank, RankData, Scope, Value, key, rank};
 
 const A: KeyName = KeyName("test.a");
 const B: KeyName = KeyName("test.b");
@@ -324,7 +324,7 @@ fn clients_are_told_what_has_been_through_a_server_and_cannot_say_so_themselves(
     for action in &actions {
         match action {
             Action::Deliver { event, .. } => assert_eq!(marks(event), 1),
-            Action::Chain { event, .. } | Action::Distribute(event) => assert_eq!(marks(event), 0),
+            Action::Chain { event, .. } | Action::Distribute { event, .. } => assert_eq!(marks(event), 0),
             _ => {}
         }
     }
@@ -342,6 +342,34 @@ fn deregistered_codes_and_finalized_clients_hear_nothing() {
     assert!(hearers(&stage, &actions).is_empty());
     let actions = stage.notify(0, -3002, Range::Global, Vec::new());
     assert_eq!(hearers(&stage, &actions), [1]);
+}
+
+#[test]
+fn registering_and_deregistering_for_ever_leaves_nothing_behind() {
+    let mut server = Server::new(Settings { max_registrations: 8, ..Settings::default() });
+    server.add_job(JobSpec { nspace: nspace(), size: 1, hostname: "node".into(), uid: WHO.uid, gid: WHO.gid });
+    let peers = vec![server.admit(&proc(0), WHO).unwrap().0];
+    let mut stage = Stage { server, peers, tag: 100, now: Time(0) };
+    stage.register(0, &[-3001]);
+    for _ in 0..100 {
+        assert_eq!(status(&stage.register(0, &[-3001, -3002])), code::PMIX_SUCCESS);
+        stage.ask(0, Request::DeregisterEvents { codes: vec![Status(-3002)] });
+    }
+    assert_eq!(status(&stage.register(0, &[-1, -2, -3, -4, -5, -6, -7])), code::PMIX_ERR_OUT_OF_RESOURCE);
+}
+
+#[test]
+fn a_get_of_no_rank_finds_whoever_has_put_the_key() {
+    let mut stage = Stage::of(3);
+    let anybody = Proc::new(nspace(), rank::PMIX_RANK_UNDEF);
+    let (waiting, actions) = stage.get(0, anybody.clone(), A, &[]);
+    assert!(actions.is_empty());
+    let actions = stage.commit(2, Scope::Local, A, 5);
+    assert_eq!(statuses(&actions)[1].0, waiting);
+    assert_eq!(value(&actions[1..], A), Some(Value::Uint32(5)));
+    assert_eq!(value(&stage.get(1, anybody.clone(), A, &[]).1, A), Some(Value::Uint32(5)));
+    assert!(stage.get(1, anybody, B, &[]).1.is_empty());
+    assert_eq!(status(&stage.server.tick(Time(2000))), code::PMIX_ERR_TIMEOUT);
 }
 
 #[test]
@@ -381,16 +409,23 @@ fn a_proc_that_dies_becomes_an_event_and_one_that_leaves_does_not() {
 }
 
 #[test]
-fn a_death_is_told_whichever_comes_first_its_end_or_that_of_its_connection() {
+fn a_death_is_told_once_even_if_somebody_holds_the_connection_open() {
+    let abnormal = || Some((code::PMIX_ERR_PROC_ABORTED_BY_SIG, Vec::new()));
+    let told = |actions: &[Action]| -> Vec<Status> {
+        let code = |action: &Action| if let Action::Chain { event, .. } = action { Some(event.code) } else { None };
+        actions.iter().filter_map(code).collect()
+    };
+    let both = [code::PMIX_ERR_LOST_CONNECTION, code::PMIX_ERR_PROC_ABORTED_BY_SIG];
     let mut stage = Stage::of(2);
     stage.fence(0, Vec::new());
-    let abnormal = Some((code::PMIX_ERR_PROC_ABORTED_BY_SIG, Vec::new()));
-    let ended = stage.server.proc_ended(&proc(1), abnormal);
-    let disconnected = stage.server.disconnected(stage.peers[1]);
-    let code = |action: &Action| if let Action::Chain { event, .. } = action { Some(event.code) } else { None };
-    let told: Vec<Status> = ended.iter().chain(&disconnected).filter_map(code).collect();
-    assert_eq!(told, [code::PMIX_ERR_PROC_ABORTED_BY_SIG, code::PMIX_ERR_LOST_CONNECTION]);
-    assert!(disconnected.iter().any(|action| matches!(action, Action::Gather { .. })));
+    let ended = stage.server.proc_ended(&proc(1), abnormal());
+    assert_eq!(told(&ended), both);
+    assert!(ended.iter().any(|action| matches!(action, Action::Gather { .. })), "nobody waits for it any more");
+    assert!(stage.server.disconnected(stage.peers[1]).is_empty());
+    let mut stage = Stage::of(2);
+    let mut actions = stage.server.disconnected(stage.peers[1]);
+    actions.extend(stage.server.proc_ended(&proc(1), abnormal()));
+    assert_eq!(told(&actions), both, "the same, whichever comes first");
 }
 
 #[test]
@@ -422,14 +457,13 @@ fn what_is_the_hosts_business_goes_up_and_its_answer_comes_down() {
 }
 
 #[test]
-fn a_row_of_events_raised_by_handlers_comes_to_an_end() {
+fn what_handlers_raise_carries_the_allowance_it_was_given() {
     let mut stage = Stage::of(1);
     let event = Event { code: Status(-3001), source: None, range: Range::Local, infos: Vec::new() };
-    let mut generation = Generation::ORIGIN;
-    for _ in 0..16 {
-        generation = generation.next();
-        let actions = stage.server.notify(event.clone(), generation).unwrap();
-        assert!(matches!(&actions[..], [Action::Chain { generation: told, .. }] if *told == generation));
-    }
-    assert_eq!(stage.server.notify(event, generation.next()), Err(code::PMIX_ERR_OUT_OF_RESOURCE));
+    let given = |actions: &[Action]| {
+        let [Action::Chain { allowance, .. }] = actions else { panic!("{actions:?}") };
+        *allowance
+    };
+    assert_eq!(given(&stage.server.notify(event.clone()).unwrap()), Settings::default().allowance);
+    assert_eq!(given(&stage.server.raise(event, Allowance(7)).unwrap()), Allowance(7));
 }

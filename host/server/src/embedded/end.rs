@@ -59,6 +59,6 @@ pub struct JobEnd {
     pub exit_status: i32,
     /// The first proc that ended abnormally, if one did.
     pub first_abnormal: Option<(Proc, ProcEnd)>,
-    /// What the proc that aborted the job had to say.
-    pub abort_message: Option<String>,
+    /// The proc that aborted the job, if one did, and what it had to say.
+    pub abort: Option<(Proc, String)>,
 }

@@ -3,7 +3,8 @@ use super::{
     JobCommand,
     end::{JobEnd, ProcEnd},
     launch::{self, JobRequest, LaunchError, OnAbort},
-    output, stray,
+    output::{self, Writers},
+    stray::{self, Family},
 };
 use crate::{
     actor::ServerHandle,
@@ -12,22 +13,16 @@ use crate::{
 use peal_core::job::JobSpec;
 use peal_model::{Proc, Rank, Status, code};
 use rustix::process::Signal;
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::{
     signal::unix,
-    sync::mpsc,
+    sync::{mpsc, watch},
     task::{JoinHandle, JoinSet},
     time::Instant,
 };
 
-/// How many commands may wait for a job; procs that abort all at once need no more than one to be heard.
-const COMMANDS: usize = 64;
-
 /// How long what the procs had started may take to end after it was killed; a process in the kernel's hands takes its time.
 const LAST_ORPHAN: Duration = Duration::from_secs(5);
-
-/// How long output may still come after the last process of a job is gone.
-const LAST_OUTPUT: Duration = Duration::from_secs(2);
 
 /// A job that has been started.
 pub struct RunningJob {
@@ -36,8 +31,8 @@ pub struct RunningJob {
 }
 
 impl RunningJob {
-    pub(crate) fn commands(&self) -> mpsc::Sender<JobCommand> {
-        self.commands.clone()
+    pub(crate) fn new(commands: mpsc::Sender<JobCommand>, task: JoinHandle<JobEnd>) -> RunningJob {
+        RunningJob { commands, task }
     }
 
     /// Ends the job, as the user wishes by a signal of that number. Saying it again kills it at once.
@@ -46,42 +41,18 @@ impl RunningJob {
         let _ = self.commands.try_send(JobCommand::Interrupt { signal });
     }
 
+    /// Sends a signal of that number on to the procs.
+    pub fn forward(&self, signal: i32) {
+        let _ = self.commands.try_send(JobCommand::Forward { signal });
+    }
+
     /// Waits for the job's end. May be called again after having been given up.
     pub async fn ended(&mut self) -> JobEnd {
         (&mut self.task).await.unwrap_or_else(|error| {
             tracing::error!(%error, "the task of a job failed");
-            JobEnd { exit_status: 1, first_abnormal: None, abort_message: None }
+            JobEnd { exit_status: 1, first_abnormal: None, abort: None }
         })
     }
-}
-
-/// Starts the procs of a job.
-pub(crate) async fn start(
-    server: &ServerHandle,
-    uri: &str,
-    request: JobRequest,
-    notices: Notices,
-) -> Result<RunningJob, LaunchError> {
-    if request.size == 0 {
-        return Err(LaunchError::Size { size: 0, why: "at least one is needed" });
-    }
-    stray::adopt_orphans();
-    let spec = JobSpec {
-        nspace: request.nspace.clone(),
-        size: request.size,
-        hostname: request.hostname.clone(),
-        uid: rustix::process::geteuid().as_raw(),
-        gid: rustix::process::getegid().as_raw(),
-    };
-    server.add_job(spec).await;
-    notices.tell(Notice::JobStarted { nspace: request.nspace.clone(), size: request.size });
-    let (commands, inbox) = mpsc::channel(COMMANDS);
-    let mut job = Job::new(server.clone(), request, notices);
-    if let Err(error) = job.spawn_all(uri) {
-        job.signal_all(Signal::KILL);
-        return Err(error);
-    }
-    Ok(RunningJob { commands, task: tokio::spawn(job.run(inbox)) })
 }
 
 /// How far a job is on its way to its end.
@@ -111,39 +82,77 @@ impl Children {
     }
 }
 
-struct Job {
+/// A job from its start to its end.
+pub(crate) struct Job {
     server: ServerHandle,
     request: JobRequest,
+    family: Arc<Family>,
     notices: Notices,
     /// Process ids, which are process groups too, of the procs that run.
     running: BTreeMap<Rank, u32>,
     waits: JoinSet<(Rank, ProcEnd)>,
     output: JoinSet<()>,
+    writers: watch::Sender<Writers>,
     ending: Ending,
     end: JobEnd,
 }
 
 impl Job {
-    fn new(server: ServerHandle, request: JobRequest, notices: Notices) -> Job {
+    pub(crate) fn new(server: ServerHandle, request: JobRequest, family: Arc<Family>, notices: Notices) -> Job {
         Job {
             server,
             request,
+            family,
             notices,
             running: BTreeMap::new(),
             waits: JoinSet::new(),
             output: JoinSet::new(),
+            writers: watch::Sender::new(Writers::Alive),
             ending: Ending::Not,
-            end: JobEnd { exit_status: 0, first_abnormal: None, abort_message: None },
+            end: JobEnd { exit_status: 0, first_abnormal: None, abort: None },
+        }
+    }
+
+    /// Starts the procs. If one cannot be started, those before it are ended.
+    pub(crate) async fn start(
+        mut self,
+        uri: &str,
+        inbox: mpsc::Receiver<JobCommand>,
+    ) -> Result<JoinHandle<JobEnd>, LaunchError> {
+        let spec = JobSpec {
+            nspace: self.request.nspace.clone(),
+            size: self.request.size,
+            hostname: self.request.hostname.clone(),
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+        };
+        self.server.add_job(spec).await;
+        self.notices.tell(Notice::JobStarted { nspace: self.request.nspace.clone(), size: self.request.size });
+        match self.spawn_all(uri) {
+            Ok(()) => Ok(tokio::spawn(self.run(inbox))),
+            Err(error) => {
+                self.end.exit_status = 1;
+                self.kill();
+                self.run(inbox).await;
+                Err(error)
+            }
         }
     }
 
     fn spawn_all(&mut self, uri: &str) -> Result<(), LaunchError> {
+        if self.request.size == 0 {
+            return Err(LaunchError::Size { size: 0, why: "at least one is needed".to_owned() });
+        }
         for rank in (0..self.request.size).map(Rank) {
-            let mut child = launch::spawn(&self.request, rank, uri)?;
+            let mut child = self.family.start(|| {
+                let child = launch::spawn(&self.request, rank, uri)?;
+                let number = child.id();
+                Ok((child, number))
+            })?;
             let pid = child.id().unwrap_or_default();
             self.running.insert(rank, pid);
             self.notices.tell(Notice::ProcStarted { proc: self.proc(rank), pid });
-            output::forward(&mut child, rank, self.request.tagging, &mut self.output);
+            output::forward(&mut child, rank, self.request.tagging, &self.writers.subscribe(), &mut self.output);
             self.waits.spawn(async move {
                 match child.wait().await {
                     Ok(status) => (rank, ProcEnd::from(status)),
@@ -171,18 +180,19 @@ impl Job {
                     Some(Err(_)) | None => break,
                 },
                 Some(command) = inbox.recv() => self.command(command),
-                () = children.changed() => self.reap_orphans(),
+                () = children.changed() => self.family.reap_orphans(),
                 () = tokio::time::sleep_until(kill_at.unwrap_or_else(Instant::now)), if kill_at.is_some() => self.kill(),
             }
         }
-        self.clear_up().await;
+        self.clear_up(&mut inbox).await;
         let exit_status = self.end.exit_status;
+        self.server.remove_job(self.request.nspace.clone());
         self.notices.tell(Notice::JobEnded { nspace: self.request.nspace.clone(), exit_status });
         self.end
     }
 
     async fn proc_ended(&mut self, rank: Rank, end: ProcEnd) {
-        self.running.remove(&rank);
+        self.running.remove(&rank).into_iter().for_each(|pid| self.family.ended(pid));
         let proc = self.proc(rank);
         self.notices.tell(Notice::ProcEnded { proc: proc.clone(), end });
         let abnormal = end.abnormal(self.server.life(proc.clone()).await);
@@ -204,13 +214,19 @@ impl Job {
     fn command(&mut self, command: JobCommand) {
         match command {
             JobCommand::Abort { source, status, message } if matches!(self.ending, Ending::Not) => {
-                let text = message.map(|text| text.to_string());
-                tracing::info!(%source, %status, message = text.as_deref(), "a proc aborts its job");
-                self.end.abort_message = text;
-                self.end.exit_status = status.0;
+                let text = message.map(|text| text.to_string()).unwrap_or_default();
+                tracing::info!(%source, %status, message = text, "a proc aborts its job");
+                // A job that was aborted has not succeeded, whatever status it names.
+                self.end.exit_status = if status.0 == 0 { 1 } else { status.0 };
+                self.end.abort = Some((source, text));
                 self.ask_to_end(code::PMIX_ERR_PROC_REQUESTED_ABORT);
             }
             JobCommand::Abort { .. } => {}
+            JobCommand::Forward { signal } => {
+                if let Some(signal) = Signal::from_named_raw(signal) {
+                    self.signal_all(signal);
+                }
+            }
             JobCommand::Interrupt { signal } => {
                 if matches!(self.ending, Ending::Not) {
                     self.end.exit_status = ProcEnd::Signalled(signal).exit_status();
@@ -235,23 +251,32 @@ impl Job {
         self.signal_all(Signal::KILL);
     }
 
-    fn reap_orphans(&self) {
-        stray::reap_orphans(&self.running.values().copied().collect::<Vec<_>>());
-    }
-
     fn signal_all(&self, signal: Signal) {
         self.running.values().for_each(|leader| stray::signal_group(*leader, signal));
     }
 
-    /// The procs have ended; what they started is orphaned and ours by now, and must end too. What was written is passed on.
-    async fn clear_up(&mut self) {
-        let killing = tokio::task::spawn_blocking(stray::kill_orphans);
+    /// The procs have ended; what they started is orphaned and ours by now, and must end too. What was written is passed on,
+    /// however long our own reader takes, unless the user does not want to wait.
+    async fn clear_up(&mut self, inbox: &mut mpsc::Receiver<JobCommand>) {
+        let family = self.family.clone();
+        let killing = tokio::task::spawn_blocking(move || family.kill_orphans());
         if tokio::time::timeout(LAST_ORPHAN, killing).await.is_err() {
             tracing::error!("a process that the job started does not end, although it was killed");
         }
-        let all = async { while self.output.join_next().await.is_some() {} };
-        if tokio::time::timeout(LAST_OUTPUT, all).await.is_err() {
-            tracing::warn!("somebody holds the output of a job that has ended open: what comes there is lost");
+        self.writers.send_replace(Writers::Gone);
+        let mut heard = true;
+        loop {
+            tokio::select! {
+                copied = self.output.join_next() => if copied.is_none() { return },
+                command = inbox.recv(), if heard => match command {
+                    Some(JobCommand::Interrupt { .. }) => {
+                        tracing::warn!("interrupted: the last output of the job is lost");
+                        return;
+                    }
+                    Some(JobCommand::Abort { .. } | JobCommand::Forward { .. }) => {}
+                    None => heard = false,
+                },
+            }
         }
     }
 

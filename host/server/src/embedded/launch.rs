@@ -57,8 +57,21 @@ pub enum LaunchError {
         /// How many procs were asked for.
         size: u32,
         /// Why not.
-        why: &'static str,
+        why: String,
     },
+}
+
+impl LaunchError {
+    fn new(request: &JobRequest, rank: Rank, source: std::io::Error) -> LaunchError {
+        use rustix::io::Errno;
+        match Errno::from_io_error(&source) {
+            Some(Errno::MFILE | Errno::NFILE | Errno::AGAIN | Errno::NOMEM) => {
+                let why = format!("{source} after {} were started; see `ulimit -n` and `ulimit -u`", rank.0);
+                LaunchError::Size { size: request.size, why }
+            }
+            _ => LaunchError::Program { program: PathBuf::from(&request.program), source },
+        }
+    }
 }
 
 /// Starts one proc in a process group of its own.
@@ -70,7 +83,7 @@ pub(crate) fn spawn(request: &JobRequest, rank: Rank, uri: &str) -> Result<Child
     }
     command.envs(environment(request, rank, uri));
     command.stdin(standard_input(rank)).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.spawn().map_err(|source| LaunchError::Program { program: PathBuf::from(&request.program), source })
+    command.spawn().map_err(|source| LaunchError::new(request, rank, source))
 }
 
 /// The variables by which a client finds its server (`pmix-wire.md`, section 1.1).

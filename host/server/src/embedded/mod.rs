@@ -12,6 +12,7 @@ pub use job::RunningJob;
 pub use launch::{JobRequest, LaunchError, OnAbort};
 pub use output::Tagging;
 
+use self::{job::Job, stray::Family};
 use crate::{
     actor::ServerHandle,
     host::{Answer, Host},
@@ -20,9 +21,12 @@ use crate::{
 use peal_model::{Nspace, Proc, Status, Text, code};
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::sync::mpsc;
+
+/// How many commands may wait for a job; procs that abort all at once need no more than one to be heard.
+const COMMANDS: usize = 64;
 
 /// What a running job can be told.
 #[derive(Clone, PartialEq, Debug)]
@@ -31,19 +35,21 @@ pub(crate) enum JobCommand {
     Abort { source: Proc, status: Status, message: Option<Text> },
     /// The user asked for the job to be ended, by a signal of this number.
     Interrupt { signal: i32 },
+    /// The user sends the procs a signal of this number.
+    Forward { signal: i32 },
 }
 
 /// The embedded host environment. One of them runs the jobs of one `peal` process.
-#[derive(Default)]
 pub struct EmbeddedHost {
     jobs: Mutex<BTreeMap<Nspace, mpsc::Sender<JobCommand>>>,
+    family: Arc<Family>,
     notices: Notices,
 }
 
 impl EmbeddedHost {
     /// A host without jobs; what happens to them is told to `notices`.
     pub fn new(notices: Notices) -> EmbeddedHost {
-        EmbeddedHost { jobs: Mutex::default(), notices }
+        EmbeddedHost { jobs: Mutex::default(), family: Arc::new(Family::adopting()), notices }
     }
 
     /// Starts a job under a server, by the rendezvous `uri` that its procs are given.
@@ -53,10 +59,17 @@ impl EmbeddedHost {
         uri: &str,
         request: JobRequest,
     ) -> Result<RunningJob, LaunchError> {
-        let nspace = request.nspace.clone();
-        let job = job::start(server, uri, request, self.notices.clone()).await?;
-        self.jobs().insert(nspace, job.commands());
-        Ok(job)
+        let (commands, inbox) = mpsc::channel(COMMANDS);
+        {
+            let mut jobs = self.jobs();
+            // Those that have ended hear nothing any more.
+            jobs.retain(|_, commands| !commands.is_closed());
+            // Before any proc runs: it may abort its job at once.
+            jobs.insert(request.nspace.clone(), commands.clone());
+        }
+        let work = Job::new(server.clone(), request, self.family.clone(), self.notices.clone());
+        let task = work.start(uri, inbox).await?;
+        Ok(RunningJob::new(commands, task))
     }
 
     fn jobs(&self) -> MutexGuard<'_, BTreeMap<Nspace, mpsc::Sender<JobCommand>>> {

@@ -1,12 +1,17 @@
-//! Forwards what procs write, line by line, so that lines of different procs never mix.
+//! Forwards what procs write, whole lines at a time, so that lines of different procs never mix.
 use peal_model::Rank;
+use std::time::Duration;
 use tokio::{
-    io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    sync::watch,
     task::JoinSet,
 };
 
 /// A line longer than this is passed on in pieces, in bytes.
-const LONGEST_LINE: u64 = 64 * 1024;
+const LONGEST_LINE: usize = 64 * 1024;
+
+/// How long nothing may come from somebody who holds an output open although the job is gone.
+const IDLE: Duration = Duration::from_secs(2);
 
 /// Whether lines of output say which proc wrote them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -18,33 +23,143 @@ pub enum Tagging {
     Rank,
 }
 
+/// Whether anything of the job is left that could write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Writers {
+    Alive,
+    Gone,
+}
+
 /// Forwards a proc's output to ours until it ends.
-pub(crate) fn forward(child: &mut tokio::process::Child, rank: Rank, tagging: Tagging, tasks: &mut JoinSet<()>) {
+pub(crate) fn forward(
+    child: &mut tokio::process::Child,
+    rank: Rank,
+    tagging: Tagging,
+    writers: &watch::Receiver<Writers>,
+    tasks: &mut JoinSet<()>,
+) {
     if let Some(out) = child.stdout.take() {
-        tasks.spawn(copy(out, tokio::io::stdout(), rank, tagging));
+        tasks.spawn(copy(out, tokio::io::stdout(), Lines::new(rank, tagging), writers.clone()));
     }
     if let Some(err) = child.stderr.take() {
-        tasks.spawn(copy(err, tokio::io::stderr(), rank, tagging));
+        tasks.spawn(copy(err, tokio::io::stderr(), Lines::new(rank, tagging), writers.clone()));
     }
 }
 
-async fn copy(from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, rank: Rank, tagging: Tagging) {
-    let mut from = BufReader::new(from);
+/// Whoever reads our output may take any time; whoever writes to us may not, once the job is gone.
+async fn copy(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    mut lines: Lines,
+    mut writers: watch::Receiver<Writers>,
+) {
     loop {
-        let mut line = match tagging {
-            Tagging::Plain => Vec::new(),
-            Tagging::Rank => format!("[{rank}] ").into_bytes(),
-        };
-        match (&mut from).take(LONGEST_LINE).read_until(b'\n', &mut line).await {
-            Ok(0) => return,
-            Ok(_) => {}
-            Err(error) => {
-                tracing::warn!(%rank, %error, "cannot read a proc's output");
-                return;
+        lines.waiting.reserve(LONGEST_LINE);
+        let read = tokio::select! {
+            read = from.read_buf(&mut lines.waiting) => read,
+            () = idle(&mut writers) => {
+                tracing::warn!(rank = %lines.rank, "somebody holds the output of a job that has ended open: what comes there is lost");
+                Ok(0)
             }
+        };
+        let end = match read {
+            Ok(0) => End::Reached,
+            Ok(_) => End::NotYet,
+            Err(error) => {
+                tracing::warn!(rank = %lines.rank, %error, "cannot read a proc's output");
+                End::Reached
+            }
+        };
+        let ready = lines.take(end);
+        if !ready.is_empty() {
+            // Nobody reads our own output any more: go on reading, so that the proc is not held up.
+            let _ = to.write_all(&ready).await;
+            let _ = to.flush().await;
         }
-        // Nobody reads our own output any more: go on reading, so that the proc is not held up.
-        let _ = to.write_all(&line).await;
-        let _ = to.flush().await;
+        if end == End::Reached {
+            return;
+        }
+    }
+}
+
+async fn idle(writers: &mut watch::Receiver<Writers>) {
+    // If the job's task is gone, so are its writers.
+    let _ = writers.wait_for(|writers| *writers == Writers::Gone).await;
+    tokio::time::sleep(IDLE).await;
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Reached,
+    NotYet,
+}
+
+/// Output that has been read and not yet passed on.
+struct Lines {
+    rank: Rank,
+    tagging: Tagging,
+    waiting: Vec<u8>,
+    /// Whether what comes next begins a line.
+    at_start: bool,
+}
+
+impl Lines {
+    fn new(rank: Rank, tagging: Tagging) -> Lines {
+        Lines { rank, tagging, waiting: Vec::new(), at_start: true }
+    }
+
+    /// What can be passed on: up to the last end of a line, or all if nothing follows or the line is too long.
+    fn take(&mut self, end: End) -> Vec<u8> {
+        let whole = self.waiting.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let all = end == End::Reached || (whole == 0 && self.waiting.len() >= LONGEST_LINE);
+        let count = if all { self.waiting.len() } else { whole };
+        let ready: Vec<u8> = self.waiting.drain(..count).collect();
+        match self.tagging {
+            Tagging::Plain => ready,
+            Tagging::Rank => self.tagged(&ready),
+        }
+    }
+
+    fn tagged(&mut self, ready: &[u8]) -> Vec<u8> {
+        let tag = format!("[{}] ", self.rank).into_bytes();
+        let mut tagged = Vec::with_capacity(ready.len() + tag.len());
+        for line in ready.split_inclusive(|byte| *byte == b'\n') {
+            if self.at_start {
+                tagged.extend_from_slice(&tag);
+            }
+            tagged.extend_from_slice(line);
+            self.at_start = line.ends_with(b"\n");
+        }
+        tagged
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(lines: &mut Lines, bytes: &[u8], end: End) -> String {
+        lines.waiting.extend_from_slice(bytes);
+        String::from_utf8(lines.take(end)).unwrap()
+    }
+
+    #[test]
+    fn lines_stay_whole_and_what_has_no_end_is_passed_on_at_last() {
+        let mut lines = Lines::new(Rank(3), Tagging::Rank);
+        assert_eq!(read(&mut lines, b"one\ntw", End::NotYet), "[3] one\n");
+        assert_eq!(read(&mut lines, b"", End::NotYet), "");
+        assert_eq!(read(&mut lines, b"o\nthree", End::Reached), "[3] two\n[3] three");
+    }
+
+    #[test]
+    fn much_at_once_is_cut_at_the_end_of_a_line_and_a_long_line_is_tagged_once() {
+        let mut lines = Lines::new(Rank(0), Tagging::Plain);
+        let much = [&vec![b'x'; LONGEST_LINE], &b"\nrest"[..]].concat();
+        assert!(read(&mut lines, &much, End::NotYet).ends_with("x\n"));
+        assert_eq!(lines.waiting, b"rest");
+        let mut lines = Lines::new(Rank(0), Tagging::Rank);
+        let first = read(&mut lines, &[b'x'; LONGEST_LINE], End::NotYet);
+        let second = read(&mut lines, b"end\nnext\n", End::NotYet);
+        assert!(first.starts_with("[0] x") && second == "end\n[0] next\n", "{second}");
     }
 }

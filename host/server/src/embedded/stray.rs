@@ -1,10 +1,76 @@
 //! Leaves no process behind: what a proc started, and what of it got away from its process group.
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, set_child_subreaper, waitpid};
+use std::{
+    collections::HashSet,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
-/// Makes orphans of our procs our own children, so that they can be found.
-pub(crate) fn adopt_orphans() {
-    if let Err(error) = set_child_subreaper(Some(rustix::process::getpid())) {
-        tracing::warn!(%error, "orphans of procs cannot be adopted: some may outlive their job");
+/// The children of this process: procs, orphans of theirs that it adopted, and strangers.
+#[derive(Debug)]
+pub(crate) struct Family {
+    /// Children from before the first job (a shell that started one and then became us): not ours to end.
+    strangers: HashSet<Pid>,
+    /// Procs that run, of all jobs. Others wait for them.
+    procs: Mutex<HashSet<Pid>>,
+}
+
+impl Family {
+    /// Makes orphans of procs our own children from now on, so that they can be found.
+    pub(crate) fn adopting() -> Family {
+        if let Err(error) = set_child_subreaper(Some(rustix::process::getpid())) {
+            tracing::warn!(%error, "orphans of procs cannot be adopted: some may outlive their job");
+        }
+        Family { strangers: children(), procs: Mutex::default() }
+    }
+
+    /// A proc has ended, and was waited for.
+    pub(crate) fn ended(&self, number: u32) {
+        if let Some(pid) = pid(number) {
+            self.procs().remove(&pid);
+        }
+    }
+
+    /// Reaps orphans that have ended by themselves.
+    pub(crate) fn reap_orphans(&self) {
+        for orphan in self.orphans() {
+            // One that still runs is left alone.
+            let _ = waitpid(Some(orphan), WaitOptions::NOHANG);
+        }
+    }
+
+    /// Kills and reaps orphans until there are none. As long as any job has procs, an orphan may belong to it and is left
+    /// alone: the last job to end takes them all. Blocks.
+    pub(crate) fn kill_orphans(&self) {
+        while self.procs().is_empty() {
+            let orphans = self.orphans();
+            if orphans.is_empty() {
+                return;
+            }
+            for orphan in orphans {
+                // One that has ended by itself is reaped all the same.
+                let _ = kill_process(orphan, Signal::KILL);
+                let _ = waitpid(Some(orphan), WaitOptions::empty());
+            }
+        }
+    }
+
+    fn orphans(&self) -> Vec<Pid> {
+        // The lock is held over the look, so that no proc is started between the two.
+        let procs = self.procs();
+        children().into_iter().filter(|child| !procs.contains(child) && !self.strangers.contains(child)).collect()
+    }
+
+    fn procs(&self) -> MutexGuard<'_, HashSet<Pid>> {
+        // Nothing in here panics half-way, so what a poisoned lock guards is whole.
+        self.procs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts a proc while nobody takes its process for an orphan.
+    pub(crate) fn start<T, E>(&self, spawn: impl FnOnce() -> Result<(T, Option<u32>), E>) -> Result<T, E> {
+        let mut procs = self.procs();
+        let (child, number) = spawn()?;
+        procs.extend(number.and_then(pid));
+        Ok(child)
     }
 }
 
@@ -18,32 +84,8 @@ pub(crate) fn signal_group(leader: u32, signal: Signal) {
     }
 }
 
-/// Reaps orphans that have ended by themselves; these procs are waited for elsewhere.
-pub(crate) fn reap_orphans(procs: &[u32]) {
-    let ours: Vec<Pid> = procs.iter().filter_map(|number| pid(*number)).collect();
-    for orphan in children().into_iter().filter(|child| !ours.contains(child)) {
-        // One that still runs is left alone.
-        let _ = waitpid(Some(orphan), WaitOptions::NOHANG);
-    }
-}
-
-/// Kills and reaps our children, until there are none. Blocks. Only to be called when no proc is left: then every child is an orphan.
-pub(crate) fn kill_orphans() {
-    loop {
-        let children = children();
-        if children.is_empty() {
-            return;
-        }
-        for child in children {
-            // A child that has ended by itself is reaped all the same.
-            let _ = kill_process(child, Signal::KILL);
-            let _ = waitpid(Some(child), WaitOptions::empty());
-        }
-    }
-}
-
-fn children() -> Vec<Pid> {
-    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return Vec::new() };
+fn children() -> HashSet<Pid> {
+    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return HashSet::new() };
     let lists = tasks.flatten().filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
     lists
         .flat_map(|list| list.split_whitespace().filter_map(|word| pid(word.parse().ok()?)).collect::<Vec<_>>())

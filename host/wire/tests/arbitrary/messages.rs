@@ -148,7 +148,7 @@ pub fn reply(d: Dialect, command: C) -> Option<BoxedStrategy<Reply>> {
     let infos = || some(info(d));
     let long = match command {
         C::DeregisterEvents => return None,
-        C::JobData => return Some(job(d).prop_map(Reply::JobData).boxed()),
+        C::JobData => return Some(job(d).prop_map(|job| Reply::JobData(job.into())).boxed()),
         C::Get => {
             let rank = (proc(), some(kval(d))).prop_map(|(proc, kvals)| RankData { proc, kvals });
             let all = (status(), at_least_one(rank.boxed()));

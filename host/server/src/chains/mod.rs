@@ -1,0 +1,194 @@
+//! Hosted chains: the components that handle events beside the server, one chain per owner.
+//!
+//! Every owner has a worker with a bounded queue; an event goes to the owners in their order (site, users, namespaces). An
+//! owner that cannot keep up misses events, which are counted and traced; it never holds up the others. A whole chain
+//! runs in one hand-over to a guest thread; the site's chain has threads of its own.
+
+mod queue;
+mod worker;
+
+use crate::{
+    actor::Raised,
+    counters::Counters,
+    notice::{Notice, Notices},
+};
+use peal_core::{
+    owner::Owner,
+    registration::{Registration, RegistrationError, Registrations},
+    server::Allowance,
+};
+use peal_model::{Event, Nspace};
+use peal_sandbox::{GuestPool, Module};
+use queue::Route;
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use tokio::{sync::mpsc, task::JoinSet};
+use worker::Worker;
+
+/// What is registered: a module, and by which tag it knows this registration of its own.
+#[derive(Clone, Debug)]
+pub struct HostedHandler {
+    /// The module.
+    pub module: Arc<Module>,
+    /// The tag that it gave the registration; zero for those of the configuration.
+    pub tag: u32,
+}
+
+/// The chains of one server, before it starts.
+#[derive(Default)]
+pub struct HostedChains {
+    owners: BTreeMap<Owner, Registrations<HostedHandler>>,
+}
+
+impl HostedChains {
+    /// Adds a module's handler to its owner's chain.
+    pub fn register(
+        &mut self,
+        owner: Owner,
+        registration: Registration,
+        handler: HostedHandler,
+    ) -> Result<(), RegistrationError> {
+        self.owners.entry(owner).or_default().register(registration, handler).map(|_| ())
+    }
+}
+
+/// The threads on which chains run. The site has its own, so that tenants cannot keep it waiting.
+#[derive(Clone)]
+pub struct GuestPools {
+    /// For the site's chain.
+    pub site: Arc<GuestPool>,
+    /// For everybody else's.
+    pub tenants: Arc<GuestPool>,
+}
+
+/// Limits and times of hosted chains; all of them settings.
+#[derive(Clone, Debug)]
+pub struct ChainSettings {
+    /// How many events may wait for the chain of one owner.
+    pub queue: usize,
+    /// How much memory these may take, in bytes.
+    pub queue_bytes: usize,
+    /// How long events that were accepted have to pass the chains at shutdown.
+    pub drain_timeout: Duration,
+}
+
+impl Default for ChainSettings {
+    fn default() -> Self {
+        ChainSettings { queue: 65_536, queue_bytes: 64 << 20, drain_timeout: Duration::from_secs(10) }
+    }
+}
+
+/// An event on its way through the owners.
+struct Passing {
+    event: Arc<Event>,
+    bytes: usize,
+    allowance: Allowance,
+    source: Option<Credentials>,
+    /// The jobs of this server, with their users, when the event was raised.
+    jobs: Arc<Vec<(Nspace, u32)>>,
+    reception: Reception,
+}
+
+type Credentials = (u32, u32);
+
+/// Whether an event has met a handler.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reception {
+    Handled,
+    NoHandler,
+}
+
+/// What the workers and the server share.
+struct Shared {
+    notices: Notices,
+    counters: Arc<Counters>,
+    /// How many events are on their way.
+    under_way: AtomicUsize,
+    /// Set when time is over: chains end before their next handler.
+    stopped: AtomicBool,
+}
+
+impl Shared {
+    /// The last chain is behind an event.
+    fn passed(&self, passing: Passing) {
+        self.under_way.fetch_sub(1, Ordering::Relaxed);
+        if passing.reception == Reception::NoHandler {
+            self.notices.tell(Notice::NotHandled(passing.event));
+        }
+    }
+}
+
+/// The running chains.
+pub(crate) struct Chains {
+    route: Route,
+    workers: JoinSet<()>,
+    settings: ChainSettings,
+    shared: Arc<Shared>,
+}
+
+impl Chains {
+    /// Starts a worker per owner; what handlers raise goes to `raised`.
+    pub(crate) fn start(
+        hosted: HostedChains,
+        pools: &GuestPools,
+        settings: ChainSettings,
+        raised: &mpsc::Sender<Raised>,
+        notices: Notices,
+        counters: Arc<Counters>,
+    ) -> Chains {
+        let (under_way, stopped) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let shared = Arc::new(Shared { notices, counters, under_way, stopped });
+        let mut route = Route::end();
+        let mut workers = JoinSet::new();
+        // From the last owner to the first, so that each knows who comes after it.
+        for (owner, registrations) in hosted.owners.into_iter().rev() {
+            let pool = if owner == Owner::Site { &pools.site } else { &pools.tenants };
+            let after = route.clone();
+            let queue = route.begin_with(owner.clone(), &settings);
+            let worker = Worker {
+                owner,
+                registrations,
+                pool: pool.clone(),
+                raised: raised.clone(),
+                after,
+                shared: shared.clone(),
+            };
+            workers.spawn(worker.run(queue));
+        }
+        Chains { route, workers, settings, shared }
+    }
+
+    /// Lets an event pass through the chains.
+    pub(crate) fn submit(
+        &self,
+        event: Arc<Event>,
+        allowance: Allowance,
+        source: Option<Credentials>,
+        jobs: Arc<Vec<(Nspace, u32)>>,
+    ) {
+        let bytes = peal_model::Size::of_event(&event).bytes;
+        self.shared.under_way.fetch_add(1, Ordering::Relaxed);
+        let passing = Passing { event, bytes, allowance, source, jobs, reception: Reception::NoHandler };
+        self.route.pass(passing, &self.shared);
+    }
+
+    /// Waits until every event submitted has passed and the modules have stopped, but no longer than may be: slow handlers
+    /// with many events before them must not keep a server from ending.
+    pub(crate) async fn drain(mut self) {
+        drop(self.route);
+        // Each worker ends when its queue is closed, which those before it do by ending.
+        let all = async { while self.workers.join_next().await.is_some() {} };
+        if tokio::time::timeout(self.settings.drain_timeout, all).await.is_err() {
+            self.shared.stopped.store(true, Ordering::Relaxed);
+            let left = self.shared.under_way.load(Ordering::Relaxed);
+            self.shared.counters.chain_events_dropped.add(left);
+            tracing::error!(events = left, after = ?self.settings.drain_timeout, "events before the hosted chains are dropped");
+        }
+    }
+}

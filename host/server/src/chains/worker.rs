@@ -1,0 +1,131 @@
+//! One owner's worker: takes events as they come and runs each through the owner's chain on a guest thread.
+use super::{
+    Credentials, HostedHandler, Passing, Reception, Shared,
+    queue::{Queue, Route},
+};
+use crate::{actor::Raised, notice::Notice};
+use peal_core::{
+    chain::{ChainRun, Finished, Next, Outcome},
+    owner::Owner,
+    registration::Registrations,
+    server::Allowance,
+};
+use peal_model::{Event, Nspace, Proc, Status, rank};
+use peal_sandbox::{EventCall, GuestPool, Module, Notification};
+use std::sync::{Arc, atomic::Ordering};
+use tokio::sync::{mpsc, oneshot};
+
+pub(super) struct Worker {
+    pub(super) owner: Owner,
+    pub(super) registrations: Registrations<HostedHandler>,
+    pub(super) pool: Arc<GuestPool>,
+    pub(super) raised: mpsc::Sender<Raised>,
+    pub(super) after: Route,
+    pub(super) shared: Arc<Shared>,
+}
+
+impl Worker {
+    pub(super) async fn run(mut self, mut queue: Queue) {
+        while let Some(mut passing) = queue.next().await {
+            if self.owner.sees(&passing.event, passing.jobs.iter().map(|(nspace, uid)| (nspace, *uid))) {
+                self.handle(&mut passing).await;
+            }
+            self.after.pass(passing, &self.shared);
+        }
+        let modules: Vec<Arc<Module>> =
+            self.registrations.iter().map(|(_, _, handler)| handler.module.clone()).collect();
+        if self.on_guest_thread(move || modules.iter().for_each(|module| module.stop())).await.is_none() {
+            tracing::warn!(owner = %self.owner, "no guest thread was free to tell the modules that they stop");
+        }
+    }
+
+    async fn handle(&mut self, passing: &mut Passing) {
+        let run = self.registrations.run(passing.event.clone());
+        if run.is_empty() {
+            return;
+        }
+        let (source, shared) = (passing.source, self.shared.clone());
+        let Some(walked) = self.on_guest_thread(move || walk(run, source, &shared)).await else {
+            self.shared.counters.chain_events_dropped.count();
+            tracing::error!(owner = %self.owner, code = %passing.event.code, "no guest thread could run the chain");
+            return;
+        };
+        for id in &walked.finished.spent {
+            self.registrations.deregister(*id);
+        }
+        self.shared.counters.chains_run.count();
+        passing.reception = Reception::Handled;
+        let (owner, event, steps) = (self.owner.clone(), passing.event.clone(), walked.finished.steps);
+        self.shared.notices.tell(Notice::Handled { owner, event, steps });
+        self.raise(walked.raised, &mut passing.allowance).await;
+    }
+
+    /// Raises events on behalf of handlers, as far as the event before them allows.
+    async fn raise(&self, raised: Vec<Notification>, allowance: &mut Allowance) {
+        let share = allowance.share(raised.len());
+        if share.number < raised.len() {
+            self.shared.counters.raised_events_refused.add(raised.len() - share.number);
+            tracing::warn!(owner = %self.owner, refused = raised.len() - share.number, "handlers raise too many events");
+        }
+        for notification in raised.into_iter().take(share.number) {
+            let Notification { request, code, range, infos } = notification;
+            let event = Event { code, source: self.speaks_as(), range, infos };
+            let raised = Raised { event, allowance: share.each, request };
+            if self.raised.send(raised).await.is_err() {
+                // The server is stopping, and hears nothing any more.
+                return;
+            }
+        }
+    }
+
+    /// As whom an owner's handlers raise events: a job's as the job, a user's as a namespace that no job can have, the
+    /// site's as the resource manager.
+    fn speaks_as(&self) -> Option<Proc> {
+        let nspace = match &self.owner {
+            Owner::Site => return None,
+            Owner::User(uid) => Nspace::new(&format!("user-{uid}@peal")).ok()?,
+            Owner::Namespace(nspace) => nspace.clone(),
+        };
+        Some(Proc::new(nspace, rank::PMIX_RANK_UNDEF))
+    }
+
+    /// Runs something on a guest thread and waits for it; nothing if no thread takes it.
+    async fn on_guest_thread<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        let (tell, told) = oneshot::channel();
+        let job = move || {
+            // Whoever asked waits; if it is gone, so is the server.
+            let _ = tell.send(job());
+        };
+        self.pool.try_run(job).ok()?;
+        told.await.ok()
+    }
+}
+
+struct Walked {
+    finished: Finished,
+    raised: Vec<Notification>,
+}
+
+/// Runs on a guest thread: the whole chain, one handler after the other.
+fn walk(mut run: ChainRun<HostedHandler>, credentials: Option<Credentials>, shared: &Shared) -> Walked {
+    let mut raised = Vec::new();
+    loop {
+        let call = match run.advance() {
+            Next::Call(call) => call,
+            Next::Done(finished) => return Walked { finished, raised },
+        };
+        if shared.stopped.load(Ordering::Relaxed) {
+            run = call.finish(Outcome::status(Status::PEAL_ERR_HANDLER_UNAVAILABLE));
+            continue;
+        }
+        let member = call.member();
+        let result = member.handler.module.handle(&EventCall {
+            registration: member.id.0,
+            event: call.event().clone(),
+            credentials,
+            steps: call.steps().clone(),
+        });
+        raised.extend(result.notifications);
+        run = call.finish(Outcome { status: result.status, infos: result.infos });
+    }
+}
