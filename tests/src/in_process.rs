@@ -3,7 +3,9 @@ use peal_client::{Client, Environment, Handler, Outcome};
 use peal_core::job::JobSpec;
 use peal_model::{Event, Nspace, Proc, Rank, code};
 use peal_sandbox::{GuestPool, PoolSettings};
-use peal_server::{EmbeddedFabric, HostedChains, Notices, Parts, Server, ServerSettings, embedded::EmbeddedHost};
+use peal_server::{
+    EmbeddedFabric, GuestPools, HostedChains, Notices, Parts, Server, ServerSettings, embedded::EmbeddedHost,
+};
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::mpsc, time::timeout};
 
@@ -26,12 +28,13 @@ impl Node {
     /// Starts a server for a job of that name and size, joined to the others of its fabric.
     pub async fn start(settings: ServerSettings, fabric: &Arc<EmbeddedFabric>, job: &str, size: u32) -> Node {
         let notices = Notices::default();
+        let pool = Arc::new(GuestPool::new(PoolSettings::default()).unwrap());
         let parts = Parts {
             me: Proc::new(Nspace::new("server").unwrap(), Rank(0)),
             host: Arc::new(EmbeddedHost::new(notices.clone())),
             fabric: fabric.clone(),
-            chains: HostedChains::new(),
-            pool: Arc::new(GuestPool::new(PoolSettings::default()).unwrap()),
+            chains: HostedChains::default(),
+            pools: GuestPools { site: pool.clone(), tenants: pool },
             notices,
         };
         let server = Server::start(settings, parts).await.unwrap();

@@ -1,6 +1,7 @@
 //! What the end-to-end tests share: where things are, and running a command that must not hang.
 pub mod in_process;
 pub mod raw;
+pub mod siege;
 
 use std::{
     ffi::OsStr,

@@ -118,6 +118,12 @@ pub struct LimitsConfig {
     pub host_calls: Option<u32>,
     /// Calls after which an instance is replaced.
     pub max_calls: Option<u64>,
+    /// How long one call may spend in host calls, in milliseconds.
+    pub host_time_ms: Option<u64>,
+    /// Events that one call may raise.
+    pub notifications: Option<usize>,
+    /// Warm instances kept for the next calls.
+    pub instances: Option<usize>,
 }
 
 impl Config {
@@ -280,7 +286,9 @@ impl LimitsConfig {
             output: self.output.unwrap_or(default.output),
             host_calls: self.host_calls.unwrap_or(default.host_calls),
             max_calls: self.max_calls.unwrap_or(default.max_calls),
-            ..default
+            host_time: self.host_time_ms.map_or(default.host_time, Duration::from_millis),
+            notifications: self.notifications.unwrap_or(default.notifications),
+            instances: self.instances.unwrap_or(default.instances),
         }
     }
 }

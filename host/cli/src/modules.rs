@@ -6,9 +6,13 @@ use peal_core::{
     registration::{Codes, Lifetime, Registration},
 };
 use peal_model::{Info, Nspace, Status};
-use peal_sandbox::{Digest, Engine, EngineSettings, Grants, GuestPool, Limits, Module, PoolSettings, Role};
+use peal_sandbox::{
+    Digest, Engine, EngineSettings, Grants, GuestPool, Limits, MAX_COMPONENT_BYTES, Module, PoolSettings, Role,
+};
 use peal_server::{GuestPools, HostedChains, HostedHandler};
 use std::{
+    fs::File,
+    io::Read,
     num::NonZeroUsize,
     path::{Path, PathBuf},
     sync::Arc,
@@ -95,7 +99,7 @@ fn register(
     for wish in wishes {
         let mut registration = Registration::from_directives(&wish.codes, &wish.directives).with_context(unfit)?;
         registration.name = wish.name.unwrap_or_else(|| module.name().to_owned());
-        let handler = HostedHandler { module: module.clone(), tag: 0 };
+        let handler = HostedHandler { module: module.clone(), tag: wish.tag };
         chains.register(owner.clone(), registration, handler).with_context(unfit)?;
     }
     Ok(())
@@ -109,6 +113,11 @@ fn load(engine: &Engine, name: &str, bytes: &[u8], grants: &Grants, limits: Limi
     Ok(Arc::new(module))
 }
 
-fn read(path: &Path) -> Result<Vec<u8>> {
-    std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+/// Reads a component, and no more of what is none than tells that it is too large.
+pub fn read(path: &Path) -> Result<Vec<u8>> {
+    let cannot = || format!("cannot read {}", path.display());
+    let file = File::open(path).with_context(cannot)?;
+    let mut bytes = Vec::new();
+    file.take(MAX_COMPONENT_BYTES as u64 + 1).read_to_end(&mut bytes).with_context(cannot)?;
+    Ok(bytes)
 }

@@ -1,7 +1,8 @@
 //! The client's own handlers: native closures and components in one chain, in the order of RFC 0002.
 use peal_core::{
     chain::{Next, Outcome, PendingCall},
-    registration::{Registration, RegistrationError, RegistrationId, Registrations},
+    order::Registrations,
+    registration::{Registration, RegistrationError, RegistrationId},
 };
 use peal_model::{DataArray, Event, Info, InfoFlags, Key, Status, Step, Value, code};
 use peal_sandbox::{EventCall, GuestPool, Module, Notification};
@@ -73,8 +74,13 @@ impl Handler {
             Handler::Native(native) => native(&HandlerCall { event, steps: call.steps(), id }),
             Handler::Component(module) => {
                 let steps = call.steps().clone();
-                let result =
-                    module.handle(&EventCall { registration: id.0, event: event.clone(), credentials: None, steps });
+                let result = module.handle(&EventCall {
+                    registration: id.0,
+                    tag: 0,
+                    event: event.clone(),
+                    credentials: None,
+                    steps,
+                });
                 raised.extend(result.notifications);
                 Outcome { status: result.status, infos: result.infos }
             }

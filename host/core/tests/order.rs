@@ -1,7 +1,8 @@
 //! The order of a chain, as a table that reads like the RFC, and against an independent model.
 use peal_core::{
     chain::{Next, Outcome},
-    registration::{Category, Codes, Lifetime, Place, Registration, RegistrationError, RegistrationId, Registrations},
+    order::Registrations,
+    registration::{Category, Codes, Lifetime, Place, Registration, RegistrationError, RegistrationId},
 };
 use peal_model::{Event, Info, Nspace, Proc, Range, Rank, Status, Value, code, key};
 use proptest::prelude::*;

@@ -8,6 +8,8 @@ use std::sync::Arc;
 pub struct EventCall {
     /// Which registration it is for.
     pub registration: u64,
+    /// The tag that the module gave that registration ([`ModuleRegistration::tag`]); 0 where it did not make it.
+    pub tag: u32,
     /// What happened.
     pub event: Arc<Event>,
     /// User and group of the source as the kernel tells them; none for events of the resource manager.
@@ -57,6 +59,8 @@ pub struct Notification {
 /// What a module wishes to be registered for.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ModuleRegistration {
+    /// Chosen by the module, to be told it with each call for this registration ([`EventCall::tag`]).
+    pub tag: u32,
     /// The name under which its results appear.
     pub name: Option<String>,
     /// For which codes; none means a default registration.

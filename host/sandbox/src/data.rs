@@ -1,7 +1,7 @@
-//! The data of the call being made, and the numbers under which a guest knows its nested values. Nothing is copied until a
-//! guest reads it: a number stands for a place in the data.
+//! What a call is about, and the numbers under which a guest knows values that have no shape in the contract. Such a value is
+//! never copied into the guest: its number stands for a place in the data.
 use crate::EventCall;
-use peal_model::{DataArray, Info, Proc, Step, Value};
+use peal_model::{Info, Proc, Step, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -17,17 +17,10 @@ pub(crate) enum Subject {
     Settings(Arc<Vec<Info>>),
 }
 
-/// What a guest can read in a call, and the arrays that it made there.
-#[derive(Default)]
-pub(crate) struct Data {
-    pub(crate) subject: Subject,
-    pub(crate) pushed: Vec<Value>,
-}
-
-impl Data {
+impl Subject {
     /// The call, if it is about an event.
     pub(crate) fn event(&self) -> Option<&EventCall> {
-        match &self.subject {
+        match self {
             Subject::Event(call) => Some(call),
             Subject::None | Subject::Settings(_) => None,
         }
@@ -37,71 +30,74 @@ impl Data {
         self.event()?.event.source.as_ref()
     }
 
+    /// The infos of the event.
     pub(crate) fn infos(&self) -> &[Info] {
-        match &self.subject {
-            Subject::Event(call) => &call.event.infos,
-            Subject::Settings(infos) => infos,
-            Subject::None => &[],
-        }
+        self.event().map_or(&[], |call| &call.event.infos)
     }
 
     pub(crate) fn steps(&self) -> &[Step] {
         self.event().map_or(&[], |call| &call.steps)
     }
 
-    /// The value that this number stands for. Arrays nest a few levels at most, so walking to it is cheap.
-    pub(crate) fn value(&self, numbers: &Numbers, number: u32) -> Option<&Value> {
-        match numbers.place(number)? {
-            Place::Info(info) => Some(&self.infos().get(info)?.value),
-            Place::Step { step, info } => Some(&self.steps().get(step)?.infos.get(info)?.value),
-            Place::Pushed(at) => self.pushed.get(at),
-            Place::Within { array, at } => match self.array(numbers, array)?.items().get(at)? {
+    fn list(&self, list: List) -> Option<&[Info]> {
+        match (list, self) {
+            (List::Step(at), _) => Some(&self.steps().get(at)?.infos),
+            (List::Infos, Subject::Settings(settings)) => Some(settings),
+            (List::Infos, _) => Some(self.infos()),
+        }
+    }
+
+    /// The value at this place.
+    fn value(&self, place: &Place) -> Option<&Value> {
+        let (first, rest) = place.path.split_first()?;
+        let info = self.list(place.list)?.get(*first)?;
+        rest.iter().try_fold(&info.value, |value, at| match value {
+            Value::DataArray(array) => match array.items().get(*at)? {
                 Value::Info(info) => Some(&info.value),
-                value => Some(value),
+                item => Some(item),
             },
-        }
-    }
-
-    /// The array that this number stands for; nothing if it stands for another value or for none.
-    pub(crate) fn array(&self, numbers: &Numbers, number: u32) -> Option<&DataArray> {
-        match self.value(numbers, number)? {
-            Value::DataArray(array) => Some(array),
             _ => None,
-        }
+        })
+    }
+
+    /// The value that this number stands for.
+    pub(crate) fn opaque(&self, opaques: &Opaques, number: u32) -> Option<&Value> {
+        self.value(opaques.places.get(usize::try_from(number).ok()?)?)
     }
 }
 
-/// Where a nested value lies.
+/// A list of infos that a guest can read.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Place {
-    /// The value of an info of the call.
-    Info(usize),
-    /// The value of an info that a step returned.
-    Step { step: usize, info: usize },
-    /// An element of another array, or the value of the info that is the element.
-    Within { array: u32, at: usize },
-    /// An array that the guest made.
-    Pushed(usize),
+pub(crate) enum List {
+    /// That of the event, or the settings.
+    Infos,
+    /// That of this step.
+    Step(usize),
 }
 
-/// The numbers given so far. Each place has one, so there are never more than the call has nested values.
+/// Where a value lies: in which list, at which info, then at which element of each array on the way down.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Place {
+    pub(crate) list: List,
+    pub(crate) path: Vec<usize>,
+}
+
+/// The numbers given so far. Each place has one, so there are never more than the call has values.
 #[derive(Default)]
-pub(crate) struct Numbers {
+pub(crate) struct Opaques {
     places: Vec<Place>,
     known: HashMap<Place, u32>,
 }
 
-impl Numbers {
+impl Opaques {
     /// The number of a place.
-    pub(crate) fn number(&mut self, place: Place) -> u32 {
-        let Numbers { places, known } = self;
-        *known.entry(place).or_insert_with(|| {
-            places.push(place);
-            u32::try_from(places.len() - 1).unwrap_or(u32::MAX)
-        })
-    }
-
-    fn place(&self, number: u32) -> Option<Place> {
-        self.places.get(usize::try_from(number).ok()?).copied()
+    pub(crate) fn number(&mut self, place: &Place) -> u32 {
+        if let Some(number) = self.known.get(place) {
+            return *number;
+        }
+        let number = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
+        self.places.push(place.clone());
+        self.known.insert(place.clone(), number);
+        number
     }
 }

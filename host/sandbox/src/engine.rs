@@ -1,8 +1,8 @@
 //! The engine: one per process. It compiles components, keeps the compiled code on disk and ticks the clock by which
 //! calls are cut off.
-use std::fs::DirBuilder;
+use crate::cache::private_dir;
+use crate::limits::{MAX_CORE_INSTANCES, MAX_MEMORIES, MAX_TABLES};
 use std::num::NonZeroUsize;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -15,7 +15,8 @@ use wasmtime::{Cache, CacheConfig, Config, Enabled, EngineWeak, InstanceAllocati
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EngineSettings {
     /// Where compiled code is kept, so that a module that was seen before starts at once; none keeps nothing. Whoever can
-    /// write there can run code in this process: it is made for this user alone, and one that others can write is refused.
+    /// write there can run code in this process: it is made for this user alone, and one that others can reach is refused,
+    /// as is one that they could put another in the place of.
     pub cache_dir: Option<PathBuf>,
     /// The most instances of all modules together that exist at once.
     pub max_instances: u32,
@@ -42,11 +43,27 @@ pub enum EngineError {
         source: io::Error,
     },
     /// The cache directory is not this user's alone.
-    #[error("cache directory {} has owner {owner} and mode {mode:o}: only this user may write there", dir.display())]
+    #[error("cache directory {} has owner {owner} and mode {mode:o}; it must be this user's own with mode 700", dir.display())]
     CacheDirShared {
         /// Which directory.
         dir: PathBuf,
         /// Its owner.
+        owner: u32,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// Others can put another directory in the place of the cache directory.
+    #[error(
+        "cache directory {}: {} above it has owner {owner} and mode {mode:o}; it must belong to root or this user and be \
+         writable by its owner alone, or sticky",
+        dir.display(), above.display()
+    )]
+    CacheDirExposed {
+        /// Which directory.
+        dir: PathBuf,
+        /// The one above it that others can change.
+        above: PathBuf,
+        /// The owner of that.
         owner: u32,
         /// Its permissions.
         mode: u32,
@@ -163,6 +180,9 @@ fn pooling(max_instances: u32) -> PoolingAllocationConfig {
         .total_core_instances(max_instances.saturating_mul(8))
         .total_memories(max_instances.saturating_mul(2))
         .total_tables(max_instances.saturating_mul(4))
+        .max_core_instances_per_component(MAX_CORE_INSTANCES)
+        .max_memories_per_component(MAX_MEMORIES)
+        .max_tables_per_component(MAX_TABLES)
         .max_component_instance_size(8 * MIB)
         .max_core_instance_size(8 * MIB)
         .max_memories_per_module(4)
@@ -176,16 +196,8 @@ fn pooling(max_instances: u32) -> PoolingAllocationConfig {
 
 /// wasmtime itself keys what it keeps by the component's digest, its own version and its settings.
 fn open_cache(dir: &Path) -> Result<Cache, EngineError> {
-    let failed = |source| EngineError::CacheDir { dir: dir.to_owned(), source };
-    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
-    let dir = dir.canonicalize().map_err(failed)?;
-    let found = dir.metadata().map_err(failed)?;
-    let (owner, mode) = (found.uid(), found.mode() & 0o7777);
-    if owner != rustix::process::geteuid().as_raw() || mode & 0o022 != 0 {
-        return Err(EngineError::CacheDirShared { dir, owner, mode });
-    }
     let mut config = CacheConfig::new();
-    config.with_directory(dir);
+    config.with_directory(private_dir(dir)?);
     Cache::new(config).map_err(refused)
 }
 

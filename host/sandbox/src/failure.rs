@@ -7,6 +7,8 @@ use wasmtime::{FrameInfo, Trap, WasmBacktrace};
 
 /// The longest function name or reason kept, in bytes.
 const MAX_TEXT: usize = 256;
+/// The longest function name that is demangled, in bytes: a short one can stand for very much already.
+const MAX_MANGLED: usize = 1024;
 /// What the engine says when a guest hands over too many bytes at once; it has no type of its own for that.
 const COPIED_TOO_MUCH: &str = "fuel allocated for hostcalls has been exhausted";
 
@@ -64,6 +66,9 @@ fn function(frame: &FrameInfo) -> String {
 }
 
 fn readable(name: &str) -> String {
+    if name.len() > MAX_MANGLED {
+        return plain(name, MAX_TEXT);
+    }
     plain(&format!("{:#}", rustc_demangle::demangle(name)), MAX_TEXT)
 }
 
@@ -76,5 +81,8 @@ mod tests {
         assert_eq!(readable("_ZN9peal_trap4trap17hf700561f71e46fd8E"), "peal_trap::trap");
         assert_eq!(readable("_RNvNtCsgXGp5Oqx2Ny_4core9panicking9panic_fmt"), "core::panicking::panic_fmt");
         assert_eq!(readable("peal:pmix/event-handler@0.1.0#handle"), "peal:pmix/event-handler@0.1.0#handle");
+        let part = "x".repeat(300);
+        let long = format!("_ZN{}17hf700561f71e46fd8E", format!("300{part}").repeat(4));
+        assert!(readable(&long).starts_with("_ZN300xxx"), "it would take too long");
     }
 }

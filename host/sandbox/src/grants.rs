@@ -26,16 +26,6 @@ impl Grants {
     pub fn allows(&self, capability: Capability) -> bool {
         self.0.contains(&capability)
     }
-
-    /// The capabilities granted, in the order of [`Capability::ALL`].
-    pub fn iter(&self) -> impl Iterator<Item = Capability> + '_ {
-        self.0.iter().copied()
-    }
-
-    /// What both sets grant: what is asked for and what is permitted.
-    pub fn intersection(&self, other: &Grants) -> Grants {
-        self.iter().filter(|capability| other.allows(*capability)).collect()
-    }
 }
 
 impl FromIterator<Capability> for Grants {

@@ -1,13 +1,15 @@
 //! The host side of what a guest imports: `call`, `logging`, `clock` and `notify`.
 use crate::bindings::peal::pmix::logging::Level;
 use crate::bindings::peal::pmix::{call, clock, logging, notify, types};
-use crate::convert::{Raise, lower_array, lower_infos, lower_proc, lower_step, lower_value};
-use crate::data::{Data, Numbers, Place, Subject};
+use crate::data::{Opaques, Subject};
 use crate::limits::Tally;
+use crate::lines::Lines;
+use crate::lower::{lower_content, lower_found, lower_proc, lower_steps};
 use crate::meter::{Meter, Stop};
+use crate::raise::Raise;
 use crate::text::plain;
 use crate::{Limits, Notification};
-use peal_model::{Info, Range, Status, Value, code};
+use peal_model::{Info, Range, Status, code};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -17,7 +19,7 @@ const MAX_MESSAGE: usize = 4096;
 
 /// What one instance's store holds.
 pub(crate) struct Host {
-    pub(crate) name: Arc<str>,
+    pub(crate) lines: Arc<Lines>,
     requests: Arc<AtomicU64>,
     pub(crate) tally: Tally,
     pub(crate) meter: Meter,
@@ -27,8 +29,8 @@ pub(crate) struct Host {
 /// The call being made: what it is about, and what came out of it so far.
 #[derive(Default)]
 pub(crate) struct Current {
-    data: Data,
-    numbers: Numbers,
+    subject: Subject,
+    opaques: Opaques,
     now: Option<u64>,
     /// What the guest pushed.
     pub(crate) infos: Vec<Info>,
@@ -37,9 +39,9 @@ pub(crate) struct Current {
 }
 
 impl Host {
-    pub(crate) fn new(name: Arc<str>, limits: Limits, requests: Arc<AtomicU64>) -> Host {
+    pub(crate) fn new(lines: Arc<Lines>, limits: Limits, requests: Arc<AtomicU64>) -> Host {
         Host {
-            name,
+            lines,
             requests,
             tally: Tally::new(limits.memory),
             meter: Meter::new(limits),
@@ -49,9 +51,9 @@ impl Host {
 
     /// Begins a call about this.
     pub(crate) fn begin(&mut self, subject: Subject) {
-        self.meter.rearm();
+        self.meter.begin();
         self.tally.take_refused();
-        self.current = Current { data: Data { subject, pushed: Vec::new() }, ..Current::default() };
+        self.current = Current { subject, ..Current::default() };
     }
 
     /// Ends the call: what came out of it. Nothing of it stays behind.
@@ -67,15 +69,14 @@ impl Host {
         Ok(answer?)
     }
 
-    /// The infos of the call as a guest sees them.
-    pub(crate) fn lower_infos(&mut self) -> Vec<types::Info> {
-        let Current { data, numbers, .. } = &mut self.current;
-        lower_infos(numbers, data.infos(), Place::Info)
+    /// Settings as a guest sees them.
+    pub(crate) fn lower_settings(&mut self, settings: &[Info]) -> types::Content {
+        lower_content(&mut self.current.opaques, settings)
     }
 
     /// For what the guest pushes.
     pub(crate) fn raise(&mut self) -> Raise<'_> {
-        Raise { data: &self.current.data, numbers: &self.current.numbers, meter: &mut self.meter }
+        Raise::new(&self.current.subject, &self.current.opaques, &mut self.meter)
     }
 }
 
@@ -83,74 +84,66 @@ impl types::Host for Host {}
 
 impl call::Host for Host {
     fn source(&mut self) -> wasmtime::Result<Option<types::Proc>> {
-        self.host_call(|host| Ok(host.current.data.source().map(lower_proc)))
+        self.host_call(|host| Ok(host.current.subject.source().map(lower_proc)))
     }
 
-    fn credentials(&mut self) -> wasmtime::Result<Option<(u32, u32)>> {
-        self.host_call(|host| Ok(host.current.data.event().and_then(|call| call.credentials)))
+    fn credentials(&mut self) -> wasmtime::Result<Option<types::Identity>> {
+        self.host_call(|host| {
+            let credentials = host.current.subject.event().and_then(|call| call.credentials);
+            Ok(credentials.map(|(uid, gid)| types::Identity { uid, gid }))
+        })
     }
 
     fn targets(&mut self) -> wasmtime::Result<Vec<types::Proc>> {
         self.host_call(|host| {
-            let targets = host.current.data.event().and_then(|call| call.event.custom_targets());
+            let targets = host.current.subject.event().and_then(|call| call.event.custom_targets());
             Ok(targets.unwrap_or_default().iter().map(lower_proc).collect())
         })
     }
 
-    fn get(&mut self, key: String) -> wasmtime::Result<Option<types::Value>> {
+    fn get(&mut self, key: String) -> wasmtime::Result<Option<types::Found>> {
         self.host_call(|host| {
-            let Current { data, numbers, .. } = &mut host.current;
-            let found = data.infos().iter().enumerate().rfind(|(_, info)| info.key.as_str() == key);
-            Ok(found.map(|(at, info)| lower_value(numbers, &info.value, Place::Info(at))))
+            let Current { subject, opaques, .. } = &mut host.current;
+            let found = subject.infos().iter().enumerate().rfind(|(_, info)| info.key.as_str() == key);
+            Ok(found.map(|(at, info)| lower_found(opaques, &info.value, at)))
         })
     }
 
-    fn infos(&mut self) -> wasmtime::Result<Vec<types::Info>> {
-        self.host_call(|host| Ok(host.lower_infos()))
+    fn infos(&mut self) -> wasmtime::Result<types::Content> {
+        self.host_call(|host| Ok(lower_content(&mut host.current.opaques, host.current.subject.infos())))
     }
 
-    fn array_at(&mut self, at: u32) -> wasmtime::Result<Option<types::Array>> {
-        self.host_call(|host| {
-            let Current { data, numbers, .. } = &mut host.current;
-            Ok(data.array(numbers, at).map(|array| lower_array(numbers, array, at)))
-        })
+    fn steps(&mut self) -> wasmtime::Result<types::Chain> {
+        self.host_call(|host| Ok(lower_steps(&mut host.current.opaques, host.current.subject.steps())))
     }
 
-    fn steps(&mut self) -> wasmtime::Result<Vec<types::Step>> {
+    fn push(&mut self, info: types::Info, arrays: Vec<types::Array>) -> wasmtime::Result<()> {
         self.host_call(|host| {
-            let Current { data, numbers, .. } = &mut host.current;
-            Ok(data.steps().iter().enumerate().map(|(at, step)| lower_step(numbers, step, at)).collect())
-        })
-    }
-
-    fn push(&mut self, info: types::Info) -> wasmtime::Result<()> {
-        self.host_call(|host| {
-            let info = host.raise().info(info)?;
+            let info = host.raise().single(info, arrays)?;
             host.current.infos.push(info);
             Ok(())
-        })
-    }
-
-    fn push_array(&mut self, array: types::Array) -> wasmtime::Result<u32> {
-        self.host_call(|host| {
-            let array = host.raise().array(array)?;
-            let Current { data, numbers, .. } = &mut host.current;
-            data.pushed.push(Value::DataArray(array));
-            Ok(numbers.number(Place::Pushed(data.pushed.len() - 1)))
         })
     }
 }
 
 impl logging::Host for Host {
     fn log(&mut self, level: Level, message: String) -> wasmtime::Result<()> {
+        // A line that nobody wants to see takes nothing from those that are wanted.
+        macro_rules! write {
+            ($host:ident, $level:ident) => {
+                if tracing::enabled!(target: "peal::guest", tracing::Level::$level) && $host.lines.allow() {
+                    let (module, message) = ($host.lines.module(), plain(&message, MAX_MESSAGE));
+                    tracing::event!(target: "peal::guest", tracing::Level::$level, module, "{message}");
+                }
+            };
+        }
         self.host_call(|host| {
-            let (module, message) = (&*host.name, plain(&message, MAX_MESSAGE));
             match level {
-                Level::Error => tracing::error!(target: "peal::guest", module, "{message}"),
-                Level::Warn => tracing::warn!(target: "peal::guest", module, "{message}"),
-                Level::Info => tracing::info!(target: "peal::guest", module, "{message}"),
-                Level::Debug => tracing::debug!(target: "peal::guest", module, "{message}"),
-                Level::Trace => tracing::trace!(target: "peal::guest", module, "{message}"),
+                Level::Error => write!(host, ERROR),
+                Level::Warn => write!(host, WARN),
+                Level::Info => write!(host, INFO),
+                Level::Debug => write!(host, DEBUG),
+                Level::Trace => write!(host, TRACE),
             }
             Ok(())
         })
@@ -168,18 +161,21 @@ impl notify::Host for Host {
         &mut self,
         code: i32,
         range: types::Range,
-        infos: Vec<types::Info>,
+        content: types::Content,
     ) -> wasmtime::Result<Result<u64, i32>> {
         self.host_call(|host| {
             let range = Range::from(range);
-            if host.current.data.event().is_none() {
+            if host.current.subject.event().is_none() {
                 return Ok(Err(code::PMIX_ERR_NOT_AVAILABLE.0));
             }
             if range == Range::ProcLocal {
                 return Ok(Err(code::PMIX_ERR_BAD_PARAM.0));
             }
+            if host.current.notifications.len() >= host.meter.limits().notifications {
+                return Ok(Err(code::PMIX_ERR_OUT_OF_RESOURCE.0));
+            }
             host.meter.charge(size_of::<Notification>())?;
-            let infos = host.raise().infos(infos)?;
+            let infos = host.raise().content(content)?;
             let request = host.requests.fetch_add(1, Ordering::Relaxed);
             host.current.notifications.push(Notification { request, code: Status(code), range, infos });
             Ok(Ok(request))

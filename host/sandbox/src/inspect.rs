@@ -1,6 +1,7 @@
 //! What a component is, read from its bytes alone: nothing is compiled and nothing runs.
+use crate::expansion::Expansion;
 use crate::interface::{self, Import};
-use crate::text::plain;
+use crate::text::{MAX_QUOTED, plain};
 use crate::{Capability, Digest, Role};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -10,10 +11,12 @@ use wasmparser::{
     ProducersSectionReader, TypeBounds,
 };
 
+/// The largest file that is looked at, in bytes. Components of interpreted languages have up to 40 MB.
+pub const MAX_COMPONENT_BYTES: usize = 64 * 1024 * 1024;
 /// The longest name shown, in bytes.
 const MAX_NAME: usize = 256;
-/// The most tools of one kind shown.
-const MAX_TOOLS: usize = 64;
+/// The most names of one kind shown.
+const MAX_NAMES: usize = 64;
 
 /// Why bytes are not a component.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -37,6 +40,28 @@ pub enum FormatError {
         offset: usize,
         /// What is wrong there.
         reason: String,
+    },
+    /// Larger than any component need be.
+    #[error("it has {size} bytes or more, {MAX_COMPONENT_BYTES} are allowed")]
+    TooLarge {
+        /// How many bytes it has, so far as they were read.
+        size: usize,
+    },
+    /// It is made of more parts than it may be.
+    #[error("it has {count} {what} or more, {limit} are allowed")]
+    TooMany {
+        /// What there is too much of.
+        what: &'static str,
+        /// How many there are, so far as it was read.
+        count: u32,
+        /// How many there may be.
+        limit: u32,
+    },
+    /// A component within it is imported or taken out of an instance.
+    #[error("it hands a component around at byte {offset}; components must be instantiated where they are defined")]
+    HandedComponent {
+        /// Where.
+        offset: usize,
     },
 }
 
@@ -71,16 +96,20 @@ pub struct Inspection {
     pub roles: BTreeSet<Role>,
     /// The capabilities that it imports.
     pub capabilities: BTreeSet<Capability>,
-    /// Imports that this host does not offer; with any of these it does not load.
+    /// Imports that this host does not offer, the first of them; with any of these it does not load.
     pub unknown_imports: Vec<String>,
-    /// Exports that are no role: never called.
+    /// Exports that are no role, the first of them: never called.
     pub other_exports: Vec<String>,
     /// Who made it.
     pub producers: Producers,
 }
 
-/// Reads what a component imports and exports and who made it. That it is valid throughout is only known once it is loaded.
+/// Reads what a component imports and exports and who made it, and that it is not made to be too large for a compiler. That
+/// it is valid throughout is only known once it is loaded.
 pub fn inspect(bytes: &[u8]) -> Result<Inspection, FormatError> {
+    if bytes.len() > MAX_COMPONENT_BYTES {
+        return Err(FormatError::TooLarge { size: bytes.len() });
+    }
     if !bytes.starts_with(b"\0asm") {
         return Err(not_wasm(bytes));
     }
@@ -93,21 +122,22 @@ pub fn inspect(bytes: &[u8]) -> Result<Inspection, FormatError> {
         other_exports: Vec::new(),
         producers: Producers::default(),
     };
-    let mut depth = 0_usize;
+    let mut expansion = Expansion::new();
     for payload in Parser::new(0).parse_all(bytes) {
-        match payload.map_err(damaged)? {
-            Payload::Version { encoding: Encoding::Module, .. } if depth == 0 => return Err(FormatError::CoreModule),
-            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
-            Payload::End(_) => depth = depth.saturating_sub(1),
-            Payload::ComponentImportSection(imports) if depth == 0 => {
+        let payload = payload?;
+        let is_outermost = expansion.is_outermost();
+        expansion.add(&payload)?;
+        match payload {
+            Payload::Version { encoding: Encoding::Module, .. } if is_outermost => return Err(FormatError::CoreModule),
+            Payload::ComponentImportSection(imports) if is_outermost => {
                 for import in imports {
-                    let import = import.map_err(damaged)?;
+                    let import = import?;
                     found.add_import(import.name.name, import.ty);
                 }
             }
-            Payload::ComponentExportSection(exports) if depth == 0 => {
+            Payload::ComponentExportSection(exports) if is_outermost => {
                 for export in exports {
-                    let export = export.map_err(damaged)?;
+                    let export = export?;
                     found.add_export(export.name.name, export.kind);
                 }
             }
@@ -127,7 +157,7 @@ impl Inspection {
             (ComponentTypeRef::Instance(_), Import::Capability(capability)) => {
                 self.capabilities.insert(capability);
             }
-            _ => self.unknown_imports.push(plain(name, MAX_NAME)),
+            _ => show(&mut self.unknown_imports, name),
         }
     }
 
@@ -136,7 +166,7 @@ impl Inspection {
             (ComponentExternalKind::Instance, Some(role)) => {
                 self.roles.insert(role);
             }
-            _ => self.other_exports.push(plain(name, MAX_NAME)),
+            _ => show(&mut self.other_exports, name),
         }
     }
 }
@@ -157,7 +187,7 @@ impl Producers {
                 _ => &mut self.processed_by,
             };
             for tool in field.values.into_iter().flatten() {
-                if tools.len() < MAX_TOOLS {
+                if tools.len() < MAX_NAMES {
                     tools.insert(Tool { name: plain(tool.name, MAX_NAME), version: plain(tool.version, MAX_NAME) });
                 }
             }
@@ -165,8 +195,16 @@ impl Producers {
     }
 }
 
-fn damaged(error: wasmparser::BinaryReaderError) -> FormatError {
-    FormatError::Damaged { offset: error.offset(), reason: error.message().to_owned() }
+fn show(names: &mut Vec<String>, name: &str) {
+    if names.len() < MAX_NAMES {
+        names.push(plain(name, MAX_NAME));
+    }
+}
+
+impl From<wasmparser::BinaryReaderError> for FormatError {
+    fn from(error: wasmparser::BinaryReaderError) -> FormatError {
+        FormatError::Damaged { offset: error.offset(), reason: plain(error.message(), MAX_QUOTED) }
+    }
 }
 
 fn not_wasm(bytes: &[u8]) -> FormatError {

@@ -1,21 +1,37 @@
 //! One instance of a module: a store of its own, called by one thread at a time.
 use crate::bindings::exports::peal::pmix::event_handler::{EventHead, Guest as EventHandler};
-use crate::bindings::exports::peal::pmix::lifecycle::{Guest as Lifecycle, Registration};
+use crate::bindings::exports::peal::pmix::lifecycle::Guest as Lifecycle;
 use crate::call::Failure;
 use crate::data::Subject;
 use crate::failure::{Phase, explain};
 use crate::host::{Current, Host};
-use crate::meter::{Meter, Stop};
 use crate::module::Blueprint;
-use crate::text::plain;
+use crate::text::{MAX_QUOTED, plain};
+use crate::wish::{WishError, check_wishes, raise_wishes};
 use crate::{EventCall, ModuleRegistration};
 use peal_model::{Info, Status};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use wasmtime::Store;
 
-/// The longest reason that a module may give for not starting, in bytes.
-const MAX_REASON: usize = 1024;
+/// Why an instance does not start.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Refusal {
+    /// It will not: its reason, made plain.
+    Unwilling(String),
+    /// It wishes for what it cannot have.
+    Wishes(WishError),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Unwilling(reason) => f.write_str(reason),
+            Refusal::Wishes(error) => write!(f, "{error}"),
+        }
+    }
+}
 
 /// A guest with its memory. Whoever sees it fail drops it.
 pub(crate) struct Instance {
@@ -30,7 +46,7 @@ impl Instance {
     /// A fresh instance; runs the start functions of its core modules.
     pub(crate) fn start(blueprint: &Blueprint) -> Result<Instance, Failure> {
         let tick = blueprint.engine.tick();
-        let host = Host::new(Arc::clone(&blueprint.name), blueprint.limits, blueprint.engine.requests());
+        let host = Host::new(Arc::clone(&blueprint.lines), blueprint.limits, blueprint.engine.requests());
         let mut store = Store::new(blueprint.engine.inner(), host);
         store.limiter(|host| &mut host.tally);
         store.set_hostcall_fuel(blueprint.limits.copied_per_host_call());
@@ -38,6 +54,11 @@ impl Instance {
         arm(&mut store, tick);
         let exports = blueprint.instantiate(&mut store).map_err(|error| failed(&error, Phase::Start, &mut store))?;
         Ok(Instance { store, tick, handler: exports.handler, lifecycle: exports.lifecycle, calls: 0 })
+    }
+
+    /// Gives it its time anew. A fresh instance has what its start left over.
+    pub(crate) fn restart_clock(&mut self) {
+        self.store.data_mut().meter.restart_clock();
     }
 
     /// How many calls it has had.
@@ -52,6 +73,7 @@ impl Instance {
         };
         let head = EventHead {
             registration: call.registration,
+            tag: call.tag,
             code: call.event.code.0,
             range: call.event.range.into(),
             infos: count(call.event.infos.len()),
@@ -66,15 +88,18 @@ impl Instance {
     pub(crate) fn init(
         &mut self,
         settings: &Arc<Vec<Info>>,
-    ) -> Result<Result<Vec<ModuleRegistration>, String>, Failure> {
+    ) -> Result<Result<Vec<ModuleRegistration>, Refusal>, Failure> {
         let Some(lifecycle) = self.lifecycle.clone() else {
             return Ok(Ok(Vec::new()));
         };
         let (answer, _) = self.run(Subject::Settings(Arc::clone(settings)), |store| {
-            let infos = store.data_mut().lower_infos();
-            match lifecycle.call_init(&mut *store, &infos)? {
-                Ok(wishes) => Ok(Ok(raise_wishes(store.data_mut(), wishes)?)),
-                Err(reason) => Ok(Err(plain(&reason, MAX_REASON))),
+            let config = store.data_mut().lower_settings(settings);
+            match lifecycle.call_init(&mut *store, &config)? {
+                Ok(wishes) => match check_wishes(&wishes) {
+                    Ok(()) => Ok(Ok(raise_wishes(store.data_mut(), wishes)?)),
+                    Err(error) => Ok(Err(Refusal::Wishes(error))),
+                },
+                Err(reason) => Ok(Err(Refusal::Unwilling(plain(&reason, MAX_QUOTED)))),
             }
         })?;
         Ok(answer)
@@ -84,9 +109,13 @@ impl Instance {
     /// any more.
     pub(crate) fn stop(mut self) {
         if let Some(lifecycle) = self.lifecycle.clone().filter(|_| self.calls > 0) {
+            self.restart_clock();
             let stopped = self.run(Subject::None, |store| lifecycle.call_stop(store));
-            if let Err(failure) = stopped {
-                let module = &*self.store.data().name;
+            let lines = &self.store.data().lines;
+            if let Err(failure) = stopped
+                && lines.allow()
+            {
+                let module = lines.module();
                 tracing::warn!(target: "peal::guest", module, %failure, "a module failed while it was stopped");
             }
         }
@@ -109,24 +138,16 @@ impl Instance {
     }
 }
 
-/// Gives the guest its time anew.
+/// Sets the deadline to what is left of the guest's time. The tick that is under way does not count.
 fn arm(store: &mut Store<Host>, tick: Duration) {
-    let time = store.data().meter.limits().call_time;
-    store.set_epoch_deadline(Meter::ticks(time, tick).saturating_add(1));
+    let ticks = store.data().meter.ticks_left(tick);
+    store.set_epoch_deadline(ticks.saturating_add(1));
 }
 
 fn failed(error: &wasmtime::Error, phase: Phase, store: &mut Store<Host>) -> Failure {
     let host = store.data_mut();
     let refused = host.tally.take_refused();
     explain(error, phase, refused, host.meter.limits())
-}
-
-fn raise_wishes(host: &mut Host, wishes: Vec<Registration>) -> Result<Vec<ModuleRegistration>, Stop> {
-    let raise = |wish: Registration| {
-        let codes = wish.codes.into_iter().map(Status).collect();
-        Ok(ModuleRegistration { name: wish.name, codes, directives: host.raise().infos(wish.directives)? })
-    };
-    wishes.into_iter().map(raise).collect()
 }
 
 fn count(len: usize) -> u32 {

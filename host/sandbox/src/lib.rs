@@ -9,18 +9,19 @@
 //! ```
 //!
 //! The contract is `wit/`; `bindings.rs` is generated from it. A call goes from [`Module::handle`] to a warm instance, whose
-//! store holds the call's data (`data.rs`) for as long as it lasts; the guest reads that through `host.rs`, value by
-//! value (`convert.rs`), and everything it does is metered (`meter.rs`, `limits.rs`).
+//! store holds the call's data (`data.rs`) for as long as it lasts; the guest reads that through `host.rs` (`lower.rs`),
+//! pushes through it (`raise.rs`), and everything it does is metered (`meter.rs`, `limits.rs`).
 //!
 //! What a guest does can end its call, never the process: a trap, a time-out, too much memory or output is a
 //! [`HandlerResult`] with a status of Peal's own, and the next call has a fresh instance.
 
 mod bindings;
+mod cache;
 mod call;
-mod convert;
 mod data;
 mod digest;
 mod engine;
+mod expansion;
 mod failure;
 mod grants;
 mod host;
@@ -28,18 +29,23 @@ mod inspect;
 mod instance;
 mod interface;
 mod limits;
+mod lines;
+mod lower;
 mod meter;
 mod module;
 mod pool;
+mod raise;
 mod text;
 mod warm;
+mod wish;
 
 pub use call::{EventCall, Failure, FailureKind, HandlerResult, ModuleRegistration, Notification};
 pub use digest::Digest;
 pub use engine::{CacheUse, Engine, EngineError, EngineSettings};
 pub use grants::Grants;
-pub use inspect::{FormatError, Inspection, Producers, Tool, inspect};
+pub use inspect::{FormatError, Inspection, MAX_COMPONENT_BYTES, Producers, Tool, inspect};
 pub use interface::{Capability, Role};
 pub use limits::Limits;
 pub use module::{InitError, LoadError, Module};
 pub use pool::{Busy, GuestPool, PoolSettings};
+pub use wish::WishError;

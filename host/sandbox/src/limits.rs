@@ -4,18 +4,27 @@ use wasmtime::ResourceLimiter;
 
 const MIB: usize = 1024 * 1024;
 
+/// The most core instances of one component. Components of interpreted languages are made of dozens of modules.
+pub(crate) const MAX_CORE_INSTANCES: u32 = 64;
+/// The most memories of one component; those of interpreted languages have three.
+pub(crate) const MAX_MEMORIES: u32 = 8;
+/// The most tables of one component; those of interpreted languages have tens.
+pub(crate) const MAX_TABLES: u32 = 64;
+
 /// The limits of one module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// Bytes of all memories and tables of one instance together. A table element counts as a pointer.
     pub memory: usize,
-    /// How long one call may run, host calls not counted.
+    /// How long one call may run, host calls not counted. The first call of an instance includes its start and its init.
     pub call_time: Duration,
     /// How long one call may spend in host calls.
     pub host_time: Duration,
     /// Bytes that one call may push: results, nested arrays and notifications, as they lie in the host's memory. An array
-    /// counts when it is made and again wherever it is pushed.
+    /// counts when it is passed and again wherever it is referred to.
     pub output: usize,
+    /// Events that one call may raise. Beyond them `notify` refuses.
+    pub notifications: usize,
     /// Host calls of one call, log messages among them.
     pub host_calls: u32,
     /// Calls after which an instance is replaced by a fresh one.
@@ -25,14 +34,15 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Safe and roomy: 64 MiB (a Python component starts with 13), 100 ms, 1 s in host calls, 1 MiB of output, 10,000 host
-    /// calls, 10,000 calls per instance, 8 warm instances.
+    /// Safe and roomy: 64 MiB (a Python component starts with 13), 100 ms, 1 s in host calls, 1 MiB of output, 16
+    /// events raised, 10,000 host calls, 10,000 calls per instance, 8 warm instances.
     fn default() -> Limits {
         Limits {
             memory: 64 * MIB,
             call_time: Duration::from_millis(100),
             host_time: Duration::from_secs(1),
             output: MIB,
+            notifications: 16,
             host_calls: 10_000,
             max_calls: 10_000,
             instances: 8,
@@ -58,10 +68,6 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// The most core instances, memories and tables of one component. Components of interpreted languages are made of
-    /// dozens of modules.
-    const MAX_PARTS: usize = 256;
-
     pub(crate) fn new(limit: usize) -> Tally {
         Tally { limit, used: 0, refused: None }
     }
@@ -99,15 +105,15 @@ impl ResourceLimiter for Tally {
     }
 
     fn instances(&self) -> usize {
-        Self::MAX_PARTS
+        MAX_CORE_INSTANCES as usize
     }
 
     fn tables(&self) -> usize {
-        Self::MAX_PARTS
+        MAX_TABLES as usize
     }
 
     fn memories(&self) -> usize {
-        Self::MAX_PARTS
+        MAX_MEMORIES as usize
     }
 }
 

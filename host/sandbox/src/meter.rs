@@ -1,4 +1,4 @@
-//! Meters one call: its time, its host calls and its output.
+//! Meters a call: its time, its host calls and its output.
 use crate::Limits;
 use peal_model::{IdentError, MixedArray};
 use std::time::{Duration, Instant};
@@ -20,13 +20,13 @@ pub(crate) enum Stop {
     Ident(#[from] IdentError),
     #[error("pushed an array of mixed types: {0}")]
     Mixed(#[from] MixedArray),
-    #[error("named array {0}, which this call does not have")]
+    #[error("named array {0}, which is not among those passed along before it")]
     NoArray(u32),
     #[error("named value {at} of data type {data_type}, which this call does not have")]
     NoOpaque { at: u32, data_type: u16 },
 }
 
-/// What one call has used.
+/// What one call has used. A fresh instance is started, told its settings and called; for its time, that is one call.
 pub(crate) struct Meter {
     limits: Limits,
     started: Instant,
@@ -40,9 +40,14 @@ impl Meter {
         Meter { limits, started: Instant::now(), host_time: Duration::ZERO, host_calls: 0, output: 0 }
     }
 
-    /// Starts anew for the next call.
-    pub(crate) fn rearm(&mut self) {
-        *self = Meter::new(self.limits);
+    /// Gives the guest its time anew.
+    pub(crate) fn restart_clock(&mut self) {
+        (self.started, self.host_time) = (Instant::now(), Duration::ZERO);
+    }
+
+    /// Counts host calls and output from nothing.
+    pub(crate) fn begin(&mut self) {
+        (self.host_calls, self.output) = (0, 0);
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -72,18 +77,19 @@ impl Meter {
         if self.output > self.limits.output { Err(Stop::Output(self.limits.output)) } else { Ok(()) }
     }
 
-    /// How many ticks to wait before asking [`Meter::on_deadline`] about this much time.
-    pub(crate) fn ticks(time: Duration, tick: Duration) -> u64 {
-        let ticks = time.as_nanos().div_ceil(tick.as_nanos().max(1));
-        u64::try_from(ticks).unwrap_or(u64::MAX / 2).clamp(1, u64::MAX / 2)
+    /// What is left of the guest's time, in ticks that are not yet over.
+    pub(crate) fn ticks_left(&self, tick: Duration) -> u64 {
+        let guest_time = self.started.elapsed().saturating_sub(self.host_time);
+        let rest = self.limits.call_time.saturating_sub(guest_time);
+        let ticks = rest.as_nanos().div_ceil(tick.as_nanos().max(1));
+        u64::try_from(ticks).unwrap_or(u64::MAX).min(u64::MAX / 2)
     }
 
     /// Whether a call that is still running may go on.
     pub(crate) fn on_deadline(&self, tick: Duration) -> UpdateDeadline {
-        let guest_time = self.started.elapsed().saturating_sub(self.host_time);
-        match self.limits.call_time.checked_sub(guest_time) {
-            Some(rest) if !rest.is_zero() => UpdateDeadline::Continue(Meter::ticks(rest, tick)),
-            _ => UpdateDeadline::Interrupt,
+        match self.ticks_left(tick) {
+            0 => UpdateDeadline::Interrupt,
+            ticks => UpdateDeadline::Continue(ticks),
         }
     }
 }
@@ -101,7 +107,9 @@ mod tests {
         meter.leave(Instant::now().checked_sub(Duration::from_secs(5)).unwrap());
         assert!(matches!(meter.on_deadline(tick), UpdateDeadline::Continue(ticks) if (3000..=4000).contains(&ticks)));
         assert!(matches!(meter.enter(), Err(Stop::HostTime(_))), "host calls have a limit of their own");
-        meter.rearm();
+        meter.begin();
+        assert!(meter.enter().is_err(), "time goes on from the start of an instance to its first call");
+        meter.restart_clock();
         assert!(meter.enter().is_ok());
     }
 

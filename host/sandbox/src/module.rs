@@ -2,11 +2,13 @@
 use crate::bindings::exports::peal::pmix::{event_handler, lifecycle};
 use crate::bindings::peal::pmix::{call, clock, logging, notify, types};
 use crate::host::Host;
-use crate::instance::Instance;
+use crate::instance::{Instance, Refusal};
+use crate::lines::Lines;
+use crate::text::{MAX_QUOTED, plain, row};
 use crate::warm::Warm;
 use crate::{
     Capability, Digest, Engine, EventCall, Failure, FormatError, Grants, HandlerResult, Inspection, Limits,
-    ModuleRegistration, Role, inspect,
+    ModuleRegistration, Role, WishError, inspect,
 };
 use peal_model::Info;
 use std::fmt;
@@ -29,7 +31,7 @@ pub enum LoadError {
     /// It fills no role.
     #[error(
         "module {module} fills no role: it exports [{}], none of them an interface such as peal:pmix/event-handler@0.1.0",
-        exports.join(", ")
+        row(exports, MAX_QUOTED)
     )]
     NoRole {
         /// Which module.
@@ -82,6 +84,14 @@ pub enum InitError {
         /// The reason it gives.
         reason: String,
     },
+    /// It wishes for registrations that it cannot have.
+    #[error("module {module} cannot be registered as it wishes: {reason}")]
+    Wishes {
+        /// Which module.
+        module: String,
+        /// What is wrong with them.
+        reason: WishError,
+    },
     /// It failed.
     #[error("module {module} failed in init: {failure}")]
     Failed {
@@ -111,7 +121,7 @@ pub struct Module {
 /// All that it takes to make an instance.
 pub(crate) struct Blueprint {
     pub(crate) engine: Engine,
-    pub(crate) name: Arc<str>,
+    pub(crate) lines: Arc<Lines>,
     pub(crate) limits: Limits,
     instance: InstancePre<Host>,
     handler: Option<event_handler::GuestIndices>,
@@ -137,7 +147,10 @@ impl Module {
     ) -> Result<Module, LoadError> {
         let inspection = inspect(bytes).map_err(|reason| LoadError::Format { module: name.to_owned(), reason })?;
         check(name, &inspection, grants)?;
-        let unfit = |error: wasmtime::Error| LoadError::Unfit { module: name.to_owned(), reason: format!("{error:#}") };
+        let unfit = |error: wasmtime::Error| LoadError::Unfit {
+            module: name.to_owned(),
+            reason: plain(&format!("{error:#}"), MAX_QUOTED),
+        };
         let component = Component::from_binary(engine.inner(), bytes).map_err(unfit)?;
         let instance = link(engine, &inspection, &component).map_err(unfit)?;
         let blueprint = Blueprint::new(engine, name, limits, instance, &inspection).map_err(unfit)?;
@@ -150,7 +163,7 @@ impl Module {
 
     /// What an admin calls it.
     pub fn name(&self) -> &str {
-        &self.blueprint.name
+        self.blueprint.lines.module()
     }
 
     /// The digest of its bytes.
@@ -200,7 +213,10 @@ impl Module {
         };
         let mut instance = self.any_instance().map_err(failed)?;
         let wishes = instance.init(&settings).map_err(failed)?;
-        let wishes = wishes.map_err(|reason| InitError::Refused { module: module(), reason })?;
+        let wishes = wishes.map_err(|refusal| match refusal {
+            Refusal::Unwilling(reason) => InitError::Refused { module: module(), reason },
+            Refusal::Wishes(reason) => InitError::Wishes { module: module(), reason },
+        })?;
         self.settings.set(settings).map_err(|_| InitError::Repeated { module: module() })?;
         self.put_back(instance);
         Ok(wishes)
@@ -216,7 +232,13 @@ impl Module {
         if self.warm.is_closed() {
             return Err(Failure::unavailable("it was stopped"));
         }
-        self.warm.take().map_or_else(|| Instance::start(&self.blueprint), Ok)
+        match self.warm.take() {
+            Some(mut instance) => {
+                instance.restart_clock();
+                Ok(instance)
+            }
+            None => Instance::start(&self.blueprint),
+        }
     }
 
     /// An instance that knows its settings.
@@ -230,7 +252,7 @@ impl Module {
         let mut instance = self.any_instance()?;
         if instance.calls() == 0 {
             let answer = instance.init(settings)?;
-            answer.map_err(|reason| Failure::unavailable(format!("a further instance will not start: {reason}")))?;
+            answer.map_err(|refusal| Failure::unavailable(format!("a further instance will not start: {refusal}")))?;
         }
         Ok(instance)
     }
@@ -240,6 +262,9 @@ impl Module {
     }
 
     fn report(&self, failure: &Failure, during: &str) {
+        if !self.blueprint.lines.allow() {
+            return;
+        }
         tracing::warn!(
             target: "peal::guest",
             module = self.name(),
@@ -268,7 +293,7 @@ impl Blueprint {
         let fills = |role| inspection.roles.contains(&role);
         Ok(Blueprint {
             engine: engine.clone(),
-            name: Arc::from(name),
+            lines: Arc::new(Lines::new(Arc::from(name))),
             limits,
             handler: fills(Role::EventHandler).then(|| event_handler::GuestIndices::new(&instance)).transpose()?,
             lifecycle: fills(Role::Lifecycle).then(|| lifecycle::GuestIndices::new(&instance)).transpose()?,

@@ -1,26 +1,60 @@
-//! Text that a guest wrote, made fit for a log or a terminal.
+//! Text that a guest wrote, or the engine about a guest, made fit for a log or a terminal.
 
-/// The text with control characters escaped, cut after `max` bytes with an ellipsis in place of the rest.
+/// The longest text of an error that quotes a guest, in bytes.
+pub(crate) const MAX_QUOTED: usize = 1024;
+
+/// Whether a character is shown as it is: it neither controls the terminal nor turns the direction of writing, and it can
+/// be seen. A backslash is not, for it begins what stands for the others.
+pub(crate) fn is_plain(character: char) -> bool {
+    matches!(character, '"' | '\'') || character.escape_debug().eq([character])
+}
+
+/// The text with all characters escaped that are not plain, cut after `max` bytes with an ellipsis in place of the rest.
 pub(crate) fn plain(text: &str, max: usize) -> String {
     let mut plain = String::with_capacity(text.len().min(max));
     for character in text.chars() {
-        if plain.len() + character.len_utf8() > max {
+        let before = plain.len();
+        if is_plain(character) {
+            plain.push(character)
+        } else {
+            plain.extend(character.escape_debug())
+        }
+        if plain.len() > max {
+            plain.truncate(before);
             plain.push('…');
             break;
         }
-        if character.is_control() { plain.extend(character.escape_default()) } else { plain.push(character) }
     }
     plain
 }
 
+/// Plain texts in a row, cut likewise.
+pub(crate) fn row(texts: &[String], max: usize) -> String {
+    let whole = texts.join(", ");
+    let end = (0..=max).rev().find(|end| whole.is_char_boundary(*end)).unwrap_or(0);
+    match whole.get(..end) {
+        Some(start) if whole.len() > max => format!("{start}…"),
+        _ => whole,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::plain;
+    use super::{plain, row};
 
     #[test]
-    fn control_characters_are_escaped_and_long_text_is_cut() {
+    fn what_is_not_plain_is_escaped_and_long_text_is_cut() {
         assert_eq!(plain("a\nb\u{1b}[2J", 100), "a\\nb\\u{1b}[2J");
+        assert_eq!(plain("\u{202e}gpj.exe\u{2028}\u{200b}", 100), "\\u{202e}gpj.exe\\u{2028}\\u{200b}");
+        assert_eq!(plain("\\n is not a line break, \"it's\" text", 100), "\\\\n is not a line break, \"it's\" text");
         assert_eq!(plain("grüße", 4), "grü…");
         assert_eq!(plain("four", 4), "four");
+        assert_eq!(plain("four\u{202e}", 6), "four…", "no half of an escape");
+    }
+
+    #[test]
+    fn a_row_is_cut_at_a_character() {
+        assert_eq!(row(&["a".into(), "b".into()], 4), "a, b");
+        assert_eq!(row(&["grüße".into()], 3), "gr…");
     }
 }

@@ -33,6 +33,10 @@ fn array(element: peal_model::DataType, items: Vec<Value>) -> Value {
     Value::DataArray(DataArray::new(element, items).unwrap())
 }
 
+fn latin1() -> Value {
+    Value::String(Some(Text::from_bytes(b"gr\xfc\xdfe")))
+}
+
 fn every_kind() -> Vec<Info> {
     let app = App {
         command: Some(Text::from("./app")),
@@ -74,13 +78,22 @@ fn every_kind() -> Vec<Info> {
         Value::App(Box::new(app)),
         Value::Scope(Scope::Global),
         Value::Info(Box::new(info("test.boxed", Value::Bool(false)))),
+        latin1(),
         // nested
         Value::procs([proc("job", 0), proc("other", 1)]),
         Value::DataArray(DataArray::infos([info("test.a", inner.clone()), info("test.b", Value::Scope(Scope::Local))])),
         array(dt::PMIX_DATA_ARRAY, vec![inner.clone(), inner]),
         array(dt::PMIX_STRING, vec![Value::string("one"), Value::string("two")]),
         array(dt::PMIX_SCOPE, vec![Value::Scope(Scope::Remote)]),
+        array(dt::PMIX_STRING, vec![Value::String(None), Value::string("after a NULL"), latin1()]),
+        array(dt::PMIX_STRING, vec![Value::String(None)]),
+        // empty ones keep their type
         Value::DataArray(DataArray::procs([])),
+        Value::DataArray(DataArray::infos([])),
+        array(dt::PMIX_UINT64, Vec::new()),
+        array(dt::PMIX_UNDEF, Vec::new()),
+        array(dt::PMIX_DATA_ARRAY, vec![array(dt::PMIX_STRING, Vec::new())]),
+        (1..15).fold(array(dt::PMIX_INT, vec![Value::Int(1)]), |inner, _| array(dt::PMIX_DATA_ARRAY, vec![inner])),
     ];
     values.into_iter().enumerate().map(|(at, value)| info(&format!("test.{at}"), value)).collect()
 }
@@ -93,18 +106,16 @@ fn every_kind_of_value_goes_in_and_comes_out_unharmed() {
     for (got, sent) in result.infos.iter().zip(&infos) {
         assert_eq!(got, sent);
     }
-    assert_eq!((result.status, result.infos.len()), (Status(35), infos.len()));
+    assert_eq!((result.status, result.infos.len()), (Status(43), infos.len()));
 }
 
 #[test]
 fn what_has_no_counterpart_is_shown_as_the_contract_says() {
     let mut flagged = info("test.flags", Value::String(None));
     flagged.flags = InfoFlags(0b11111 | 1 << 20);
-    let latin1 = info("test.latin1", Value::String(Some(Text::from_bytes(b"gr\xfc\xdfe"))));
-    let result = load("echo", patient()).handle(&call(event(-1, vec![flagged, latin1])));
+    let result = load("echo", patient()).handle(&call(event(-1, vec![flagged])));
     assert_eq!(result.infos[0].value, Value::Undef, "a NULL string");
     assert_eq!(result.infos[0].flags, InfoFlags(0b11111), "unknown flags are not shown");
-    assert_eq!(result.infos[1].value, Value::string("gr\u{fffd}\u{fffd}e"), "not UTF-8");
 }
 
 #[test]
@@ -126,7 +137,7 @@ fn a_handler_sees_targets_source_and_credentials() {
 #[test]
 fn a_handler_sees_the_steps_before_it() {
     let module = load("echo", patient());
-    let nested = Value::DataArray(DataArray::infos([info("test.deep", Value::Int(1))]));
+    let nested = Value::DataArray(DataArray::infos([info("test.deep", Value::Scope(Scope::Local))]));
     let mut call = call(event(-3, Vec::new()));
     Arc::make_mut(&mut call.steps).push(step("first", -331, Vec::new()));
     Arc::make_mut(&mut call.steps).push(step("", -1_000_001, vec![info("test.pushed", nested.clone())]));
@@ -146,6 +157,7 @@ fn a_value_that_cannot_be_is_a_failure_that_says_so() {
         (-5, FailureKind::Trapped, "array 77"),
         (-6, FailureKind::Trapped, "value 77"),
         (-7, FailureKind::Trapped, "mixed types"),
+        (-10, FailureKind::Trapped, "array 0"),
         (-8, FailureKind::Output, "nested more than"),
     ] {
         let result = module.handle(&call(event(code, every_kind())));
@@ -158,7 +170,7 @@ fn a_value_that_cannot_be_is_a_failure_that_says_so() {
 
 #[test]
 fn an_array_within_arrays_counts_as_often_as_it_is_there() {
-    // ten levels of two each are over a thousand arrays, made of ten pushes
+    // ten levels of two each are over a thousand arrays, made of ten
     let limits = |output| Limits { output, ..patient() };
     let failure = load("echo", limits(20_000)).handle(&call(event(-9, Vec::new()))).failure.unwrap();
     assert_eq!(failure.kind, FailureKind::Output, "{failure}");
@@ -166,9 +178,38 @@ fn an_array_within_arrays_counts_as_often_as_it_is_there() {
 }
 
 #[test]
+fn all_infos_are_one_host_call_whatever_they_nest() {
+    // Reading is one call and pushing each info is one; with none left over, nothing else can have been asked.
+    let infos = every_kind();
+    let host_calls = u32::try_from(infos.len()).unwrap() + 1;
+    let result = load("echo", Limits { host_calls, ..patient() }).handle(&call(event(-1, infos.clone())));
+    assert_eq!(result.failure, None);
+    assert_eq!(result.infos, infos);
+}
+
+#[test]
+fn a_value_is_found_with_its_arrays() {
+    let nested = Value::DataArray(DataArray::infos([info("test.deep", Value::procs([proc("job", 1)]))]));
+    let infos = vec![info("test.other", nested.clone()), info("test.echo", nested.clone())];
+    let result = load("echo", patient()).handle(&call(event(-11, infos)));
+    assert_eq!(result.infos, [info("test.echo", nested)], "{:?}", result.failure);
+}
+
+#[test]
+fn a_handler_is_told_the_tag_of_its_registration() {
+    let call = EventCall { tag: 77, ..call(event(-12, Vec::new())) };
+    assert_eq!(load("echo", patient()).handle(&call).status, Status(77));
+}
+
+/// What a call is for which the guest does something this many times.
+fn times(tag: u32, event: Event) -> EventCall {
+    EventCall { tag, ..call(event) }
+}
+
+#[test]
 fn notify_is_queued_until_the_handler_has_returned() {
     let module = load("notify", patient());
-    let result = handle(&module, -2);
+    let result = module.handle(&times(2, event(-2, Vec::new())));
     assert_eq!(result.status, Status(0));
     let [first, second] = &result.notifications[..] else { panic!("{result:?}") };
     assert!(first.request < second.request);
@@ -182,6 +223,16 @@ fn notify_is_queued_until_the_handler_has_returned() {
     let refused = module.handle(&call(local));
     assert_eq!(refused.status, code::PMIX_ERR_BAD_PARAM);
     assert!(refused.notifications.is_empty());
+}
+
+#[test]
+fn a_call_raises_no_more_events_than_it_may() {
+    let module = load("notify", Limits { notifications: 3, ..patient() });
+    let result = module.handle(&times(3, event(-2, Vec::new())));
+    assert_eq!((result.status, result.notifications.len()), (Status(0), 3));
+    let result = module.handle(&times(4, event(-2, Vec::new())));
+    assert_eq!(result.status, code::PMIX_ERR_OUT_OF_RESOURCE, "the fourth is refused");
+    assert_eq!((result.failure, result.notifications.len()), (None, 3), "and the others are raised");
 }
 
 #[test]
@@ -199,6 +250,18 @@ fn logging_goes_to_the_trace_and_cannot_forge_lines() {
         );
         assert!(trace.contains(r"one\nERROR two\u{1b}[31m"), "{trace}");
     }
+}
+
+#[test]
+fn a_flood_of_messages_is_cut() {
+    let module = load("logging", patient());
+    let (result, trace) = traced(|| module.handle(&times(9000, event(-1, Vec::new()))));
+    assert_eq!(result.failure, None, "the guest is none the wiser");
+    let lines = trace.lines().count();
+    assert!((100..4000).contains(&lines), "{lines} lines");
+    let other = load("logging", patient());
+    let ((), trace) = traced(|| drop(handle(&other, -1)));
+    assert_eq!(trace.lines().count(), 1, "another module has its own allowance");
 }
 
 #[test]

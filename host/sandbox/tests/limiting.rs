@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
 mod support;
 use peal_model::Status;
-use peal_sandbox::{FailureKind, HandlerResult, Limits};
-use std::time::Duration;
-use support::{handle, load, patient, traced};
+use peal_sandbox::{FailureKind, Grants, HandlerResult, Limits, Module};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use support::{edited, engine, handle, load, patient, traced};
 
 /// That it failed in that way, with nothing come out of it.
 fn failed(result: HandlerResult, kind: FailureKind, status: Status) -> String {
@@ -112,4 +112,38 @@ fn one_modules_failures_are_not_anothers() {
         assert!(handle(&moody, -1).failure.is_some());
         assert!(handle(&noop, -1).failure.is_none());
     }
+}
+
+#[test]
+fn an_allocator_without_end_is_cut_off() {
+    let limits = Limits { call_time: Duration::from_millis(100), ..Limits::default() };
+    let failure = failed(handle(&load("hoarder", limits), -1), FailureKind::Timeout, Status::PEAL_ERR_HANDLER_TIMEOUT);
+    assert!(failure.contains("100ms"), "{failure}");
+}
+
+#[test]
+fn a_later_instance_that_never_ends_starting_is_cut_off() {
+    let deadline = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() + Duration::from_secs(2);
+    let bytes = edited("sleeper", |text| text.replace("DEADLINE", &deadline.as_millis().to_string()));
+    let limits = Limits { call_time: Duration::from_millis(100), instances: 0, ..Limits::default() };
+    let module = Module::load(engine(), "sleeper", &bytes, &Grants::all(), limits).unwrap();
+    let result = std::iter::repeat_with(|| handle(&module, 0)).find(|result| result.failure.is_some()).unwrap();
+    failed(result, FailureKind::Timeout, Status::PEAL_ERR_HANDLER_TIMEOUT);
+}
+
+#[test]
+fn a_fresh_instance_has_the_time_of_one_call_for_its_init_as_well() {
+    let module = load("worker", patient());
+    module.init(&[]).unwrap();
+    let timed = |_| {
+        let start = Instant::now();
+        assert_eq!(handle(&module, 0).failure, None);
+        start.elapsed()
+    };
+    let work = (0..5).map(timed).min().unwrap();
+    // Enough for one of the two, however the machine is used otherwise, if tried often enough; never for both.
+    let module = load("worker", Limits { call_time: work * 5 / 4, instances: 0, ..Limits::default() });
+    while module.init(&[]).is_err() {}
+    let failure = failed(handle(&module, 0), FailureKind::Timeout, Status::PEAL_ERR_HANDLER_TIMEOUT);
+    assert!(failure.contains("ran longer than"), "{failure}");
 }

@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
 mod support;
 use peal_sandbox::{
-    Capability, Digest, FailureKind, FormatError, Grants, Limits, LoadError, Module, Role, Tool, inspect,
+    Capability, Digest, FailureKind, FormatError, Grants, Limits, LoadError, MAX_COMPONENT_BYTES, Module, Role, Tool,
+    inspect,
 };
 use std::time::Duration;
 use support::{component, engine, handle, load, patient};
@@ -104,7 +105,7 @@ fn a_module_that_cannot_start_does_not_load() {
         let text = format!(
             r#"(component
                 (core module $m {memory} (func $start {start}) (start $start)
-                    (func (export "handle") (param i64 i32 i32 i32 i32) (result i32) unreachable))
+                    (func (export "handle") (param i64 i32 i32 i32 i32 i32) (result i32) unreachable))
                 (core instance $i (instantiate $m))
                 {handler})"#
         );
@@ -147,4 +148,107 @@ fn inspect_tells_without_running_anything() {
 
     let stranger = inspect(&component("stranger")).unwrap();
     assert_eq!(stranger.unknown_imports, ["wasi:random/random@0.2.0"]);
+}
+
+/// A component that nests `levels` others, each of which instantiates the one before it `times` times.
+fn bomb(levels: usize, times: usize) -> Vec<u8> {
+    let level = |inner: usize| {
+        let instances = format!("(instance (instantiate $c{inner}))").repeat(times);
+        format!("(component $c{} (alias outer $root $c{inner} (component $c{inner})) {instances})", inner + 1)
+    };
+    let nested: String = (0..levels).map(level).collect();
+    let text = format!("(component $root (component $c0) {nested} (instance (instantiate $c{levels})))");
+    wat::parse_str(text).unwrap()
+}
+
+#[test]
+fn a_component_that_expands_without_bounds_is_refused_before_it_is_compiled() {
+    let bytes = bomb(30, 2);
+    assert!(bytes.len() < 2000, "{} bytes", bytes.len());
+    let error = refusal(&bytes, &Grants::all());
+    let reason = FormatError::TooMany { what: "component instances", count: 62, limit: 32 };
+    assert!(matches!(&error, LoadError::Format { reason: found, .. } if *found == reason), "{error}");
+    assert!(error.to_string().contains("62 component instances or more, 32 are allowed"), "{error}");
+    assert!(inspect(&bomb(32, 1)).is_err(), "33 instances, one in the other");
+    assert!(inspect(&bomb(31, 1)).is_ok());
+    assert!(inspect(&bomb(4, 2)).is_ok(), "31 instances");
+}
+
+#[test]
+fn a_component_is_made_of_no_more_parts_than_it_may_be() {
+    let made_of = |part: &str, times: usize| {
+        let text = format!("(component (core module $m) {})", part.repeat(times));
+        inspect(&wat::parse_str(text).unwrap()).map(drop)
+    };
+    let too_many = |what, count| Err(FormatError::TooMany { what, count, limit: 64 });
+    assert_eq!(made_of("(core instance (instantiate $m))", 64), Ok(()));
+    assert_eq!(made_of("(core instance (instantiate $m))", 65), too_many("core instances", 65));
+    assert_eq!(made_of("(core module)", 63), Ok(()));
+    assert_eq!(made_of("(core module)", 64), too_many("core modules", 65));
+    assert_eq!(made_of("(component)", 64), Ok(()));
+    assert_eq!(made_of("(component)", 65), too_many("nested components", 65));
+}
+
+#[test]
+fn core_instances_count_as_often_as_they_come_to_be() {
+    let text =
+        "(component (component $c (core module $m) (core instance (instantiate $m)) (core instance (instantiate $m))
+        (core instance (instantiate $m))) (export $again \"c\" (component $c)) INSTANCES)";
+    let made = |times| {
+        let instances = "(instance (instantiate $again))".repeat(times);
+        inspect(&wat::parse_str(text.replace("INSTANCES", &instances)).unwrap()).map(drop)
+    };
+    assert_eq!(made(21), Ok(()));
+    assert_eq!(made(22), Err(FormatError::TooMany { what: "core instances", count: 66, limit: 64 }));
+}
+
+#[test]
+fn components_that_are_handed_around_are_refused() {
+    let imported = r#"(component (component (import "c" (component))))"#;
+    let taken_out = r#"(component (component $c (component $d) (export "d" (component $d)))
+        (instance $i (instantiate $c)) (alias export $i "d" (component $d)))"#;
+    for text in [imported, taken_out] {
+        let error = inspect(&wat::parse_str(text).unwrap()).unwrap_err();
+        assert!(matches!(error, FormatError::HandedComponent { .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_file_that_is_too_large_is_refused_unread() {
+    let mut bytes = component("noop");
+    bytes.resize(MAX_COMPONENT_BYTES + 1, 0);
+    assert_eq!(inspect(&bytes).unwrap_err(), FormatError::TooLarge { size: MAX_COMPONENT_BYTES + 1 });
+}
+
+#[test]
+fn a_component_has_no_more_memories_and_tables_than_it_may() {
+    let starting = |part: &str, times: usize| {
+        let text = component_text().replace("PARTS", &format!("(core module $p {part})\n").repeat(1));
+        let text = text.replace("INSTANCES", &"(core instance (instantiate $p))\n".repeat(times));
+        Module::load(engine(), "m", &wat::parse_str(text).unwrap(), &Grants::none(), patient()).map(drop)
+    };
+    for (part, most) in [("(memory 1)", 8), ("(table 1 funcref) (table 1 funcref)", 32)] {
+        starting(part, most).unwrap();
+        let error = starting(part, most + 1).unwrap_err();
+        assert!(matches!(error, LoadError::Unfit { .. } | LoadError::Start { .. }), "{error}");
+    }
+}
+
+fn component_text() -> String {
+    let handler = include_str!("wat/handler.part");
+    format!(
+        r#"(component PARTS INSTANCES
+            (core module $m (func (export "handle") (param i64 i32 i32 i32 i32 i32) (result i32) (i32.const 0)))
+            (core instance $i (instantiate $m))
+            {handler})"#
+    )
+}
+
+#[test]
+fn names_from_a_component_are_shown_plainly_and_cut() {
+    let exports: String =
+        (0..200).map(|at| format!("(export \"p:q/{}{at}\" (instance $i))", "x".repeat(200))).collect();
+    let error = refusal(&wat::parse_str(format!("(component (instance $i) {exports})")).unwrap(), &Grants::all());
+    assert!(matches!(error, LoadError::NoRole { .. }));
+    assert!((1024..1300).contains(&error.to_string().len()), "{error}");
 }

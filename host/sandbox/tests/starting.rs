@@ -37,10 +37,37 @@ fn a_cache_that_others_can_write_is_refused() {
     fs::set_permissions(dir.path(), Permissions::from_mode(0o770)).unwrap();
     let error = with_cache(dir.path()).err().unwrap();
     assert!(matches!(error, EngineError::CacheDirShared { mode: 0o770, .. }), "{error}");
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o750)).unwrap();
+    let error = with_cache(dir.path()).err().unwrap();
+    assert!(matches!(error, EngineError::CacheDirShared { mode: 0o750, .. }), "not even read: {error}");
     let file = dir.path().join("file");
     fs::write(&file, "").unwrap();
     let error = with_cache(&file).err().unwrap();
     assert!(matches!(error, EngineError::CacheDir { .. }), "{error}");
+}
+
+#[test]
+fn a_cache_that_others_can_replace_is_refused() {
+    let temporary = tempfile::tempdir().unwrap();
+    let above = temporary.path().canonicalize().unwrap();
+    let dir = above.join("cache");
+    // also where a link of one's own leads there
+    let links = tempfile::tempdir().unwrap();
+    let link = links.path().join("link");
+    std::os::unix::fs::symlink(&above, &link).unwrap();
+    for (mode, refused) in [(0o770, true), (0o777, true), (0o755, false), (0o1777, false)] {
+        fs::set_permissions(&above, Permissions::from_mode(mode)).unwrap();
+        for way in [&dir, &link.join("cache")] {
+            match with_cache(way) {
+                Err(error) => {
+                    assert!(refused, "{mode:o}: {error}");
+                    assert!(error.to_string().contains(&format!("{} above it has owner", above.display())), "{error}");
+                    assert!(error.to_string().contains(&format!("mode {mode:o}")), "{error}");
+                }
+                Ok(_) => assert!(!refused, "{mode:o} is writable by others"),
+            }
+        }
+    }
 }
 
 #[test]

@@ -174,12 +174,7 @@ async fn receive_hello(stream: &mut TcpStream, lobby: &Lobby) -> Result<(Hello, 
     tokio::time::timeout(timeout, receive).await.unwrap_or(Err(Fault::Slow(timeout)))
 }
 
-async fn admit(
-    stream: &TcpStream,
-    hello: &Hello,
-    outbox: Outbox,
-    lobby: &Lobby,
-) -> Result<(PeerId, Proc), Fault> {
+async fn admit(stream: &TcpStream, hello: &Hello, outbox: Outbox, lobby: &Lobby) -> Result<(PeerId, Proc), Fault> {
     let proc = match &hello.peer {
         PeerKind::Client(proc) => proc.clone(),
         PeerKind::Tool(..) => return Err(Fault::Kind("tools")),
@@ -197,7 +192,8 @@ async fn admit(
         Credential::Other { .. } => return Err(Fault::Credential("unknown")),
     };
     let (near, far) = (stream.local_addr()?, stream.peer_addr()?);
-    let found = tokio::task::spawn_blocking(move || loopback::owner(far, near)).await.map_err(std::io::Error::other)??;
+    let found =
+        tokio::task::spawn_blocking(move || loopback::owner(far, near)).await.map_err(std::io::Error::other)??;
     if found != Some(claimed.uid) {
         return Err(Fault::Impostor { proc, wanted: claimed.uid, found });
     }

@@ -1,8 +1,8 @@
 //! The event being handled. Nothing of it is copied into the module until it is asked for.
 use crate::{
-    Info, Proc, Range, Step, Value,
+    Identity, Info, Proc, Range, Step, Value,
     bindings::{EventHead, call},
-    tree::{Host, lift_info, lift_step, lift_value},
+    tree::{lift_chain, lift_content, lift_found},
 };
 
 /// The event being handled. It is a view of the call being made: each question is answered by the host, so keep an
@@ -10,15 +10,6 @@ use crate::{
 #[derive(Debug)]
 pub struct Event {
     head: EventHead,
-}
-
-/// User and group of a process, as the kernel knows them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Credentials {
-    /// User id.
-    pub uid: u32,
-    /// Group id.
-    pub gid: u32,
 }
 
 impl Event {
@@ -41,14 +32,19 @@ impl Event {
         self.head.registration
     }
 
+    /// The tag that this module gave that registration ([`crate::Registration::tag`]); 0 where the admin's file made it.
+    pub fn tag(&self) -> u32 {
+        self.head.tag
+    }
+
     /// Who raised it; none means the resource manager.
     pub fn source(&self) -> Option<Proc> {
         call::source()
     }
 
     /// User and group of the source, as the kernel told the server; none where nobody is behind it.
-    pub fn credentials(&self) -> Option<Credentials> {
-        call::credentials().map(|(uid, gid)| Credentials { uid, gid })
+    pub fn credentials(&self) -> Option<Identity> {
+        call::credentials()
     }
 
     /// The procs it is aimed at, where it names any.
@@ -58,12 +54,12 @@ impl Event {
 
     /// The value of this key ([`crate::key`] has the Standard's), if there is one. A repeated key means the last.
     pub fn get(&self, key: &str) -> Option<Value> {
-        call::get(key).map(|value| lift_value(value, &Host))
+        call::get(key).map(lift_found)
     }
 
     /// All infos, in their order.
     pub fn infos(&self) -> Vec<Info> {
-        call::infos().into_iter().map(|info| lift_info(info, &Host)).collect()
+        lift_content(call::infos())
     }
 
     /// How many infos there are; known without asking the host.
@@ -73,7 +69,7 @@ impl Event {
 
     /// What those before this one in the chain returned, oldest first.
     pub fn steps(&self) -> Vec<Step> {
-        call::steps().into_iter().map(|step| lift_step(step, &Host)).collect()
+        lift_chain(call::steps())
     }
 
     /// How many handlers of this chain ran before; known without asking the host.

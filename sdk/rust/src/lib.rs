@@ -30,14 +30,14 @@ mod outcome;
 mod tree;
 mod value;
 
-pub use event::{Credentials, Event};
+pub use event::Event;
 #[doc(hidden)]
 pub use lifecycle::run_init;
 pub use lifecycle::{Config, Registration};
 pub use names::{key, status};
 pub use notify::notify;
 pub use outcome::Outcome;
-pub use value::{Info, InfoFlags, Opaque, Proc, Range, Step, Value};
+pub use value::{Identity, Info, InfoFlags, Opaque, Proc, Range, Step, Value};
 
 /// What [`handler!`] exports as `handle`.
 #[doc(hidden)]
@@ -81,7 +81,7 @@ macro_rules! lifecycle {
             struct Module;
 
             impl lifecycle::Guest for Module {
-                fn init(config: Vec<types::Info>) -> Result<Vec<lifecycle::Registration>, String> {
+                fn init(config: types::Content) -> Result<Vec<types::Registration>, String> {
                     $crate::run_init(config, $init)
                 }
 

@@ -1,8 +1,8 @@
 //! For modules that say themselves what they handle: the admin's settings in, registrations out.
 use crate::{
     Info, Value,
-    bindings::{managed::exports::peal::pmix::lifecycle, types},
-    tree::{Host, lift_info, lower_info},
+    bindings::types,
+    tree::{lift_content, lower_content},
 };
 
 /// The settings of this module in the admin's file.
@@ -27,15 +27,22 @@ impl Config {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[must_use]
 pub struct Registration {
+    tag: u32,
     name: Option<String>,
     codes: Vec<i32>,
     directives: Vec<Info>,
 }
 
 impl Registration {
-    /// A default registration without a name.
+    /// A default registration without a name, tag 0.
     pub fn new() -> Registration {
         Registration::default()
+    }
+
+    /// The same with this tag, by which [`crate::Event::tag`] tells which registration is called.
+    pub fn tag(mut self, tag: u32) -> Registration {
+        self.tag = tag;
+        self
     }
 
     /// The same under this name; its results appear under it.
@@ -56,18 +63,18 @@ impl Registration {
         self
     }
 
-    fn lower(self) -> lifecycle::Registration {
-        let directives = self.directives.into_iter().map(|info| lower_info(info, &mut Host)).collect();
-        lifecycle::Registration { name: self.name, codes: self.codes, directives }
+    fn lower(self) -> types::Registration {
+        let directives = lower_content(self.directives);
+        types::Registration { tag: self.tag, name: self.name, codes: self.codes, directives }
     }
 }
 
 /// What [`crate::lifecycle!`] exports as `init`.
 #[doc(hidden)]
 pub fn run_init(
-    settings: Vec<types::Info>,
+    config: types::Content,
     init: impl Fn(&Config) -> Result<Vec<Registration>, String>,
-) -> Result<Vec<lifecycle::Registration>, String> {
-    let config = Config { settings: settings.into_iter().map(|info| lift_info(info, &Host)).collect() };
+) -> Result<Vec<types::Registration>, String> {
+    let config = Config { settings: lift_content(config) };
     Ok(init(&config)?.into_iter().map(Registration::lower).collect())
 }

@@ -1,10 +1,5 @@
 //! What a handler says of the event: a status, and infos for whoever comes after it.
-use crate::{
-    Info, Value,
-    bindings::call,
-    status,
-    tree::{Host, lower_info},
-};
+use crate::{Info, Value, bindings::call, status, tree::lower_info};
 
 /// What a handler did about an event. RFC 0002, "Event handlers".
 #[derive(Clone, Debug, PartialEq)]
@@ -49,7 +44,8 @@ impl Outcome {
     /// Hands the infos to the host and returns the status.
     pub(crate) fn deliver(self) -> i32 {
         for info in self.infos {
-            call::push(&lower_info(info, &mut Host));
+            let (info, arrays) = lower_info(info);
+            call::push(&info, &arrays);
         }
         self.status
     }

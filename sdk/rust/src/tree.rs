@@ -1,111 +1,130 @@
-//! Between the tree that authors handle and the flat form of the contract, where an array lies beside the call and its
+//! Between the tree that authors handle and the flat form of the contract, where an array lies beside the infos and a
 //! value only refers to it.
 use crate::{
     Info, Step, Value,
-    bindings::{
-        call,
-        types::{self, Array},
-    },
+    bindings::types::{self, Array, Items},
 };
 
-/// How deep arrays are read; what lies deeper reads as [`Value::Undef`]. The stack of a guest is small.
-const MAX_DEPTH: u32 = 32;
-
-/// Where the nested arrays of the call at hand lie.
-pub trait Arrays {
-    /// The array of this number, if there is one.
-    fn at(&self, at: types::ArrayRef) -> Option<Array>;
-    /// Adds one and returns its number.
-    fn push(&mut self, array: &Array) -> types::ArrayRef;
-}
-
-/// The arrays that the host keeps.
-pub struct Host;
-
-impl Arrays for Host {
-    fn at(&self, at: types::ArrayRef) -> Option<Array> {
-        call::array_at(at)
-    }
-
-    fn push(&mut self, array: &Array) -> types::ArrayRef {
-        call::push_array(array)
-    }
-}
-
-/// An info as an author handles it.
-pub fn lift_info(flat: types::Info, arrays: &impl Arrays) -> Info {
-    info_within(flat, arrays, MAX_DEPTH)
+/// Infos as an author handles them.
+pub fn lift_content(content: types::Content) -> Vec<Info> {
+    Lift::new(content.arrays).infos(content.infos)
 }
 
 /// A value as an author handles it.
-pub fn lift_value(flat: types::Value, arrays: &impl Arrays) -> Value {
-    value_within(flat, arrays, MAX_DEPTH)
+pub fn lift_found(found: types::Found) -> Value {
+    Lift::new(found.arrays).value(found.value)
 }
 
-/// A step as an author handles it.
-pub fn lift_step(flat: types::Step, arrays: &impl Arrays) -> Step {
-    let infos = flat.infos.into_iter().map(|info| lift_info(info, arrays)).collect();
-    Step { name: flat.name, status: flat.status, infos }
+/// Steps as an author handles them.
+pub fn lift_chain(chain: types::Chain) -> Vec<Step> {
+    let mut lift = Lift::new(chain.arrays);
+    let step = |step: types::Step| Step { name: step.name, status: step.status, infos: lift.infos(step.infos) };
+    chain.steps.into_iter().map(step).collect()
 }
 
-fn info_within(flat: types::Info, arrays: &impl Arrays, depth: u32) -> Info {
-    Info { key: flat.key, flags: flat.flags, value: value_within(flat.value, arrays, depth) }
+/// Puts arrays into the values that refer to them. Each is taken from here by the one value that does; what is not there
+/// reads as no value.
+struct Lift {
+    arrays: Vec<Value>,
 }
 
-fn value_within(flat: types::Value, arrays: &impl Arrays, depth: u32) -> Value {
-    use types::Value as Flat;
-    match flat {
-        Flat::Undef => Value::Undef,
-        Flat::Boolean(truth) => Value::Boolean(truth),
-        Flat::Byte(n) => Value::Byte(n),
-        Flat::Text(text) => Value::Text(text),
-        Flat::Size(n) => Value::Size(n),
-        Flat::Pid(n) => Value::Pid(n),
-        Flat::Int(n) => Value::Int(n),
-        Flat::Int8(n) => Value::Int8(n),
-        Flat::Int16(n) => Value::Int16(n),
-        Flat::Int32(n) => Value::Int32(n),
-        Flat::Int64(n) => Value::Int64(n),
-        Flat::Uint(n) => Value::Uint(n),
-        Flat::Uint8(n) => Value::Uint8(n),
-        Flat::Uint16(n) => Value::Uint16(n),
-        Flat::Uint32(n) => Value::Uint32(n),
-        Flat::Uint64(n) => Value::Uint64(n),
-        Flat::Float32(n) => Value::Float32(n),
-        Flat::Float64(n) => Value::Float64(n),
-        Flat::Timeval((seconds, microseconds)) => Value::Timeval { seconds, microseconds },
-        Flat::Time(n) => Value::Time(n),
-        Flat::Status(n) => Value::Status(n),
-        Flat::Proc(proc) => Value::Proc(proc),
-        Flat::Nspace(text) => Value::Nspace(text),
-        Flat::Rank(n) => Value::Rank(n),
-        Flat::Range(range) => Value::Range(range),
-        Flat::Bytes(bytes) => Value::Bytes(bytes),
-        Flat::Array(at) => array_within(at, arrays, depth),
-        Flat::Other(opaque) => Value::Other(opaque),
+impl Lift {
+    /// An array refers to those before it only, so one after the other is enough.
+    fn new(arrays: Vec<Array>) -> Lift {
+        let mut lift = Lift { arrays: Vec::with_capacity(arrays.len()) };
+        for array in arrays {
+            let array = lift.array(array);
+            lift.arrays.push(array);
+        }
+        lift
+    }
+
+    fn array(&mut self, array: Array) -> Value {
+        match array.items {
+            Items::Infos(infos) => Value::Infos(self.infos(infos)),
+            Items::Procs(procs) => Value::Procs(procs),
+            Items::Values(values) => {
+                let items = values.into_iter().map(|value| self.value(value)).collect();
+                Value::Values { element: array.element, items }
+            }
+        }
+    }
+
+    fn infos(&mut self, infos: Vec<types::Info>) -> Vec<Info> {
+        let info = |info: types::Info| Info { key: info.key, flags: info.flags, value: self.value(info.value) };
+        infos.into_iter().map(info).collect()
+    }
+
+    fn taken(&mut self, at: types::ArrayRef) -> Value {
+        self.arrays.get_mut(at as usize).map_or(Value::Undef, |array| std::mem::replace(array, Value::Undef))
+    }
+
+    fn value(&mut self, flat: types::Value) -> Value {
+        use types::Value as Flat;
+        match flat {
+            Flat::Undef => Value::Undef,
+            Flat::Boolean(truth) => Value::Boolean(truth),
+            Flat::Byte(n) => Value::Byte(n),
+            Flat::Text(text) => Value::Text(text),
+            Flat::Size(n) => Value::Size(n),
+            Flat::Pid(n) => Value::Pid(n),
+            Flat::Int(n) => Value::Int(n),
+            Flat::Int8(n) => Value::Int8(n),
+            Flat::Int16(n) => Value::Int16(n),
+            Flat::Int32(n) => Value::Int32(n),
+            Flat::Int64(n) => Value::Int64(n),
+            Flat::Uint(n) => Value::Uint(n),
+            Flat::Uint8(n) => Value::Uint8(n),
+            Flat::Uint16(n) => Value::Uint16(n),
+            Flat::Uint32(n) => Value::Uint32(n),
+            Flat::Uint64(n) => Value::Uint64(n),
+            Flat::Float32(n) => Value::Float32(n),
+            Flat::Float64(n) => Value::Float64(n),
+            Flat::Timeval((seconds, microseconds)) => Value::Timeval { seconds, microseconds },
+            Flat::Time(n) => Value::Time(n),
+            Flat::Status(n) => Value::Status(n),
+            Flat::Proc(proc) => Value::Proc(proc),
+            Flat::Nspace(text) => Value::Nspace(text),
+            Flat::Rank(n) => Value::Rank(n),
+            Flat::Range(range) => Value::Range(range),
+            Flat::Bytes(bytes) => Value::Bytes(bytes),
+            Flat::Array(at) => self.taken(at),
+            Flat::Other(opaque) => Value::Other(opaque),
+        }
     }
 }
 
-fn array_within(at: types::ArrayRef, arrays: &impl Arrays, depth: u32) -> Value {
-    let Some(depth) = depth.checked_sub(1) else { return Value::Undef };
-    match arrays.at(at) {
-        Some(Array::Infos(infos)) => {
-            Value::Infos(infos.into_iter().map(|info| info_within(info, arrays, depth)).collect())
-        }
-        Some(Array::Procs(procs)) => Value::Procs(procs),
-        Some(Array::Values(values)) => {
-            Value::Values(values.into_iter().map(|value| value_within(value, arrays, depth)).collect())
-        }
-        None => Value::Undef,
-    }
+/// Infos as the contract has them.
+pub fn lower_content(infos: impl IntoIterator<Item = Info>) -> types::Content {
+    let mut arrays = Vec::new();
+    types::Content { infos: lower_infos(infos, &mut arrays), arrays }
 }
 
-/// An info as the contract has it; its arrays go beside the call.
-pub fn lower_info(info: Info, arrays: &mut impl Arrays) -> types::Info {
+/// An info as the contract has it, and its arrays.
+pub fn lower_info(info: Info) -> (types::Info, Vec<Array>) {
+    let mut arrays = Vec::new();
+    (info_beside(info, &mut arrays), arrays)
+}
+
+/// The data types of the elements that arrays have a case of their own for.
+const PMIX_PROC: u16 = 22;
+const PMIX_INFO: u16 = 24;
+
+fn lower_infos(infos: impl IntoIterator<Item = Info>, arrays: &mut Vec<Array>) -> Vec<types::Info> {
+    infos.into_iter().map(|info| info_beside(info, arrays)).collect()
+}
+
+fn info_beside(info: Info, arrays: &mut Vec<Array>) -> types::Info {
     types::Info { key: info.key, flags: info.flags, value: lower_value(info.value, arrays) }
 }
 
-fn lower_value(value: Value, arrays: &mut impl Arrays) -> types::Value {
+/// Adds an array, whose own arrays are there already, and refers to it.
+fn pushed(arrays: &mut Vec<Array>, element: u16, items: Items) -> types::Value {
+    arrays.push(Array { element, items });
+    types::Value::Array(arrays.len() as u32 - 1)
+}
+
+fn lower_value(value: Value, arrays: &mut Vec<Array>) -> types::Value {
     use types::Value as Flat;
     match value {
         Value::Undef => Flat::Undef,
@@ -135,13 +154,13 @@ fn lower_value(value: Value, arrays: &mut impl Arrays) -> types::Value {
         Value::Range(range) => Flat::Range(range),
         Value::Bytes(bytes) => Flat::Bytes(bytes),
         Value::Infos(infos) => {
-            let array = Array::Infos(infos.into_iter().map(|info| lower_info(info, arrays)).collect());
-            Flat::Array(arrays.push(&array))
+            let infos = lower_infos(infos, arrays);
+            pushed(arrays, PMIX_INFO, Items::Infos(infos))
         }
-        Value::Procs(procs) => Flat::Array(arrays.push(&Array::Procs(procs))),
-        Value::Values(values) => {
-            let array = Array::Values(values.into_iter().map(|value| lower_value(value, arrays)).collect());
-            Flat::Array(arrays.push(&array))
+        Value::Procs(procs) => pushed(arrays, PMIX_PROC, Items::Procs(procs)),
+        Value::Values { element, items } => {
+            let values = items.into_iter().map(|value| lower_value(value, arrays)).collect();
+            pushed(arrays, element, Items::Values(values))
         }
         Value::Other(opaque) => Flat::Other(opaque),
     }
@@ -152,21 +171,10 @@ mod tests {
     use super::*;
     use crate::{Opaque, Proc, Range};
 
-    impl Arrays for Vec<Array> {
-        fn at(&self, at: types::ArrayRef) -> Option<Array> {
-            self.get(at as usize).cloned()
-        }
-
-        fn push(&mut self, array: &Array) -> types::ArrayRef {
-            Vec::push(self, array.clone());
-            self.len() as u32 - 1
-        }
-    }
-
     fn there_and_back(value: Value) -> Value {
         let mut arrays = Vec::new();
-        let flat = lower_value(value, &mut arrays);
-        lift_value(flat, &arrays)
+        let value = lower_value(value, &mut arrays);
+        lift_found(types::Found { value, arrays })
     }
 
     #[test]
@@ -214,19 +222,43 @@ mod tests {
     }
 
     #[test]
-    fn an_array_that_is_not_there_reads_as_no_value() {
-        assert_eq!(lift_value(types::Value::Array(5), &Vec::new()), Value::Undef);
+    fn the_steps_of_a_chain_share_their_arrays() {
+        let step = |name: &str| Step {
+            name: name.into(),
+            status: -1,
+            infos: vec![Info::new("a", vec![Value::from(name)]), Info::new("b", vec![Info::new("c", true)])],
+        };
+        let mut arrays = Vec::new();
+        let flat = ["first", "second"].map(|name| {
+            let Step { name, status, infos } = step(name);
+            types::Step { name, status, infos: lower_infos(infos, &mut arrays) }
+        });
+        let chain = types::Chain { steps: flat.into(), arrays };
+        assert_eq!(lift_chain(chain), [step("first"), step("second")]);
     }
 
     #[test]
-    fn an_array_that_holds_itself_ends_at_the_greatest_depth() {
-        let arrays = vec![Array::Values(vec![types::Value::Array(0)])];
-        let mut value = lift_value(types::Value::Array(0), &arrays);
-        let mut depth = 0;
-        while let Value::Values(mut inner) = value {
-            value = inner.remove(0);
-            depth += 1;
+    fn an_array_keeps_the_type_of_its_elements() {
+        assert_eq!(Value::from(vec![Value::Undef, Value::from("a")]).data_type(), 39);
+        for array in [
+            Value::Values { element: 15, items: Vec::new() },
+            Value::Values { element: 3, items: vec![Value::Undef] },
+            Value::Infos(Vec::new()),
+            Value::Procs(Vec::new()),
+        ] {
+            assert_eq!(there_and_back(array.clone()), array);
         }
-        assert_eq!((depth, value), (MAX_DEPTH, Value::Undef));
+        let Value::Values { element, .. } = Value::from(vec![Value::Undef, Value::from("a")]) else {
+            panic!("an array")
+        };
+        assert_eq!(element, 3, "a NULL string among strings");
+    }
+
+    #[test]
+    fn an_array_that_is_not_there_reads_as_no_value() {
+        let itself = Array { element: 39, items: Items::Values(vec![types::Value::Array(0)]) };
+        let found = |at| lift_found(types::Found { value: types::Value::Array(at), arrays: vec![itself.clone()] });
+        assert_eq!(found(5), Value::Undef);
+        assert_eq!(found(0), Value::Values { element: 39, items: vec![Value::Undef] });
     }
 }

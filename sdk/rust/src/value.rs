@@ -1,5 +1,5 @@
 //! Values and infos as an author handles them: a tree, whose arrays hold what they hold.
-pub use crate::bindings::types::{InfoFlags, Opaque, Proc, Range};
+pub use crate::bindings::types::{Identity, InfoFlags, Opaque, Proc, Range};
 use std::fmt;
 
 /// A value (`pmix_value_t`). Integer types keep the width that the Standard gives them; [`Value::as_u64`] and
@@ -67,13 +67,53 @@ pub enum Value {
     Infos(Vec<Info>),
     /// An array of procs.
     Procs(Vec<Proc>),
-    /// An array of values of one type.
-    Values(Vec<Value>),
-    /// A value of a type that has no shape here: it can be passed on, within the same call, not looked into.
+    /// An array of values of one type, which it has even if it is empty.
+    Values {
+        /// The type number of its elements, as [`Value::data_type`] returns it.
+        element: u16,
+        /// Its elements. In an array of strings, [`Value::Undef`] is a NULL string.
+        items: Vec<Value>,
+    },
+    /// A value of a type that has no shape here, or a string that is not UTF-8: it can be passed on, within the same call,
+    /// not looked into.
     Other(Opaque),
 }
 
 impl Value {
+    /// Its type number (`pmix_data_type_t`).
+    pub fn data_type(&self) -> u16 {
+        match self {
+            Value::Undef => 0,
+            Value::Boolean(_) => 1,
+            Value::Byte(_) => 2,
+            Value::Text(_) => 3,
+            Value::Size(_) => 4,
+            Value::Pid(_) => 5,
+            Value::Int(_) => 6,
+            Value::Int8(_) => 7,
+            Value::Int16(_) => 8,
+            Value::Int32(_) => 9,
+            Value::Int64(_) => 10,
+            Value::Uint(_) => 11,
+            Value::Uint8(_) => 12,
+            Value::Uint16(_) => 13,
+            Value::Uint32(_) => 14,
+            Value::Uint64(_) => 15,
+            Value::Float32(_) => 16,
+            Value::Float64(_) => 17,
+            Value::Timeval { .. } => 18,
+            Value::Time(_) => 19,
+            Value::Status(_) => 20,
+            Value::Proc(_) => 22,
+            Value::Bytes(_) => 27,
+            Value::Range(_) => 33,
+            Value::Infos(_) | Value::Procs(_) | Value::Values { .. } => 39,
+            Value::Rank(_) => 40,
+            Value::Nspace(_) => 60,
+            Value::Other(opaque) => opaque.data_type,
+        }
+    }
+
     /// The truth value, of a boolean.
     pub fn as_bool(&self) -> Option<bool> {
         match self {
@@ -170,7 +210,15 @@ macro_rules! from {
 from! {
     bool => Boolean, &str => Text, String => Text, f32 => Float32, f64 => Float64,
     i8 => Int8, i16 => Int16, i32 => Int32, i64 => Int64, u8 => Uint8, u16 => Uint16, u32 => Uint32, u64 => Uint64,
-    Proc => Proc, Range => Range, Vec<u8> => Bytes, Vec<Info> => Infos, Vec<Proc> => Procs, Vec<Value> => Values,
+    Proc => Proc, Range => Range, Vec<u8> => Bytes, Vec<Info> => Infos, Vec<Proc> => Procs,
+}
+
+/// An array of the type of its first element that has one.
+impl From<Vec<Value>> for Value {
+    fn from(items: Vec<Value>) -> Value {
+        let element = items.iter().map(Value::data_type).find(|element| *element != Value::Undef.data_type());
+        Value::Values { element: element.unwrap_or_default(), items }
+    }
 }
 
 impl From<usize> for Value {

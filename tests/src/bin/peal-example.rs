@@ -18,7 +18,7 @@ async fn main() -> Result<()> {
     let me = client.me().clone();
     let (tell, mut told) = mpsc::unbounded_channel();
     let handler = Handler::native(move |call| {
-        let source = call.event().source.as_ref().map(ToString::to_string).unwrap_or_default();
+        let source = call.event().source.as_ref().map(|source| source.rank.to_string()).unwrap_or_default();
         // The program may have left already.
         let _ = tell.send(source);
         Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
@@ -39,7 +39,7 @@ async fn main() -> Result<()> {
         client.notify(GOOD_NEWS, Range::Namespace, vec![info]).await?;
     }
     let source = told.recv().await.context("no news were heard")?;
-    println!("rank {}: heard good news from {}", me.rank, source.replace(me.nspace.as_str(), "own"));
+    println!("rank {}: heard good news from rank {source}", me.rank);
     client.fence(&[], &[]).await?;
     client.finalize().await?;
     Ok(())

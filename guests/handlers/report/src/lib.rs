@@ -1,12 +1,46 @@
-//! Logs each event it sees, says how many handlers ran before it, and leaves the rest to others.
+//! Logs each event it sees, in one line of bounded length, says how many handlers ran before it, and leaves the rest to
+//! others.
 use peal_sdk::{Event, Outcome, handler, log};
+use std::fmt::{self, Write};
+
+/// The longest line, in bytes.
+const MAX_LINE: usize = 1024;
+
+/// A line that takes what there is room for.
+struct Line(String);
+
+impl Write for Line {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for character in text.chars() {
+            if self.0.len() + character.len_utf8() > MAX_LINE {
+                return Err(fmt::Error);
+            }
+            self.0.push(character);
+        }
+        Ok(())
+    }
+}
+
+fn describe(event: &Event, line: &mut Line) -> fmt::Result {
+    write!(line, "event {} from ", event.code())?;
+    match event.source() {
+        Some(proc) => write!(line, "{proc}")?,
+        None => write!(line, "the resource manager")?,
+    }
+    let mut before = ": ";
+    for info in event.infos() {
+        write!(line, "{before}{} = {:?}", info.key, info.value)?;
+        before = ", ";
+    }
+    Ok(())
+}
 
 fn report(event: &Event) -> Outcome {
-    let source = event.source().map_or("the resource manager".to_owned(), |proc| proc.to_string());
-    log::info(format!("event {} from {source}", event.code()));
-    for info in event.infos() {
-        log::info(format!("  {} = {:?}", info.key, info.value));
+    let mut line = Line(String::new());
+    if describe(event, &mut line).is_err() {
+        line.0.push('…');
     }
+    log::info(line.0);
     Outcome::no_action().with("peal.report.seen", event.step_count())
 }
 

@@ -17,12 +17,17 @@ pub fn engine() -> &'static Engine {
 
 /// The component of that name in `wat/`, in its binary form.
 pub fn component(name: &str) -> Vec<u8> {
+    edited(name, |text| text)
+}
+
+/// The same with its text changed.
+pub fn edited(name: &str, edit: impl FnOnce(String) -> String) -> Vec<u8> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wat");
     let read = |file: &str| std::fs::read_to_string(dir.join(file)).unwrap();
-    let text = ["handler.part", "call.part"]
+    let text = ["handler.part", "call.part", "lifecycle.part"]
         .iter()
         .fold(read(&format!("{name}.wat")), |text, part| text.replace(&format!("(;include {part};)"), &read(part)));
-    wat::parse_str(&text).unwrap_or_else(|error| panic!("{name}.wat: {error}"))
+    wat::parse_str(edit(text)).unwrap_or_else(|error| panic!("{name}.wat: {error}"))
 }
 
 /// The module of that name, with everything granted.
@@ -42,7 +47,7 @@ pub fn event(code: i32, infos: Vec<Info>) -> Event {
 
 /// A call about it, first in its chain.
 pub fn call(event: Event) -> EventCall {
-    EventCall { registration: 1, event: Arc::new(event), credentials: None, steps: Arc::new(Vec::new()) }
+    EventCall { registration: 1, tag: 1, event: Arc::new(event), credentials: None, steps: Arc::new(Vec::new()) }
 }
 
 /// Hands a module an event without infos.

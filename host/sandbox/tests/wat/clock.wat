@@ -4,7 +4,7 @@
   (core func $now (canon lower (func $clock "now")))
   (core module $m
     (import "clock" "now" (func $now (result i64)))
-    (func (export "handle") (param $registration i64) (param $code i32) (param $range i32) (param $infos i32)
+    (func (export "handle") (param $registration i64) (param $tag i32) (param $code i32) (param $range i32) (param $infos i32)
       (param $steps i32) (result i32)
       (local $before i64) (local $left i32)
       (local.set $before (call $now))

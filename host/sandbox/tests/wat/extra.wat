@@ -1,7 +1,7 @@
 ;; Exports what is no role beside its role, as components of some languages do, and says who made it.
 (component
   (core module $m
-    (func (export "handle") (param $registration i64) (param $code i32) (param $range i32) (param $infos i32)
+    (func (export "handle") (param $registration i64) (param $tag i32) (param $code i32) (param $range i32) (param $infos i32)
       (param $steps i32) (result i32)
       (i32.const -331))
     (func (export "run") unreachable)

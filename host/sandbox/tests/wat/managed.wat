@@ -1,5 +1,5 @@
-;; Has a lifecycle. Without settings it will not start and says why; with any it wishes one registration, whose directives are
-;; its settings. It counts what happens to its memory: `handle` returns ten times the calls of init plus its own calls.
+;; Has a lifecycle. Without settings it will not start and says why; with any it wishes one registration with tag 7, whose
+;; directives are its settings. It counts what happens to its memory: `handle` returns ten times the calls of init plus its own calls.
 ;; On stop it logs.
 (component
   (;include call.part;)
@@ -17,7 +17,7 @@
     (data (i32.const 48) "stopped")
     ;; two codes
     (data (i32.const 64) "\ff\ff\ff\ff\fe\ff\ff\ff")
-    (func (export "init") (param $settings i32) (param $len i32) (result i32)
+    (func (export "init") (param $infos i32) (param $len i32) (param $arrays i32) (param $arrays-len i32) (result i32)
       (global.set $count (i32.add (global.get $count) (i32.const 10)))
       (if (i32.eqz (local.get $len))
         (then
@@ -25,34 +25,28 @@
           (i32.store (i32.const 132) (i32.const 16))
           (i32.store (i32.const 136) (i32.const 13))
           (return (i32.const 128))))
-      ;; ok: a list of one registration, which lies at 160: name, codes, directives
+      ;; ok: a list of one registration, which lies at 160: tag, name, codes, directives
       (i32.store8 (i32.const 128) (i32.const 0))
       (i32.store (i32.const 132) (i32.const 160))
       (i32.store (i32.const 136) (i32.const 1))
-      (i32.store8 (i32.const 160) (i32.const 1))
-      (i32.store (i32.const 164) (i32.const 32))
-      (i32.store (i32.const 168) (i32.const 7))
-      (i32.store (i32.const 172) (i32.const 64))
-      (i32.store (i32.const 176) (i32.const 2))
-      (i32.store (i32.const 180) (local.get $settings))
-      (i32.store (i32.const 184) (local.get $len))
+      (i32.store (i32.const 160) (i32.const 7))
+      (i32.store8 (i32.const 164) (i32.const 1))
+      (i32.store (i32.const 168) (i32.const 32))
+      (i32.store (i32.const 172) (i32.const 7))
+      (i32.store (i32.const 176) (i32.const 64))
+      (i32.store (i32.const 180) (i32.const 2))
+      (i32.store (i32.const 184) (local.get $infos))
+      (i32.store (i32.const 188) (local.get $len))
+      (i32.store (i32.const 192) (local.get $arrays))
+      (i32.store (i32.const 196) (local.get $arrays-len))
       (i32.const 128))
     (func (export "stop") (call $log (i32.const 2) (i32.const 48) (i32.const 7)))
-    (func (export "handle") (param $registration i64) (param $code i32) (param $range i32) (param $infos i32)
+    (func (export "handle") (param $registration i64) (param $tag i32) (param $code i32) (param $range i32) (param $infos i32)
       (param $steps i32) (result i32)
       (if (i32.eq (local.get $code) (i32.const -1)) (then unreachable))
       (global.set $count (i32.add (global.get $count) (i32.const 1)))
       (global.get $count)))
   (core instance $i (instantiate $m
     (with "libc" (instance $libc)) (with "logging" (instance (export "log" (func $log))))))
-  (type $registration (record
-    (field "name" (option string)) (field "codes" (list s32)) (field "directives" (list $info))))
-  (func $init (param "config" (list $info)) (result (result (list $registration) (error string)))
-    (canon lift (core func $i "init") (memory $memory) (realloc $realloc)))
-  (func $stop (canon lift (core func $i "stop")))
-  (instance $lifecycle
-    (export "registration" (type $registration))
-    (export "init" (func $init))
-    (export "stop" (func $stop)))
-  (export "peal:pmix/lifecycle@0.1.0" (instance $lifecycle))
+  (;include lifecycle.part;)
   (;include handler.part;))

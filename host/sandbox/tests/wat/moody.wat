@@ -7,7 +7,7 @@
     (import "libc" "memory" (memory 1))
     (import "libc" "reset" (func $reset))
     (import "call" "get" (func $get (param i32 i32 i32)))
-    (import "call" "push" (func $push (param i32 i32 i32 i32 i64 i64 i32)))
+    (import "call" "push" (func $push (param i32 i32 i32 i32 i64 i64 i32 i32 i32)))
     (global $calls (mut i32) (i32.const 0))
     (data (i32.const 16) "test.text")
     (func $stumble unreachable)
@@ -17,7 +17,7 @@
     (func $gush (param $bytes i32)
       (loop $again
         (call $push (i32.const 16) (i32.const 9) (i32.const 0) (i32.const 25) (i64.const 0)
-          (i64.extend_i32_u (local.get $bytes)) (i32.const 0))
+          (i64.extend_i32_u (local.get $bytes)) (i32.const 0) (i32.const 0) (i32.const 0))
         (br $again)))
     (func $pester
       (loop $again (call $get (i32.const 16) (i32.const 9) (i32.const 64)) (br $again)))
@@ -32,7 +32,7 @@
       (if (i32.eq (local.get $code) (i32.const -7))
         (then (drop (memory.grow (i32.const 4))) (call $gush (i32.const 200000))))
       (if (i32.eq (local.get $code) (i32.const -8)) (then (drop (call $dig (i64.const 0))))))
-    (func $handle (export "handle") (param $registration i64) (param $code i32) (param $range i32) (param $infos i32)
+    (func $handle (export "handle") (param $registration i64) (param $tag i32) (param $code i32) (param $range i32) (param $infos i32)
       (param $steps i32) (result i32)
       (global.set $calls (i32.add (global.get $calls) (i32.const 1)))
       (call $reset)

@@ -13,8 +13,9 @@ use crate::{
     notice::{Notice, Notices},
 };
 use peal_core::{
+    order::Registrations,
     owner::Owner,
-    registration::{Registration, RegistrationError, Registrations},
+    registration::{Registration, RegistrationError},
     server::Allowance,
 };
 use peal_model::{Event, Nspace};

@@ -6,8 +6,8 @@ use super::{
 use crate::{actor::Raised, notice::Notice};
 use peal_core::{
     chain::{ChainRun, Finished, Next, Outcome},
+    order::Registrations,
     owner::Owner,
-    registration::Registrations,
     server::Allowance,
 };
 use peal_model::{Event, Nspace, Proc, Status, rank};
@@ -121,6 +121,7 @@ fn walk(mut run: ChainRun<HostedHandler>, credentials: Option<Credentials>, shar
         let member = call.member();
         let result = member.handler.module.handle(&EventCall {
             registration: member.id.0,
+            tag: member.handler.tag,
             event: call.event().clone(),
             credentials,
             steps: call.steps().clone(),

@@ -1,0 +1,190 @@
+//! The one order in which the handlers of an owner run.
+//!
+//! It is that of RFC 0002 with the later placement words: the one FIRST, then single-code, multi-code and default
+//! registrations, then the one LAST; inside a category FIRST_IN_CATEGORY, the list, LAST_IN_CATEGORY.
+use crate::{
+    chain::{ChainRun, Member},
+    registration::{Category, Place, Registration, RegistrationError, RegistrationId},
+};
+use peal_model::Event;
+use std::sync::Arc;
+
+#[derive(Clone, Debug)]
+struct Entry<H> {
+    id: RegistrationId,
+    registration: Registration,
+    handler: H,
+}
+
+/// The handlers of one category.
+#[derive(Clone, Debug)]
+struct Bucket<H> {
+    first: Option<Entry<H>>,
+    list: Vec<Entry<H>>,
+    last: Option<Entry<H>>,
+}
+
+impl<H> Default for Bucket<H> {
+    fn default() -> Self {
+        Bucket { first: None, list: Vec::new(), last: None }
+    }
+}
+
+impl<H> Bucket<H> {
+    fn iter(&self) -> impl Iterator<Item = &Entry<H>> {
+        self.first.iter().chain(&self.list).chain(&self.last)
+    }
+
+    fn insert_at(&mut self, at: usize, entry: Entry<H>) {
+        self.list.insert(at.min(self.list.len()), entry);
+    }
+
+    fn take(&mut self, id: RegistrationId) -> Option<Entry<H>> {
+        let held = |slot: &Option<Entry<H>>| slot.as_ref().is_some_and(|entry| entry.id == id);
+        if held(&self.first) {
+            return self.first.take();
+        }
+        if held(&self.last) {
+            return self.last.take();
+        }
+        self.list.iter().position(|entry| entry.id == id).map(|at| self.list.remove(at))
+    }
+
+    /// Where in the list a handler next to `name` goes; `offset` is 0 for before it and 1 for after it.
+    fn beside(&self, name: &str, offset: usize) -> Option<Result<usize, RegistrationError>> {
+        let is = |slot: &Option<Entry<H>>| slot.as_ref().is_some_and(|entry| entry.registration.name == name);
+        let beyond = |place| RegistrationError::Beyond { name: name.to_owned(), place };
+        if is(&self.first) {
+            return Some(if offset == 0 { Err(beyond("FIRST_IN_CATEGORY")) } else { Ok(0) });
+        }
+        if let Some(at) = self.list.iter().position(|entry| entry.registration.name == name) {
+            return Some(Ok(at + offset));
+        }
+        is(&self.last).then(|| if offset == 1 { Err(beyond("LAST_IN_CATEGORY")) } else { Ok(self.list.len()) })
+    }
+}
+
+/// The registrations of one owner, in the order in which their handlers run. `H` is whatever is called.
+#[derive(Clone, Debug)]
+pub struct Registrations<H> {
+    first: Option<Entry<H>>,
+    single: Bucket<H>,
+    multi: Bucket<H>,
+    default: Bucket<H>,
+    last: Option<Entry<H>>,
+    next: u64,
+}
+
+impl<H> Default for Registrations<H> {
+    fn default() -> Self {
+        let (single, multi, default) = (Bucket::default(), Bucket::default(), Bucket::default());
+        Registrations { first: None, single, multi, default, last: None, next: 1 }
+    }
+}
+
+impl<H> Registrations<H> {
+    /// Adds a handler where it wants to stand, or says who is in the way.
+    pub fn register(&mut self, registration: Registration, handler: H) -> Result<RegistrationId, RegistrationError> {
+        let id = RegistrationId(self.next);
+        let category = registration.codes.category();
+        let place = registration.place.clone();
+        let entry = Entry { id, registration, handler };
+        match place {
+            Place::First => fill(&mut self.first, "FIRST", entry)?,
+            Place::Last => fill(&mut self.last, "LAST", entry)?,
+            Place::FirstInCategory => fill(&mut self.bucket_mut(category).first, "FIRST_IN_CATEGORY", entry)?,
+            Place::LastInCategory => fill(&mut self.bucket_mut(category).last, "LAST_IN_CATEGORY", entry)?,
+            Place::Prepend => self.bucket_mut(category).insert_at(0, entry),
+            Place::Append => self.bucket_mut(category).insert_at(usize::MAX, entry),
+            Place::Before(name) => {
+                let at = self.beside(category, &name, 0)?;
+                self.bucket_mut(category).insert_at(at, entry);
+            }
+            Place::After(name) => {
+                let at = self.beside(category, &name, 1)?;
+                self.bucket_mut(category).insert_at(at, entry);
+            }
+        }
+        self.next += 1;
+        Ok(id)
+    }
+
+    /// Takes a handler out; nothing if there is none of that number.
+    pub fn deregister(&mut self, id: RegistrationId) -> Option<H> {
+        for slot in [&mut self.first, &mut self.last] {
+            if slot.as_ref().is_some_and(|entry| entry.id == id) {
+                return slot.take().map(|entry| entry.handler);
+            }
+        }
+        let taken = Category::ALL.into_iter().find_map(|category| self.bucket_mut(category).take(id));
+        taken.map(|entry| entry.handler)
+    }
+
+    /// Number, registration and handler of each, in the order in which they run.
+    pub fn iter(&self) -> impl Iterator<Item = (RegistrationId, &Registration, &H)> {
+        let buckets = [&self.single, &self.multi, &self.default].into_iter().flat_map(Bucket::iter);
+        let all = self.first.iter().chain(buckets).chain(&self.last);
+        all.map(|entry| (entry.id, &entry.registration, &entry.handler))
+    }
+
+    /// Whether nobody is registered.
+    pub fn is_empty(&self) -> bool {
+        self.iter().next().is_none()
+    }
+
+    fn bucket(&self, category: Category) -> &Bucket<H> {
+        match category {
+            Category::Single => &self.single,
+            Category::Multi => &self.multi,
+            Category::Default => &self.default,
+        }
+    }
+
+    fn bucket_mut(&mut self, category: Category) -> &mut Bucket<H> {
+        match category {
+            Category::Single => &mut self.single,
+            Category::Multi => &mut self.multi,
+            Category::Default => &mut self.default,
+        }
+    }
+
+    fn beside(&self, ours: Category, name: &str, offset: usize) -> Result<usize, RegistrationError> {
+        if let Some(found) = self.bucket(ours).beside(name, offset) {
+            return found;
+        }
+        for (slot, place) in [(&self.first, "FIRST"), (&self.last, "LAST")] {
+            if slot.as_ref().is_some_and(|entry| entry.registration.name == name) {
+                return Err(RegistrationError::Beyond { name: name.to_owned(), place });
+            }
+        }
+        let elsewhere = |category: &Category| self.bucket(*category).beside(name, offset).is_some();
+        match Category::ALL.into_iter().find(elsewhere) {
+            Some(theirs) => Err(RegistrationError::OtherCategory { name: name.to_owned(), theirs, ours }),
+            None => Err(RegistrationError::NoSuchName { name: name.to_owned() }),
+        }
+    }
+}
+
+impl<H: Clone> Registrations<H> {
+    /// The run of this event through the handlers that it meets.
+    pub fn run(&self, event: Arc<Event>) -> ChainRun<H> {
+        let met = self.iter().filter(|(_, registration, _)| registration.matches(&event));
+        let members = met.map(|(id, registration, handler)| Member {
+            id,
+            name: registration.name.clone(),
+            lifetime: registration.lifetime,
+            handler: handler.clone(),
+        });
+        ChainRun::new(members.collect(), event)
+    }
+}
+
+fn fill<H>(slot: &mut Option<Entry<H>>, place: &'static str, entry: Entry<H>) -> Result<(), RegistrationError> {
+    match slot {
+        Some(holder) => Err(RegistrationError::Taken { place, holder: holder.registration.name.clone() }),
+        None => {
+            *slot = Some(entry);
+            Ok(())
+        }
+    }
+}

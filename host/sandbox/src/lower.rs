@@ -1,0 +1,147 @@
+//! Values on their way to the guest: from the host's vocabulary to the contract's, where nested arrays lie flat beside the
+//! infos.
+use crate::bindings::peal::pmix::types as wit;
+use crate::data::{List, Opaques, Place};
+use peal_model::{DataArray, Info, InfoFlags, Proc, Range, Step, Value, number};
+
+impl From<Range> for wit::Range {
+    fn from(range: Range) -> wit::Range {
+        match range {
+            Range::Undef => wit::Range::Undef,
+            Range::Rm => wit::Range::Rm,
+            Range::Local => wit::Range::Local,
+            Range::Namespace => wit::Range::Namespace,
+            Range::Session => wit::Range::Session,
+            Range::Global => wit::Range::Global,
+            Range::Custom => wit::Range::Custom,
+            Range::ProcLocal => wit::Range::ProcLocal,
+        }
+    }
+}
+
+/// The flags that both sides know. Others that an info carries are not shown to guests.
+pub(crate) const FLAGS: [(u64, wit::InfoFlags); 5] = [
+    (number::PMIX_INFO_REQD, wit::InfoFlags::REQUIRED),
+    (number::PMIX_INFO_ARRAY_END, wit::InfoFlags::ARRAY_END),
+    (number::PMIX_INFO_REQD_PROCESSED, wit::InfoFlags::REQUIRED_PROCESSED),
+    (number::PMIX_INFO_QUALIFIER, wit::InfoFlags::QUALIFIER),
+    (number::PMIX_INFO_PERSISTENT, wit::InfoFlags::PERSISTENT),
+];
+
+fn lower_flags(flags: InfoFlags) -> wit::InfoFlags {
+    let set = FLAGS.into_iter().filter(|(bit, _)| u64::from(flags.0) & bit != 0);
+    set.fold(wit::InfoFlags::empty(), |flags, (_, flag)| flags | flag)
+}
+
+pub(crate) fn lower_proc(proc: &Proc) -> wit::Proc {
+    wit::Proc { nspace: proc.nspace.as_str().to_owned(), rank: proc.rank.0 }
+}
+
+/// The infos of an event, or settings, as a guest sees them.
+pub(crate) fn lower_content(opaques: &mut Opaques, infos: &[Info]) -> wit::Content {
+    let mut lower = Lower::new(opaques);
+    wit::Content { infos: lower.infos(infos), arrays: lower.arrays }
+}
+
+/// The value of the info that is at this place among the event's.
+pub(crate) fn lower_found(opaques: &mut Opaques, value: &Value, at: usize) -> wit::Found {
+    let mut lower = Lower::new(opaques);
+    wit::Found { value: lower.at(at, |lower| lower.value(value)), arrays: lower.arrays }
+}
+
+/// The steps before a call.
+pub(crate) fn lower_steps(opaques: &mut Opaques, steps: &[Step]) -> wit::Chain {
+    let mut lower = Lower::new(opaques);
+    let steps = steps.iter().enumerate().map(|(at, step)| {
+        lower.place.list = List::Step(at);
+        wit::Step { name: step.name.clone(), status: step.status.0, infos: lower.infos(&step.infos) }
+    });
+    wit::Chain { steps: steps.collect(), arrays: lower.arrays }
+}
+
+/// Walks values and collects their arrays, the inner before the outer.
+struct Lower<'a> {
+    opaques: &'a mut Opaques,
+    /// Where the walk is.
+    place: Place,
+    arrays: Vec<wit::Array>,
+}
+
+impl Lower<'_> {
+    fn new(opaques: &mut Opaques) -> Lower<'_> {
+        Lower { opaques, place: Place { list: List::Infos, path: Vec::new() }, arrays: Vec::new() }
+    }
+
+    /// Does this one level further down.
+    fn at<R>(&mut self, at: usize, work: impl FnOnce(&mut Self) -> R) -> R {
+        self.place.path.push(at);
+        let done = work(self);
+        self.place.path.pop();
+        done
+    }
+
+    fn infos<'i>(&mut self, infos: impl IntoIterator<Item = &'i Info>) -> Vec<wit::Info> {
+        infos.into_iter().enumerate().map(|(at, info)| self.at(at, |lower| lower.info(info))).collect()
+    }
+
+    fn info(&mut self, info: &Info) -> wit::Info {
+        wit::Info { key: info.key.as_str().to_owned(), flags: lower_flags(info.flags), value: self.value(&info.value) }
+    }
+
+    fn value(&mut self, value: &Value) -> wit::Value {
+        match value {
+            Value::Undef | Value::String(None) => wit::Value::Undef,
+            Value::Bool(truth) => wit::Value::Boolean(*truth),
+            Value::Byte(n) => wit::Value::Byte(*n),
+            Value::String(Some(text)) => match text.as_str() {
+                Some(text) => wit::Value::Text(text.to_owned()),
+                None => self.opaque(value),
+            },
+            Value::Size(n) => wit::Value::Size(*n),
+            Value::Pid(n) => wit::Value::Pid(*n),
+            Value::Int(n) => wit::Value::Int(*n),
+            Value::Int8(n) => wit::Value::Int8(*n),
+            Value::Int16(n) => wit::Value::Int16(*n),
+            Value::Int32(n) => wit::Value::Int32(*n),
+            Value::Int64(n) => wit::Value::Int64(*n),
+            Value::Uint(n) => wit::Value::Uint(*n),
+            Value::Uint8(n) => wit::Value::Uint8(*n),
+            Value::Uint16(n) => wit::Value::Uint16(*n),
+            Value::Uint32(n) => wit::Value::Uint32(*n),
+            Value::Uint64(n) => wit::Value::Uint64(*n),
+            Value::Float(n) => wit::Value::Float32(*n),
+            Value::Double(n) => wit::Value::Float64(*n),
+            Value::Timeval { seconds, microseconds } => wit::Value::Timeval((*seconds, *microseconds)),
+            Value::Time(seconds) => wit::Value::Time(*seconds),
+            Value::Status(status) => wit::Value::Status(status.0),
+            Value::Proc(proc) => wit::Value::Proc(lower_proc(proc)),
+            Value::Nspace(nspace) => wit::Value::Nspace(nspace.as_str().to_owned()),
+            Value::Rank(rank) => wit::Value::Rank(rank.0),
+            Value::Range(range) => wit::Value::Range((*range).into()),
+            Value::ByteObject(bytes) => wit::Value::Bytes(bytes.as_slice().to_owned()),
+            Value::DataArray(array) => wit::Value::Array(self.array(array)),
+            other => self.opaque(other),
+        }
+    }
+
+    fn opaque(&mut self, value: &Value) -> wit::Value {
+        wit::Value::Other(wit::Opaque { data_type: value.data_type().0, at: self.opaques.number(&self.place) })
+    }
+
+    fn array(&mut self, array: &DataArray) -> wit::ArrayRef {
+        let items = self.items(array);
+        self.arrays.push(wit::Array { element: array.element().0, items });
+        u32::try_from(self.arrays.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    fn items(&mut self, array: &DataArray) -> wit::Items {
+        if let Some(procs) = array.as_procs() {
+            return wit::Items::Procs(procs.iter().map(lower_proc).collect());
+        }
+        if let Some(infos) = array.as_infos() {
+            return wit::Items::Infos(self.infos(infos));
+        }
+        let values = array.items().iter().enumerate();
+        wit::Items::Values(values.map(|(at, value)| self.at(at, |lower| lower.value(value))).collect())
+    }
+}

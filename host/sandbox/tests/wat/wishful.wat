@@ -1,0 +1,36 @@
+;; Wishes as many registrations as its first setting says, each for as many codes as its second, under a name of as many
+;; bytes as its third, each of which is the fourth; zero bytes are no name.
+(component
+  (;include call.part;)
+  (core module $m
+    (import "libc" "memory" (memory 1))
+    ;; the number that the info at this place of the list is
+    (func $setting (param $infos i32) (param $at i32) (result i32)
+      (i32.load offset=24 (i32.add (local.get $infos) (i32.mul (local.get $at) (i32.const 40)))))
+    (func (export "init") (param $infos i32) (param $len i32) (param $arrays i32) (param $arrays-len i32) (result i32)
+      (local $count i32) (local $codes i32) (local $name i32) (local $at i32)
+      (local.set $count (call $setting (local.get $infos) (i32.const 0)))
+      (local.set $codes (call $setting (local.get $infos) (i32.const 1)))
+      (local.set $name (call $setting (local.get $infos) (i32.const 2)))
+      (memory.fill (i32.const 24576) (call $setting (local.get $infos) (i32.const 3)) (local.get $name))
+      (local.set $at (i32.const 16384))
+      (i32.store (i32.const 132) (local.get $at))
+      (i32.store (i32.const 136) (local.get $count))
+      (block $done (loop $next
+        (br_if $done (i32.eqz (local.get $count)))
+        (i32.store8 offset=4 (local.get $at) (i32.ne (local.get $name) (i32.const 0)))
+        (i32.store offset=8 (local.get $at) (i32.const 24576))
+        (i32.store offset=12 (local.get $at) (local.get $name))
+        (i32.store offset=16 (local.get $at) (i32.const 32768))
+        (i32.store offset=20 (local.get $at) (local.get $codes))
+        (local.set $at (i32.add (local.get $at) (i32.const 40)))
+        (local.set $count (i32.sub (local.get $count) (i32.const 1)))
+        (br $next)))
+      (i32.const 128))
+    (func (export "stop"))
+    (func (export "handle") (param $registration i64) (param $tag i32) (param $code i32) (param $range i32) (param $infos i32)
+      (param $steps i32) (result i32)
+      (local.get $tag)))
+  (core instance $i (instantiate $m (with "libc" (instance $libc))))
+  (;include lifecycle.part;)
+  (;include handler.part;))
