@@ -14,7 +14,7 @@ use std::{
 };
 
 /// How long a command of a test may take before it counts as hanging. None should take a tenth of it.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The root of the repository.
 pub fn root() -> PathBuf {
@@ -104,17 +104,20 @@ pub fn finish(mut child: Child) -> Done {
     thread::spawn(move || tell.send(child.wait()));
     let Ok(status) = told.recv_timeout(PATIENCE) else {
         let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
-        panic!("process {pid} hangs; so far it wrote:\n{}\n{}", out.join().unwrap(), err.join().unwrap());
+        panic!("process {pid} hangs");
     };
-    Done { status: status.unwrap().code(), stdout: out.join().unwrap(), stderr: err.join().unwrap() }
+    let read = |from: mpsc::Receiver<String>| from.recv_timeout(PATIENCE).expect("somebody else holds the output open");
+    Done { status: status.unwrap().code(), stdout: read(out), stderr: read(err) }
 }
 
-fn drain(from: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
+fn drain(from: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
+    let (tell, told) = mpsc::channel();
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut from) = from {
             from.read_to_end(&mut bytes).unwrap();
         }
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
+        tell.send(String::from_utf8_lossy(&bytes).into_owned())
+    });
+    told
 }

@@ -1,6 +1,11 @@
 //! Procs that die, programs that do not start, processes that try to stay.
 use peal_tests::{c_program, guest, peal, run};
-use std::{io::Write, path::Path, process::Stdio};
+use rustix::process::{Pid, Signal, kill_process};
+use std::{
+    io::{Read, Write},
+    path::Path,
+    process::{Child, Command, Stdio},
+};
 
 fn shell(n: &str, more: &[&str], script: &str) -> peal_tests::Done {
     run(peal(["run", "-n", n]).args(more).args(["--", "sh", "-c", script]))
@@ -65,9 +70,9 @@ fn an_interrupt_ends_the_job_and_shows_in_the_exit_status() {
     let mut command = peal(["run", "-n", "2", "--", "sh", "-c", "echo ready; exec sleep 1000"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut line = [0; 6];
-    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
-    let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    child.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
     peal_tests::finish(child).expect_status(130);
 }
 
@@ -108,4 +113,48 @@ fn orphans_that_end_during_the_job_are_reaped() {
     let script = "for i in 1 2 3; do setsid sh -c 'sh -c : & exit 0' & done; wait; \
                   until ! grep -q ') Z ' $(for p in $(cat /proc/$PPID/task/*/children); do echo /proc/$p/stat; done); do :; done";
     shell("1", &[], script).expect_status(0);
+}
+
+/// Starts `peal` by a shell command and reads the line that its proc prints when it is ready.
+fn ready(script: &str) -> (Child, Pid) {
+    let mut command = Command::new("bash");
+    command.args(["-c", script]).env("PEAL", peal_tests::program("peal")).current_dir(peal_tests::root());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut line = [0; 6];
+    child.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
+    assert_eq!(&line, b"ready\n");
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    (child, pid)
+}
+
+#[test]
+fn signals_for_users_reach_the_procs_and_ignored_ones_stay_ignored() {
+    let (child, pid) = ready("exec $PEAL run -- sh -c 'trap \"exit 9\" USR1; echo ready; while :; do :; done'");
+    kill_process(pid, Signal::USR1).unwrap();
+    peal_tests::finish(child).expect_status(9);
+    let (child, pid) = ready("exec $PEAL run -- sh -c 'echo ready; exec sleep 1000'");
+    kill_process(pid, Signal::QUIT).unwrap();
+    peal_tests::finish(child).expect_status(131);
+    let (mut child, pid) = ready("trap '' HUP; exec $PEAL run -- sh -c 'echo ready; read line; exit 5'");
+    kill_process(pid, Signal::HUP).unwrap();
+    child.stdin.take().unwrap().write_all(b"go on\n").unwrap();
+    peal_tests::finish(child).expect_status(5);
+}
+
+#[test]
+fn children_from_before_the_job_are_left_alone() {
+    let (child, _) = ready("sleep 1000 >/dev/null 2>&1 & echo $! >&2; exec $PEAL run -- echo ready");
+    let done = peal_tests::finish(child).expect_status(0);
+    let stranger = done.stderr.lines().next().unwrap();
+    assert!(is_there(stranger), "process {stranger} was not started by the job");
+    kill_process(Pid::from_raw(stranger.parse().unwrap()).unwrap(), Signal::KILL).unwrap();
+}
+
+#[test]
+fn nobody_need_read_what_peal_says() {
+    let mut command = peal(["run", "--events", "--", "sh", "-c", "exit 3"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stderr.take());
+    peal_tests::finish(child).expect_status(3);
 }

@@ -12,7 +12,12 @@ use peal_tests::{
     siege::{ATTACKER, FLOOD, NEWS, ROUND, SIZE, Siege},
 };
 use peal_wire::{Codec, Credential, Hello, Identity, Limits, PeerKind, User};
-use std::time::{Duration, Instant};
+use std::{
+    io::Write,
+    os::unix::process::CommandExt,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
 
 /// How a field of one value begins.
 const ONE: u8 = 2;
@@ -416,4 +421,33 @@ async fn a_shutdown_waits_for_nobody_in_particular() {
     let error = soon("a request fails", first.fence(&[], &[])).await.unwrap_err();
     assert_eq!(error.status(), code::PMIX_ERR_LOST_CONNECTION_TO_SERVER);
     drop(deaf);
+}
+
+/// Says what comes in on standard input to a port, in a process of this user, and prints how many bytes came back, at most 8.
+fn answered_to(user: u32, port: u16, bytes: &[u8]) -> String {
+    let script = format!("exec 3<>/dev/tcp/127.0.0.1/{port}; cat >&3; head -c 8 <&3 | wc -c");
+    let mut command = Command::new("bash");
+    command.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).uid(user);
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(bytes).unwrap();
+    peal_tests::finish(child).expect_status(0).stdout.trim().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_user_is_nobody_else_whatever_is_claimed() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can be another user");
+        return;
+    }
+    let mut siege = Siege::begin(Siege::settings()).await;
+    let good = encoded(&hello(siege.node.proc(ATTACKER)));
+    let port = siege.node.environment(ATTACKER).server.addr.port();
+    let answer = |user: u32| {
+        let good = good.clone();
+        tokio::task::spawn_blocking(move || answered_to(user, port, &good))
+    };
+    assert_eq!(answer(65_534).await.unwrap(), "0");
+    assert_eq!(siege.refused(), 1);
+    assert_eq!(answer(0).await.unwrap(), "8", "the same bytes of the job's own user are welcome");
+    siege.is_withstood().await;
 }

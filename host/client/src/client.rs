@@ -3,7 +3,7 @@ use crate::{
     ClientError, Environment, Handler,
     data::{self, Known},
     events::{self, ForServer, Handlers},
-    link::{Arrival, Link},
+    link::{Arrival, Link, Pending},
 };
 use peal_core::{
     audience,
@@ -24,6 +24,9 @@ struct Shared {
     me: Proc,
     link: Link,
     handlers: Handlers,
+    /// Held while a change of the registrations is made here and told to the server, so that both see the same order. Never
+    /// while an answer is waited for, which may lie behind events whose handling needs it.
+    changes: tokio::sync::Mutex<()>,
 }
 
 /// A proc's connection to its PMIx server.
@@ -50,7 +53,8 @@ impl Client {
         let Reply::JobData(info) = link.ask(Request::JobData).await? else { return Err(ClientError::UnfitAnswer) };
         let mut known = Known::default();
         known.learn_job(Arc::unwrap_or_clone(info));
-        let shared = Arc::new(Shared { me: environment.me.clone(), link, handlers });
+        let shared =
+            Arc::new(Shared { me: environment.me.clone(), link, handlers, changes: tokio::sync::Mutex::default() });
         let (raise, raised) = mpsc::unbounded_channel();
         let events = tokio::spawn(handle_events(shared.clone(), arrivals, raised));
         Ok(Client { shared, known: Mutex::new(known), put: Mutex::default(), events, raise })
@@ -121,19 +125,30 @@ impl Client {
         handler: Handler,
     ) -> Result<RegistrationId, ClientError> {
         let registration = Registration::from_directives(codes, directives)?;
-        // Recorded here first: cached events may come right behind the server's acknowledgement.
-        let (id, for_server) = self.shared.handlers.register(codes, registration, handler)?;
-        if let Err(error) = self.shared.tell(for_server).await {
-            self.shared.handlers.deregister(id);
-            return Err(error);
+        let (id, told) = {
+            let _turn = self.shared.changes.lock().await;
+            // Recorded here first: cached events may come right behind the server's acknowledgement.
+            let (id, for_server) = self.shared.handlers.register(codes, registration, handler)?;
+            (id, self.shared.tell(for_server).await)
+        };
+        let answered = match told {
+            Ok(Some(pending)) => pending.answer().await.map(drop),
+            Ok(None) => Ok(()),
+            Err(error) => Err(error),
+        };
+        match answered {
+            Ok(()) => Ok(id),
+            Err(error) => {
+                self.shared.handlers.deregister(id);
+                Err(error)
+            }
         }
-        Ok(id)
     }
 
     /// Takes a handler out; `PMIX_ERR_NOT_FOUND` if there is none of that number (`PMIx_Deregister_event_handler`).
     pub async fn deregister(&self, id: RegistrationId) -> Result<(), ClientError> {
-        let for_server = self.shared.handlers.deregister(id).ok_or(ClientError::Status(code::PMIX_ERR_NOT_FOUND))?;
-        self.shared.tell(for_server).await
+        let known = self.shared.deregister(id).await?;
+        known.then_some(()).ok_or(ClientError::Status(code::PMIX_ERR_NOT_FOUND))
     }
 
     /// Raises an event (`PMIx_Notify_event`). Our own handlers see it here, if it is meant for us; the server never sends it
@@ -169,13 +184,23 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    async fn tell(&self, what: ForServer) -> Result<(), ClientError> {
+    /// Tells the server of a change; a registration will be answered.
+    async fn tell(&self, what: ForServer) -> Result<Option<Pending>, ClientError> {
         match what {
-            ForServer::Nothing => Ok(()),
+            ForServer::Nothing => Ok(None),
             ForServer::Register(codes) => {
-                self.link.ask(Request::RegisterEvents { codes, infos: Vec::new() }).await.map(drop)
+                self.link.post(Request::RegisterEvents { codes, infos: Vec::new() }).await.map(Some)
             }
-            ForServer::Deregister(codes) => self.link.tell(Request::DeregisterEvents { codes }).await,
+            ForServer::Deregister(codes) => self.link.tell(Request::DeregisterEvents { codes }).await.map(|()| None),
+        }
+    }
+
+    /// Takes a handler out, if there is one of that number.
+    async fn deregister(&self, id: RegistrationId) -> Result<bool, ClientError> {
+        let _turn = self.changes.lock().await;
+        match self.handlers.deregister(id) {
+            Some(for_server) => self.tell(for_server).await.map(|_| true),
+            None => Ok(false),
         }
     }
 
@@ -183,9 +208,7 @@ impl Shared {
     async fn handle(&self, event: Event, raise: &mut Vec<Event>) {
         let (raised, spent) = self.handlers.run(event).await;
         for id in spent {
-            if let Some(for_server) = self.handlers.deregister(id)
-                && let Err(error) = self.tell(for_server).await
-            {
+            if let Err(error) = self.deregister(id).await {
                 tracing::warn!(%error, "the server does not know that a one-shot handler is spent");
             }
         }

@@ -24,6 +24,9 @@ const RELEASE: &str = "5.0.11";
 /// How many events may wait for the handlers before the connection is read no further.
 const EVENTS: usize = 4096;
 
+/// How many requests may wait to be written; who has more waits.
+const REQUESTS: usize = 256;
+
 /// What comes from the server unasked.
 #[derive(Debug)]
 pub(crate) enum Arrival {
@@ -63,7 +66,9 @@ impl Pending {
 pub(crate) struct Link {
     codec: Codec,
     index: i32,
-    writer: tokio::sync::Mutex<(OwnedWriteHalf, Tag)>,
+    /// To the task that writes: a caller may give up at any time without leaving half a frame behind.
+    frames: mpsc::Sender<Frame>,
+    next: Mutex<Tag>,
     open: Arc<Mutex<Open>>,
 }
 
@@ -87,9 +92,10 @@ impl Link {
         let (arrive, arrivals) = mpsc::channel(EVENTS);
         let open = Arc::new(Mutex::new(Open::default()));
         tokio::spawn(read(reader, rest, codec, open.clone(), arrive));
+        let (frames, outgoing) = mpsc::channel(REQUESTS);
+        tokio::spawn(write(writer, outgoing));
         let index = i32::try_from(index).unwrap_or(i32::MAX);
-        let first = Tag::FIRST_REQUEST;
-        Ok((Link { codec, index, writer: tokio::sync::Mutex::new((writer, first)), open }, arrivals))
+        Ok((Link { codec, index, frames, next: Mutex::new(Tag::FIRST_REQUEST), open }, arrivals))
     }
 
     /// Asks, and waits for the answer. An error status is an error.
@@ -111,10 +117,13 @@ impl Link {
 
     async fn send(&self, request: &Request, answer: Option<oneshot::Sender<Answer>>) -> Result<(), ClientError> {
         let payload = self.codec.encode_request(request)?;
-        let mut writer = self.writer.lock().await;
-        let (stream, next) = &mut *writer;
-        let tag = *next;
-        *next = tag.next_request();
+        let room = self.frames.reserve().await.map_err(|_| ClientError::Lost)?;
+        let tag = {
+            let mut next = lock(&self.next);
+            let tag = *next;
+            *next = tag.next_request();
+            tag
+        };
         if let Some(answer) = answer {
             let mut open = lock(&self.open);
             if open.closed {
@@ -122,14 +131,27 @@ impl Link {
             }
             open.requests.insert(tag, (request.command(), answer));
         }
-        let frame = Frame { pindex: self.index, tag, payload }.encode()?;
-        stream.write_all(&frame).await.map_err(|_| ClientError::Lost)
+        room.send(Frame { pindex: self.index, tag, payload });
+        Ok(())
     }
 }
 
-fn lock(open: &Mutex<Open>) -> MutexGuard<'_, Open> {
+/// Writes requests in their order; ends when nobody can ask any more.
+async fn write(mut writer: OwnedWriteHalf, mut frames: mpsc::Receiver<Frame>) {
+    while let Some(frame) = frames.recv().await {
+        // A payload that no header can hold was refused when it was packed.
+        let Ok(bytes) = frame.encode() else { return };
+        if let Err(error) = writer.write_all(&bytes).await {
+            // The reader notices the end of the connection too, and tells those who wait for answers.
+            tracing::debug!(%error, "a request cannot be sent");
+            return;
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing in here panics half-way, so what a poisoned lock guards is whole.
-    open.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn hello(environment: &Environment, release: Release) -> Hello {

@@ -42,11 +42,6 @@ impl Info {
     pub fn new(key: impl Into<Key>, value: Value) -> Info {
         Info { key: key.into(), flags: InfoFlags::NONE, value }
     }
-
-    /// Whether the receiver must honour this info or refuse the request.
-    pub fn is_required(&self) -> bool {
-        self.flags.contains(InfoFlags::REQUIRED)
-    }
 }
 
 impl fmt::Debug for Info {

@@ -21,6 +21,6 @@ pub use actor::ServerHandle;
 pub use chains::{ChainSettings, GuestPools, HostedChains, HostedHandler};
 pub use counters::{Counter, Counters};
 pub use fabric::{EmbeddedFabric, Fabric, Gathered, ServerId};
-pub use host::{Answer, Host, Spawned};
+pub use host::{Answer, Group, GroupOperation, Host, Spawned};
 pub use notice::{Notice, Notices};
 pub use server::{Parts, Server, ServerError, ServerSettings};

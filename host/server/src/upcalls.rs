@@ -1,5 +1,5 @@
 //! From a request to the host's method and back to a reply.
-use crate::host::{Answer, Host};
+use crate::host::{Answer, Group, GroupOperation, Host};
 use peal_model::{Proc, Reply, Request, Status, Text, code};
 
 /// Asks the host what the server does not decide by itself.
@@ -51,6 +51,17 @@ async fn answer(host: &dyn Host, source: Proc, request: Request) -> Result<Reply
         Request::IofDeregister { directives, remote_id } => {
             done(host.iof_deregister(source, directives, remote_id)).await
         }
+        Request::GroupConstruct { group, procs, directives } => {
+            let group = group.ok_or(code::PMIX_ERR_BAD_PARAM)?;
+            let Group { members, context_id, infos } =
+                host.group(source, GroupOperation::Construct, group, procs, directives).await?;
+            Ok(Reply::Group { status: success, members, context_id, jobs: Vec::new(), infos })
+        }
+        Request::GroupDestruct { group, members, directives } => {
+            let group = group.ok_or(code::PMIX_ERR_BAD_PARAM)?;
+            host.group(source, GroupOperation::Destruct, group, members, directives).await?;
+            Ok(Reply::Status(success))
+        }
         Request::FabricRegister { directives } => infos(host.fabric(source, directives)).await,
         Request::ResourceBlock { directive, block, units, infos } => {
             done(host.resource_block(source, directive, block, units, infos)).await
@@ -67,8 +78,6 @@ async fn answer(host: &dyn Host, source: Proc, request: Request) -> Result<Reply
         | Request::Notify { .. }
         | Request::RegisterEvents { .. }
         | Request::DeregisterEvents { .. }
-        | Request::GroupConstruct { .. }
-        | Request::GroupDestruct { .. }
         | Request::GroupLeave { .. }
         | Request::FabricUpdate { .. }
         | Request::DeviceDistances { .. }

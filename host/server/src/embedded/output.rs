@@ -137,10 +137,56 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::{
+        pin::Pin,
+        task::{Context, Poll},
+    };
 
     fn read(lines: &mut Lines, bytes: &[u8], end: End) -> String {
         lines.waiting.extend_from_slice(bytes);
         String::from_utf8(lines.take(end)).unwrap()
+    }
+
+    /// Takes its time over every piece.
+    struct SlowReader {
+        got: Vec<u8>,
+        busy: Option<Pin<Box<tokio::time::Sleep>>>,
+    }
+
+    impl AsyncWrite for SlowReader {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+            piece: &[u8],
+        ) -> Poll<std::io::Result<usize>> {
+            let busy = self.busy.get_or_insert_with(|| Box::pin(tokio::time::sleep(IDLE * 5)));
+            std::task::ready!(busy.as_mut().poll(context));
+            self.busy = None;
+            self.got.extend_from_slice(piece);
+            Poll::Ready(Ok(piece.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_may_take_its_time_and_a_writer_may_not_outstay_the_job() {
+        let (_job, writers) = watch::channel(Writers::Gone);
+        let written = b"a line\n".repeat(LONGEST_LINE);
+        let mut slow = SlowReader { got: Vec::new(), busy: None };
+        copy(&written[..], &mut slow, Lines::new(Rank(0), Tagging::Plain), writers.clone()).await;
+        assert_eq!(slow.got, written);
+        let (mut outsider, held_open) = tokio::io::duplex(64);
+        outsider.write_all(b"last\n").await.unwrap();
+        let mut got = Vec::new();
+        copy(held_open, &mut got, Lines::new(Rank(0), Tagging::Plain), writers).await;
+        assert_eq!(got, b"last\n");
     }
 
     #[test]
