@@ -158,19 +158,19 @@ impl ServerHandle {
 
 /// What the actor works with.
 pub(crate) struct Actor {
-    state: Server,
-    started: Instant,
-    outboxes: BTreeMap<PeerId, Outbox>,
+    pub(crate) state: Server,
+    pub(crate) started: Instant,
+    pub(crate) outboxes: BTreeMap<PeerId, Outbox>,
     /// The jobs and their users, shared with events on their way through the chains.
-    jobs: Arc<Vec<(Nspace, u32)>>,
-    host: Arc<dyn Host>,
-    fabric: Arc<dyn Fabric>,
-    id: ServerId,
-    chains: Chains,
-    notices: Notices,
-    counters: Arc<Counters>,
-    outbox_bytes: usize,
-    handle: ServerHandle,
+    pub(crate) jobs: Arc<Vec<(Nspace, u32)>>,
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) fabric: Arc<dyn Fabric>,
+    pub(crate) id: ServerId,
+    pub(crate) chains: Chains,
+    pub(crate) notices: Notices,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) outbox_bytes: usize,
+    pub(crate) handle: ServerHandle,
 }
 
 /// The far ends of a server's queues.
@@ -197,34 +197,6 @@ pub(crate) fn queues(requests: usize) -> (Queues, Inbox) {
 }
 
 impl Actor {
-    #[allow(clippy::too_many_arguments, reason = "called once; each part is another room")]
-    pub(crate) fn new(
-        state: Server,
-        host: Arc<dyn Host>,
-        fabric: Arc<dyn Fabric>,
-        id: ServerId,
-        chains: Chains,
-        notices: Notices,
-        counters: Arc<Counters>,
-        outbox_bytes: usize,
-        handle: ServerHandle,
-    ) -> Actor {
-        Actor {
-            state,
-            started: Instant::now(),
-            outboxes: BTreeMap::new(),
-            jobs: Arc::default(),
-            host,
-            fabric,
-            id,
-            chains,
-            notices,
-            counters,
-            outbox_bytes,
-            handle,
-        }
-    }
-
     /// Runs until it is told to stop; then lets the hosted chains finish what they have.
     pub(crate) async fn run(mut self, mut inbox: Inbox) {
         loop {

@@ -11,7 +11,12 @@ use crate::{
 };
 use peal_model::Proc;
 use peal_wire::{Limits, ServerUri};
-use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    net::Ipv4Addr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use thiserror::Error;
 use tokio::{
     net::TcpListener,
@@ -118,17 +123,20 @@ impl Server {
         parts.fabric.join(id, handle.clone());
         let state = peal_core::server::Server::new(settings.core);
         let fabric: Arc<dyn Fabric> = parts.fabric.clone();
-        let actor = Actor::new(
+        let actor = Actor {
             state,
-            parts.host,
+            started: Instant::now(),
+            outboxes: BTreeMap::new(),
+            jobs: Arc::default(),
+            host: parts.host,
             fabric,
             id,
             chains,
             notices,
-            counters.clone(),
-            settings.outbox_bytes,
-            handle.clone(),
-        );
+            counters: counters.clone(),
+            outbox_bytes: settings.outbox_bytes,
+            handle: handle.clone(),
+        };
         let (stopping, stage) = watch::channel(Stage::Accept);
         let lobby = Lobby {
             clients,
