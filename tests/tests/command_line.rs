@@ -1,6 +1,6 @@
 //! The command line as its user meets it, bad input included.
 use peal_tests::{guest, peal, run};
-use std::path::Path;
+use std::{fs::Permissions, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
 fn refused(config: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
@@ -73,4 +73,18 @@ fn inspect_tells_what_a_module_does_and_asks_for() {
     let spin = run(peal(["module", "inspect", "--json"]).arg(guest("spin"))).expect_status(0).stdout;
     let spin: serde_json::Value = serde_json::from_str(&spin).unwrap();
     assert_eq!(spin["capabilities"].as_array().unwrap().len(), 0, "a module asks for no more than it uses");
+}
+
+#[test]
+fn compiled_code_is_kept_only_where_nobody_else_can_put_some() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();
+    let handled =
+        |command: &mut Command| run(command.arg("--handler").arg(guest("report")).args(["--", "echo", "done"]));
+    let by_default = handled(peal(["run"]).env("XDG_CACHE_HOME", dir.path())).expect_status(0);
+    assert!(by_default.stderr.contains("compiled code is not kept") && by_default.stdout == "done\n", "{by_default:?}");
+    let config = dir.path().join("peal.toml");
+    std::fs::write(&config, "[sandbox]\ncache_dir = \"kept\"\n").unwrap();
+    let asked_for = handled(peal(["run", "--config"]).arg(&config)).expect_status(125);
+    assert!(asked_for.stderr.contains("mode 777"), "{asked_for:?}");
 }

@@ -7,7 +7,8 @@ use peal_core::{
 };
 use peal_model::{Info, Nspace, Status};
 use peal_sandbox::{
-    Digest, Engine, EngineSettings, Grants, GuestPool, Limits, MAX_COMPONENT_BYTES, Module, PoolSettings, Role,
+    Digest, Engine, EngineError, EngineSettings, Grants, GuestPool, Limits, MAX_COMPONENT_BYTES, Module, PoolSettings,
+    Role,
 };
 use peal_server::{GuestPools, HostedChains, HostedHandler};
 use std::{
@@ -22,18 +23,26 @@ use std::{
 /// one thread is all that it can use.
 pub fn engine(config: &SandboxConfig) -> Result<(Engine, GuestPools)> {
     let default = EngineSettings::default();
-    let settings = EngineSettings {
-        cache_dir: config.cache_dir.clone().or_else(user_cache),
-        max_instances: config.max_instances.unwrap_or(default.max_instances),
-        ..default
-    };
+    let max_instances = config.max_instances.unwrap_or(default.max_instances);
+    let settings = |cache_dir| EngineSettings { cache_dir, max_instances, ..default };
     let mut threads = PoolSettings::default();
     if let Some(number) = config.threads {
         threads.threads = number;
     }
     let pool = |settings| GuestPool::new(settings).map(Arc::new).context("cannot start the guest threads");
     let site = PoolSettings { threads: NonZeroUsize::MIN, ..PoolSettings::default() };
-    Ok((Engine::new(&settings)?, GuestPools { site: pool(site)?, tenants: pool(threads)? }))
+    let engine = match &config.cache_dir {
+        Some(dir) => Engine::new(&settings(Some(dir.clone())))?,
+        None => Engine::new(&settings(user_cache())).or_else(|error| match error {
+            // Nobody asked for that directory: modules are compiled anew rather than not at all.
+            EngineError::CacheDir { .. } | EngineError::CacheDirShared { .. } | EngineError::CacheDirExposed { .. } => {
+                tracing::warn!(%error, "compiled code is not kept");
+                Engine::new(&settings(None))
+            }
+            error => Err(error),
+        })?,
+    };
+    Ok((engine, GuestPools { site: pool(site)?, tenants: pool(threads)? }))
 }
 
 /// Where users keep what can be made again.
