@@ -69,7 +69,7 @@ pub fn run(args: Run) -> Result<ExitCode> {
         }
         anyhow::Ok(ended)
     })?;
-    // A read from standard input that nobody will answer must not keep us.
+    // Output that nobody reads, after an interrupt, must not keep us.
     runtime.shutdown_background();
     Ok(exit(ended))
 }
