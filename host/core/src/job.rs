@@ -1,5 +1,5 @@
 //! A job as its server knows it, and the job data that its procs are told.
-use peal_model::{DataArray, Info, JobEntry, JobInfo, Key, KeyName, Kval, Nspace, Proc, Rank, RankData, Value, key};
+use peal_model::{DataArray, Info, JobEntry, JobInfo, KeyName, Kval, Nspace, Proc, Rank, RankData, Value, key};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// A job on one node, as the host environment describes it.
@@ -109,19 +109,17 @@ impl Job {
     }
 
     /// What the host said of one rank, or of the job as a whole for the wildcard rank.
-    pub(crate) fn values_of(&self, proc: &Proc, key: Option<&Key>) -> Option<RankData> {
-        let rank_level = proc.rank.is_valid();
-        let kvals: Vec<Kval> = if rank_level {
+    pub(crate) fn values_of(&self, proc: &Proc) -> RankData {
+        let kvals = if proc.rank.is_valid() {
             let of_rank = |entry: &JobEntry| match entry {
                 JobEntry::Rank(rank, kvals) if *rank == proc.rank => Some(kvals.clone()),
                 _ => None,
             };
-            self.info.entries.iter().find_map(of_rank)?
+            self.info.entries.iter().find_map(of_rank).unwrap_or_default()
         } else {
             let of_job = |entry: &JobEntry| if let JobEntry::Job(kval) = entry { Some(kval.clone()) } else { None };
             self.info.entries.iter().filter_map(of_job).collect()
         };
-        let known = key.is_none_or(|key| kvals.iter().any(|kval| kval.key == *key));
-        known.then(|| RankData { proc: proc.clone(), kvals })
+        RankData { proc: proc.clone(), kvals }
     }
 }

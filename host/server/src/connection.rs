@@ -124,7 +124,7 @@ pub(crate) async fn serve(mut stream: TcpStream, lobby: Lobby) {
         Err(fault) => return refuse(&lobby, &from, &fault),
     };
     let codec = Codec::of(&hello, lobby.limits);
-    let open = Arc::new(OpenRequests { commands: Mutex::default(), max: lobby.max_open_requests });
+    let open = OpenRequests { commands: Mutex::default(), max: lobby.max_open_requests };
     let (reader, writer) = stream.into_split();
     let ended = tokio::select! {
         ended = read_requests(reader, rest, peer, &codec, &open, &lobby) => ended,

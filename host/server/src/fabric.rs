@@ -81,14 +81,9 @@ impl EmbeddedFabric {
             hosts.retain(|host| *host != id);
         }
         // Nobody waits for it any more; those who met it go on with what they have.
-        let inner = &mut *inner;
-        for (procs, meetings) in &mut inner.meetings {
-            let hosts = &inner.hosts;
-            let complete = |meeting: &mut Meeting| {
-                let expected = procs.iter().filter_map(|proc| hosts.get(&proc.nspace)).flatten();
-                expected.clone().all(|id| meeting.iter().any(|(arrived, _, _)| arrived == id))
-            };
-            meetings.extract_if(.., complete).for_each(conclude);
+        let Inner { hosts, meetings, .. } = &mut *inner;
+        for (procs, meetings) in meetings {
+            meetings.extract_if(.., |meeting| is_complete(hosts, procs, meeting)).for_each(conclude);
         }
         inner.meetings.retain(|_, meetings| !meetings.is_empty());
     }
@@ -103,28 +98,29 @@ impl EmbeddedFabric {
     fn meet(&self, from: ServerId, procs: Vec<Proc>, data: Vec<RankData>) -> oneshot::Receiver<Vec<RankData>> {
         let (tell, told) = oneshot::channel();
         let mut inner = self.lock();
-        let mut expected: Vec<ServerId> =
-            procs.iter().filter_map(|proc| inner.hosts.get(&proc.nspace)).flatten().copied().collect();
-        expected.push(from);
-        expected.sort_unstable();
-        expected.dedup();
-        let meetings = inner.meetings.entry(procs.clone()).or_default();
-        let at = meetings.iter().position(|meeting| !meeting.iter().any(|(id, _, _)| *id == from));
+        let Inner { hosts, meetings, .. } = &mut *inner;
+        let open = meetings.entry(procs.clone()).or_default();
+        let at = open.iter().position(|meeting| !meeting.iter().any(|(id, _, _)| *id == from));
         let at = at.unwrap_or_else(|| {
-            meetings.push(Meeting::new());
-            meetings.len() - 1
+            open.push(Meeting::new());
+            open.len() - 1
         });
-        let Some(meeting) = meetings.get_mut(at) else { return told };
+        let Some(meeting) = open.get_mut(at) else { return told };
         meeting.push((from, data, tell));
-        if expected.iter().all(|id| meeting.iter().any(|(arrived, _, _)| arrived == id)) {
-            let meeting = meetings.swap_remove(at);
-            if meetings.is_empty() {
-                inner.meetings.remove(&procs);
+        if is_complete(hosts, &procs, meeting) {
+            conclude(open.swap_remove(at));
+            if open.is_empty() {
+                meetings.remove(&procs);
             }
-            conclude(meeting);
         }
         told
     }
+}
+
+/// Whether every server that hosts one of these procs has come.
+fn is_complete(hosts: &BTreeMap<Nspace, Vec<ServerId>>, procs: &[Proc], meeting: &Meeting) -> bool {
+    let mut expected = procs.iter().filter_map(|proc| hosts.get(&proc.nspace)).flatten();
+    expected.all(|id| meeting.iter().any(|(arrived, _, _)| arrived == id))
 }
 
 fn conclude(meeting: Meeting) {
@@ -173,5 +169,42 @@ impl Fabric for EmbeddedFabric {
 
     fn ask_gateway(&self, _from: ServerId, _source: Proc, _request: Request) -> Gathered<'_, Reply> {
         Box::pin(std::future::ready(Err(code::PMIX_ERR_NOT_SUPPORTED)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peal_model::Rank;
+
+    fn nspace() -> Nspace {
+        Nspace::new("job").unwrap()
+    }
+
+    fn data(rank: u32) -> Vec<RankData> {
+        vec![RankData { proc: Proc::new(nspace(), Rank(rank)), kvals: Vec::new() }]
+    }
+
+    #[tokio::test]
+    async fn servers_that_host_the_same_job_meet_and_each_gets_what_the_others_bring() {
+        let fabric = EmbeddedFabric::new();
+        let (one, two) = (fabric.allot(), fabric.allot());
+        fabric.hosts(one, nspace());
+        fabric.hosts(two, nspace());
+        let all = || vec![Proc::all(nspace())];
+        let (first, second) = tokio::join!(fabric.gather(one, all(), data(0)), fabric.gather(two, all(), data(1)));
+        assert_eq!((first, second), (Ok(data(1)), Ok(data(0))));
+        assert!(fabric.lock().meetings.is_empty(), "nothing is left of a meeting that is over");
+    }
+
+    #[tokio::test]
+    async fn a_server_that_leaves_is_not_waited_for() {
+        let fabric = EmbeddedFabric::new();
+        let (one, two) = (fabric.allot(), fabric.allot());
+        fabric.hosts(one, nspace());
+        fabric.hosts(two, nspace());
+        let waiting = fabric.gather(one, vec![Proc::all(nspace())], data(0));
+        fabric.leave(two);
+        assert_eq!(waiting.await, Ok(Vec::new()));
     }
 }

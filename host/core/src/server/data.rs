@@ -145,7 +145,7 @@ impl Server {
         if key.is_none() && put.is_none() && proc.rank.is_valid() {
             return None;
         }
-        let mut all = job.values_of(proc, None).unwrap_or_else(|| RankData { proc: proc.clone(), kvals: Vec::new() });
+        let mut all = job.values_of(proc);
         all.kvals.extend(put.into_iter().flat_map(|data| data.kvals));
         key.is_none_or(|key| all.kvals.iter().any(|kval| kval.key == *key)).then_some(all)
     }
