@@ -3,7 +3,7 @@
 use peal_client::{Client, ClientError, Handler, Outcome};
 use peal_core::registration::RegistrationError;
 use peal_model::{DataArray, Event, Info, Infos, Key, KeyName, Nspace, Proc, Range, Scope, Status, Value, code, key};
-use peal_sandbox::{Engine, EngineSettings, Grants, Limits, Module};
+use peal_sandbox::{Engine, EngineSettings, Grants, Limits, Module, Services};
 use peal_server::{EmbeddedFabric, ServerSettings};
 use peal_tests::{
     Done, c_program, guest,
@@ -70,7 +70,9 @@ fn noted(event: &Event) -> (Status, &str) {
 fn component(name: &str, bytes: &[u8]) -> Handler {
     let engine = Engine::new(&EngineSettings::default()).unwrap();
     let limits = Limits { call_time: Duration::from_secs(60), ..Limits::default() };
-    Handler::Component(Arc::new(Module::load(&engine, name, bytes, &Grants::tenant(), limits).unwrap()))
+    Handler::Component(Arc::new(
+        Module::load(&engine, name, bytes, &Grants::tenant(), limits, Services::default()).unwrap(),
+    ))
 }
 
 /// The result of a handler in the RFC's form.

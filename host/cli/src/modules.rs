@@ -8,7 +8,7 @@ use peal_core::{
 use peal_model::{Info, Nspace, Status};
 use peal_sandbox::{
     Digest, Engine, EngineError, EngineSettings, Grants, GuestPool, Limits, MAX_COMPONENT_BYTES, Module, PoolSettings,
-    Role,
+    Role, Services,
 };
 use peal_server::{GuestPools, HostedChains, HostedHandler};
 use std::{
@@ -115,7 +115,7 @@ fn register(
 }
 
 fn load(engine: &Engine, name: &str, bytes: &[u8], grants: &Grants, limits: Limits) -> Result<Arc<Module>> {
-    let module = Module::load(engine, name, bytes, grants, limits)?;
+    let module = Module::load(engine, name, bytes, grants, limits, Services::default())?;
     if !module.has_role(Role::EventHandler) {
         bail!("it does not handle events: it exports no peal:pmix/event-handler");
     }

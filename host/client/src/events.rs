@@ -78,7 +78,7 @@ impl Handler {
                     registration: id.0,
                     tag: 0,
                     event: event.clone(),
-                    credentials: None,
+                    identity: None,
                     steps,
                 });
                 raised.extend(result.notifications);

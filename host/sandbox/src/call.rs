@@ -1,5 +1,5 @@
 //! What goes into a call of a handler and what comes out.
-use peal_model::{Event, Info, Range, Status, Step};
+use peal_model::{Event, Identity, Info, Range, Status, Step};
 use std::fmt;
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub struct EventCall {
     /// What happened.
     pub event: Arc<Event>,
     /// User and group of the source as the kernel tells them; none for events of the resource manager.
-    pub credentials: Option<(u32, u32)>,
+    pub identity: Option<Identity>,
     /// What those before in the chain returned, oldest first. The sandbox keeps no reference when it returns, so
     /// `Arc::make_mut` adds to it without copying.
     pub steps: Arc<Vec<Step>>,

@@ -9,7 +9,7 @@ use crate::meter::{Meter, Stop};
 use crate::raise::Raise;
 use crate::text::plain;
 use crate::{Limits, Notification};
-use peal_model::{Info, Range, Status, code};
+use peal_model::{Identity, Info, Range, Status, code};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -89,8 +89,8 @@ impl call::Host for Host {
 
     fn credentials(&mut self) -> wasmtime::Result<Option<types::Identity>> {
         self.host_call(|host| {
-            let credentials = host.current.subject.event().and_then(|call| call.credentials);
-            Ok(credentials.map(|(uid, gid)| types::Identity { uid, gid }))
+            let identity = host.current.subject.event().and_then(|call| call.identity);
+            Ok(identity.map(|Identity { uid, gid }| types::Identity { uid, gid }))
         })
     }
 

@@ -33,8 +33,10 @@ mod lines;
 mod lower;
 mod meter;
 mod module;
+mod policy;
 mod pool;
 mod raise;
+mod services;
 mod text;
 mod warm;
 mod wish;
@@ -47,5 +49,7 @@ pub use inspect::{FormatError, Inspection, MAX_COMPONENT_BYTES, Producers, Tool,
 pub use interface::{Capability, Role};
 pub use limits::Limits;
 pub use module::{InitError, LoadError, Module};
+pub use policy::{ChannelCall, ChannelResult, PolicyCall, PolicyResult, Sink};
 pub use pool::{Busy, GuestPool, PoolSettings};
+pub use services::{Services, State};
 pub use wish::WishError;

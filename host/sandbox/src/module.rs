@@ -8,7 +8,7 @@ use crate::text::{MAX_QUOTED, plain, row};
 use crate::warm::Warm;
 use crate::{
     Capability, Digest, Engine, EventCall, Failure, FormatError, Grants, HandlerResult, Inspection, Limits,
-    ModuleRegistration, Role, WishError, inspect,
+    ModuleRegistration, Role, Services, WishError, inspect,
 };
 use peal_model::Info;
 use std::fmt;
@@ -123,6 +123,7 @@ pub(crate) struct Blueprint {
     pub(crate) engine: Engine,
     pub(crate) lines: Arc<Lines>,
     pub(crate) limits: Limits,
+    pub(crate) services: Services,
     instance: InstancePre<Host>,
     handler: Option<event_handler::GuestIndices>,
     lifecycle: Option<lifecycle::GuestIndices>,
@@ -144,6 +145,7 @@ impl Module {
         bytes: &[u8],
         grants: &Grants,
         limits: Limits,
+        services: Services,
     ) -> Result<Module, LoadError> {
         let inspection = inspect(bytes).map_err(|reason| LoadError::Format { module: name.to_owned(), reason })?;
         check(name, &inspection, grants)?;
@@ -153,7 +155,7 @@ impl Module {
         };
         let component = Component::from_binary(engine.inner(), bytes).map_err(unfit)?;
         let instance = link(engine, &inspection, &component).map_err(unfit)?;
-        let blueprint = Blueprint::new(engine, name, limits, instance, &inspection).map_err(unfit)?;
+        let blueprint = Blueprint::new(engine, name, limits, services, instance, &inspection).map_err(unfit)?;
         let first =
             Instance::start(&blueprint).map_err(|failure| LoadError::Start { module: name.to_owned(), failure })?;
         let module = Module { inspection, blueprint, warm: Warm::new(limits.instances), settings: OnceLock::new() };
@@ -287,6 +289,7 @@ impl Blueprint {
         engine: &Engine,
         name: &str,
         limits: Limits,
+        services: Services,
         instance: InstancePre<Host>,
         inspection: &Inspection,
     ) -> wasmtime::Result<Blueprint> {
@@ -295,6 +298,7 @@ impl Blueprint {
             engine: engine.clone(),
             lines: Arc::new(Lines::new(Arc::from(name))),
             limits,
+            services,
             handler: fills(Role::EventHandler).then(|| event_handler::GuestIndices::new(&instance)).transpose()?,
             lifecycle: fills(Role::Lifecycle).then(|| lifecycle::GuestIndices::new(&instance)).transpose()?,
             instance,

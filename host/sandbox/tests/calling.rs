@@ -128,7 +128,7 @@ fn a_handler_sees_targets_source_and_credentials() {
     let source = Some(proc("job", 7));
     let event = Event { code: Status(-4), source, range: Range::Local, infos: Vec::new() };
     let mut call = call(event);
-    call.credentials = Some((1000, 100));
+    call.identity = Some(peal_model::Identity { uid: 1000, gid: 100 });
     let values: Vec<Value> = module.handle(&call).infos.into_iter().map(|info| info.value).collect();
     assert_eq!(values, [Value::Proc(proc("job", 7)), Value::Uint32(1000), Value::Uint32(100)]);
     assert!(handle(&module, -4).infos.is_empty(), "the resource manager has neither");

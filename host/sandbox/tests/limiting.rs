@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
 mod support;
 use peal_model::Status;
-use peal_sandbox::{FailureKind, Grants, HandlerResult, Limits, Module};
+use peal_sandbox::{FailureKind, Grants, HandlerResult, Limits, Module, Services};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use support::{edited, engine, handle, load, patient, traced};
 
@@ -126,7 +126,7 @@ fn a_later_instance_that_never_ends_starting_is_cut_off() {
     let deadline = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() + Duration::from_secs(2);
     let bytes = edited("sleeper", |text| text.replace("DEADLINE", &deadline.as_millis().to_string()));
     let limits = Limits { call_time: Duration::from_millis(100), instances: 0, ..Limits::default() };
-    let module = Module::load(engine(), "sleeper", &bytes, &Grants::all(), limits).unwrap();
+    let module = Module::load(engine(), "sleeper", &bytes, &Grants::all(), limits, Services::default()).unwrap();
     let result = std::iter::repeat_with(|| handle(&module, 0)).find(|result| result.failure.is_some()).unwrap();
     failed(result, FailureKind::Timeout, Status::PEAL_ERR_HANDLER_TIMEOUT);
 }

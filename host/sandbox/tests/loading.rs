@@ -2,20 +2,21 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
 mod support;
 use peal_sandbox::{
-    Capability, Digest, FailureKind, FormatError, Grants, Limits, LoadError, MAX_COMPONENT_BYTES, Module, Role, Tool,
-    inspect,
+    Capability, Digest, FailureKind, FormatError, Grants, Limits, LoadError, MAX_COMPONENT_BYTES, Module, Role,
+    Services, Tool, inspect,
 };
 use std::time::Duration;
 use support::{component, engine, handle, load, patient};
 
 fn refusal(bytes: &[u8], grants: &Grants) -> LoadError {
-    Module::load(engine(), "m", bytes, grants, patient()).unwrap_err()
+    Module::load(engine(), "m", bytes, grants, patient(), Services::default()).unwrap_err()
 }
 
 #[test]
 fn a_module_needs_no_grant_for_the_call_at_hand() {
     for name in ["noop", "answer"] {
-        let module = Module::load(engine(), name, &component(name), &Grants::none(), patient()).unwrap();
+        let module =
+            Module::load(engine(), name, &component(name), &Grants::none(), patient(), Services::default()).unwrap();
         assert!(module.has_role(Role::EventHandler) && !module.has_role(Role::Lifecycle));
         assert_eq!(module.digest(), Digest::of(&component(name)));
     }
@@ -28,7 +29,7 @@ fn a_capability_that_is_not_granted_is_named() {
     assert!(matches!(&error, LoadError::NotGranted { interface: Capability::Logging, .. }), "{error}");
     assert!(error.to_string().contains("peal:pmix/logging"), "{error}");
     let granted: Grants = [Capability::Logging].into_iter().collect();
-    Module::load(engine(), "m", &component("logging"), &granted, patient()).unwrap();
+    Module::load(engine(), "m", &component("logging"), &granted, patient(), Services::default()).unwrap();
 }
 
 #[test]
@@ -109,7 +110,8 @@ fn a_module_that_cannot_start_does_not_load() {
                 (core instance $i (instantiate $m))
                 {handler})"#
         );
-        match Module::load(engine(), "m", &wat::parse_str(&text).unwrap(), &Grants::none(), limits) {
+        match Module::load(engine(), "m", &wat::parse_str(&text).unwrap(), &Grants::none(), limits, Services::default())
+        {
             Err(LoadError::Start { failure, .. }) => failure,
             other => panic!("{other:?}"),
         }
@@ -225,7 +227,8 @@ fn a_component_has_no_more_memories_and_tables_than_it_may() {
     let starting = |part: &str, times: usize| {
         let text = component_text().replace("PARTS", &format!("(core module $p {part})\n").repeat(1));
         let text = text.replace("INSTANCES", &"(core instance (instantiate $p))\n".repeat(times));
-        Module::load(engine(), "m", &wat::parse_str(text).unwrap(), &Grants::none(), patient()).map(drop)
+        Module::load(engine(), "m", &wat::parse_str(text).unwrap(), &Grants::none(), patient(), Services::default())
+            .map(drop)
     };
     for (part, most) in [("(memory 1)", 8), ("(table 1 funcref) (table 1 funcref)", 32)] {
         starting(part, most).unwrap();

@@ -1,7 +1,7 @@
 //! The engine: its cache of compiled code, and that it starts where address space is scarce.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
 mod support;
-use peal_sandbox::{CacheUse, Engine, EngineError, EngineSettings, FailureKind, Grants, LoadError, Module};
+use peal_sandbox::{CacheUse, Engine, EngineError, EngineSettings, FailureKind, Grants, LoadError, Module, Services};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,8 @@ fn compiled_code_is_kept_on_disk_for_this_user_alone() {
     let dir = temporary.path().join("deep/cache");
     for (start, hits, misses) in [("first", 0, 1), ("second", 1, 0)] {
         let engine = with_cache(&dir).unwrap();
-        let module = Module::load(&engine, "noop", &component("noop"), &Grants::none(), patient()).unwrap();
+        let module =
+            Module::load(&engine, "noop", &component("noop"), &Grants::none(), patient(), Services::default()).unwrap();
         assert!(handle(&module, 0).failure.is_none());
         assert_eq!(engine.cache_use(), Some(CacheUse { hits, misses }), "{start} start");
     }
@@ -73,7 +74,7 @@ fn a_cache_that_others_can_replace_is_refused() {
 #[test]
 fn there_are_no_more_instances_than_the_engine_has_room_for() {
     let engine = Engine::new(&EngineSettings { max_instances: 1, ..EngineSettings::default() }).unwrap();
-    let load = || Module::load(&engine, "noop", &component("noop"), &Grants::none(), patient());
+    let load = || Module::load(&engine, "noop", &component("noop"), &Grants::none(), patient(), Services::default());
     let first = load().unwrap();
     let error = load().unwrap_err();
     assert!(matches!(&error, LoadError::Start { failure, .. } if failure.kind == FailureKind::Unavailable), "{error}");
@@ -88,7 +89,9 @@ fn it_starts_without_a_pool_where_address_space_is_scarce() {
     if std::env::var_os(CHILD).is_some() {
         let (engine, trace) = traced(|| Engine::new(&EngineSettings::default()).unwrap());
         assert!(trace.contains("not pooled"), "{trace}");
-        let module = Module::load(&engine, "moody", &component("moody"), &Grants::none(), patient()).unwrap();
+        let module =
+            Module::load(&engine, "moody", &component("moody"), &Grants::none(), patient(), Services::default())
+                .unwrap();
         assert_eq!(handle(&module, 0).status.0, 1);
         assert!(handle(&module, -3).failure.is_some());
         return;

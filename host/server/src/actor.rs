@@ -10,9 +10,9 @@ use crate::{
 use peal_core::{
     Time,
     job::{JobSpec, Life},
-    server::{Action, Allowance, Counts, Credentials, FenceId, PeerId, Refusal, RequestId, Server, Upcall},
+    server::{Action, Allowance, Counts, FenceId, PeerId, Refusal, RequestId, Server, Upcall},
 };
-use peal_model::{Event, Info, Kval, Nspace, Proc, RankData, Reply, Request, Size, Status};
+use peal_model::{Event, Identity, Info, Kval, Nspace, Proc, RankData, Reply, Request, Size, Status};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -61,7 +61,7 @@ pub(crate) struct Outbox {
 #[derive(Debug)]
 pub(crate) enum FromClient {
     /// A proc wants to connect; what is for it goes to `outbox`.
-    Admit { proc: Proc, claimed: Credentials, outbox: Outbox, admitted: oneshot::Sender<Result<PeerId, Refusal>> },
+    Admit { proc: Proc, claimed: Identity, outbox: Outbox, admitted: oneshot::Sender<Result<PeerId, Refusal>> },
     /// A request.
     Request { to: RequestId, request: Request },
     /// A message that is no request, and the status that says so.
@@ -309,8 +309,8 @@ impl Actor {
             Action::Reply { to, reply } => self.send(to.peer, Outgoing::Reply { tag: to.tag, reply }),
             Action::Deliver { peer, event } => self.send(peer, Outgoing::Event(event)),
             Action::Chain { event, allowance } => {
-                let source = event.source.as_ref().and_then(|source| self.state.credentials(source));
-                self.chains.submit(event, allowance, source.map(|who| (who.uid, who.gid)), self.jobs.clone());
+                let source = event.source.as_ref().and_then(|source| self.state.identity(source));
+                self.chains.submit(event, allowance, source, self.jobs.clone());
             }
             Action::Distribute { event, allowance } => self.fabric.distribute(self.id, event, allowance),
             Action::Gather { id, procs, data } => self.gather(id, procs, data),

@@ -5,8 +5,8 @@ use crate::{
     loopback,
     quiet::{Once, Quiet, warn_once},
 };
-use peal_core::server::{Credentials, PeerId, Refusal, RequestId};
-use peal_model::{CommandCode, Proc, code};
+use peal_core::server::{PeerId, Refusal, RequestId};
+use peal_model::{CommandCode, Identity, Proc, code};
 use peal_wire::{
     Codec, Credential, Frame, FrameDecoder, GDS_HASH, Hello, HelloDecoder, Limits, PeerKind, Quoted, Tag, Welcome,
     WireError,
@@ -186,7 +186,7 @@ async fn admit(stream: &TcpStream, hello: &Hello, outbox: Outbox, lobby: &Lobby)
         return Err(Fault::Gds(Quoted::new(hello.gds.as_bytes())));
     }
     let claimed = match &hello.credential {
-        Credential::Native(user) => Credentials { uid: user.uid, gid: user.gid },
+        Credential::Native(user) => Identity { uid: user.uid, gid: user.gid },
         Credential::None => return Err(Fault::Credential("none")),
         Credential::Munge(_) => return Err(Fault::Credential("munge")),
         Credential::Other { .. } => return Err(Fault::Credential("unknown")),

@@ -1,17 +1,17 @@
 //! Clients come and go.
-use super::{Action, Credentials, Peer, PeerId, Refusal, RequestId, Server, Standing, Upcall, reply};
+use super::{Action, Peer, PeerId, Refusal, RequestId, Server, Standing, Upcall, reply};
 use crate::{audience::Interests, job::Life};
-use peal_model::{Event, Info, Proc, Range, Reply, Status, Value, code, key};
+use peal_model::{Event, Identity, Info, Proc, Range, Reply, Status, Value, code, key};
 use std::sync::Arc;
 
 impl Server {
     /// Lets a proc connect, or says why not. The first connection of a proc is told to the host environment.
-    pub fn admit(&mut self, proc: &Proc, claimed: Credentials) -> Result<(PeerId, Vec<Action>), Refusal> {
+    pub fn admit(&mut self, proc: &Proc, claimed: Identity) -> Result<(PeerId, Vec<Action>), Refusal> {
         let max = self.settings.max_clones;
         let job = self.jobs.get_mut(&proc.nspace).ok_or_else(|| Refusal::UnknownNspace(proc.nspace.clone()))?;
         let size = job.spec.size;
         let life = job.procs.get_mut(&proc.rank).ok_or_else(|| Refusal::UnknownRank { proc: proc.clone(), size })?;
-        let wanted = Credentials { uid: job.spec.uid, gid: job.spec.gid };
+        let wanted = Identity { uid: job.spec.uid, gid: job.spec.gid };
         if claimed != wanted {
             return Err(Refusal::WrongUser { proc: proc.clone(), wanted, found: claimed });
         }

@@ -22,8 +22,8 @@ pub use crate::{
     fence::{Attendance, Collect, FenceId},
     job::Life,
 };
-use peal_model::{Event, Nspace, Proc, Reply, Request, Status, code};
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use peal_model::{Event, Identity, Nspace, Proc, Reply, Request, Status, code};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use thiserror::Error;
 
 /// A connection of a client.
@@ -164,9 +164,9 @@ pub enum Refusal {
         /// Who claims to connect.
         proc: Proc,
         /// As registered.
-        wanted: Credentials,
+        wanted: Identity,
         /// As claimed.
-        found: Credentials,
+        found: Identity,
     },
     /// The proc has ended.
     #[error("{0} has ended")]
@@ -179,21 +179,6 @@ pub enum Refusal {
         /// How many are allowed.
         max: u32,
     },
-}
-
-/// A user and a group.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Credentials {
-    /// The user's number.
-    pub uid: u32,
-    /// The group's number.
-    pub gid: u32,
-}
-
-impl fmt::Display for Credentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "user {} and group {}", self.uid, self.gid)
-    }
 }
 
 /// What can be counted.
@@ -263,8 +248,8 @@ impl Server {
     }
 
     /// As whom a proc runs, if its job is known.
-    pub fn credentials(&self, proc: &Proc) -> Option<Credentials> {
-        self.jobs.get(&proc.nspace).map(|job| Credentials { uid: job.spec.uid, gid: job.spec.gid })
+    pub fn identity(&self, proc: &Proc) -> Option<Identity> {
+        self.jobs.get(&proc.nspace).map(|job| Identity { uid: job.spec.uid, gid: job.spec.gid })
     }
 
     /// Takes a request of a client.

@@ -4,7 +4,7 @@ use peal_model::{Commit, Info, KeyName, Kval, Range, Rank, RankData, Scope, Valu
 
 const A: KeyName = KeyName("test.a");
 const B: KeyName = KeyName("test.b");
-const WHO: Credentials = Credentials { uid: 1000, gid: 100 };
+const WHO: Identity = Identity { uid: 1000, gid: 100 };
 
 struct Stage {
     server: Server,
@@ -89,7 +89,7 @@ fn who_is_not_registered_is_refused_with_the_reason() {
     let server = &mut stage.server;
     assert_eq!(server.admit(&other, WHO).unwrap_err().to_string(), "namespace \"other\" is not registered here");
     assert_eq!(server.admit(&proc(1), WHO).unwrap_err().to_string(), "job:1 does not exist: ranks go from 0 to 0");
-    let found = Credentials { uid: 1, gid: 100 };
+    let found = Identity { uid: 1, gid: 100 };
     assert_eq!(
         server.admit(&proc(0), found).unwrap_err().to_string(),
         "job:0 belongs to user 1000 and group 100, the connection to user 1 and group 100"

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
 #![allow(dead_code, reason = "each test file uses its own part")]
 use peal_model::{Event, Info, Proc, Range, Status, Step};
-use peal_sandbox::{Engine, EngineSettings, EventCall, Grants, HandlerResult, Limits, Module};
+use peal_sandbox::{Engine, EngineSettings, EventCall, Grants, HandlerResult, Limits, Module, Services};
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -32,7 +32,8 @@ pub fn edited(name: &str, edit: impl FnOnce(String) -> String) -> Vec<u8> {
 
 /// The module of that name, with everything granted.
 pub fn load(name: &str, limits: Limits) -> Module {
-    Module::load(engine(), name, &component(name), &Grants::all(), limits).unwrap_or_else(|error| panic!("{error}"))
+    Module::load(engine(), name, &component(name), &Grants::all(), limits, Services::default())
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Roomy enough that a busy machine does not matter.
@@ -47,7 +48,7 @@ pub fn event(code: i32, infos: Vec<Info>) -> Event {
 
 /// A call about it, first in its chain.
 pub fn call(event: Event) -> EventCall {
-    EventCall { registration: 1, tag: 1, event: Arc::new(event), credentials: None, steps: Arc::new(Vec::new()) }
+    EventCall { registration: 1, tag: 1, event: Arc::new(event), identity: None, steps: Arc::new(Vec::new()) }
 }
 
 /// Hands a module an event without infos.

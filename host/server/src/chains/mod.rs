@@ -18,7 +18,7 @@ use peal_core::{
     registration::{Registration, RegistrationError},
     server::Allowance,
 };
-use peal_model::{Event, Nspace};
+use peal_model::{Event, Identity, Nspace};
 use peal_sandbox::{GuestPool, Module};
 use queue::Route;
 use std::{
@@ -90,13 +90,11 @@ struct Passing {
     event: Arc<Event>,
     bytes: usize,
     allowance: Allowance,
-    source: Option<Credentials>,
+    source: Option<Identity>,
     /// The jobs of this server, with their users, when the event was raised.
     jobs: Arc<Vec<(Nspace, u32)>>,
     reception: Reception,
 }
-
-type Credentials = (u32, u32);
 
 /// Whether an event has met a handler.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -170,7 +168,7 @@ impl Chains {
         &self,
         event: Arc<Event>,
         allowance: Allowance,
-        source: Option<Credentials>,
+        source: Option<Identity>,
         jobs: Arc<Vec<(Nspace, u32)>>,
     ) {
         let bytes = peal_model::Size::of_event(&event).bytes;

@@ -1,6 +1,6 @@
 //! One owner's worker: takes events as they come and runs each through the owner's chain on a guest thread.
 use super::{
-    Credentials, HostedHandler, Passing, Reception, Shared,
+    HostedHandler, Passing, Reception, Shared,
     queue::{Queue, Route},
 };
 use crate::{actor::Raised, notice::Notice};
@@ -10,7 +10,7 @@ use peal_core::{
     owner::Owner,
     server::Allowance,
 };
-use peal_model::{Event, Nspace, Proc, Status, rank};
+use peal_model::{Event, Identity, Nspace, Proc, Status, rank};
 use peal_sandbox::{EventCall, GuestPool, Module, Notification};
 use std::sync::{Arc, atomic::Ordering};
 use tokio::sync::{mpsc, oneshot};
@@ -107,7 +107,7 @@ struct Walked {
 }
 
 /// Runs on a guest thread: the whole chain, one handler after the other.
-fn walk(mut run: ChainRun<HostedHandler>, credentials: Option<Credentials>, shared: &Shared) -> Walked {
+fn walk(mut run: ChainRun<HostedHandler>, identity: Option<Identity>, shared: &Shared) -> Walked {
     let mut raised = Vec::new();
     loop {
         let call = match run.advance() {
@@ -123,7 +123,7 @@ fn walk(mut run: ChainRun<HostedHandler>, credentials: Option<Credentials>, shar
             registration: member.id.0,
             tag: member.handler.tag,
             event: call.event().clone(),
-            credentials,
+            identity,
             steps: call.steps().clone(),
         });
         raised.extend(result.notifications);
