@@ -1,4 +1,4 @@
-//! The contract in `wit/` as Rust: generated, never written by hand. `host.rs` fills in the imports.
+//! The contract in `wit/` as Rust: generated, never written by hand. `host.rs` and `services.rs` fill in the imports.
 #![allow(
     missing_docs,
     dead_code,
@@ -12,6 +12,6 @@
 
 wasmtime::component::bindgen!({
     path: "../../wit",
-    world: "managed-handler",
+    world: "everything",
     imports: { default: trappable },
 });

@@ -1,4 +1,5 @@
 //! What goes into a call of a handler and what comes out.
+use crate::Role;
 use peal_model::{Event, Identity, Info, Range, Status, Step};
 use std::fmt;
 use std::sync::Arc;
@@ -115,6 +116,11 @@ impl Failure {
     /// A call that could not be made.
     pub(crate) fn unavailable(reason: impl Into<String>) -> Failure {
         Failure { kind: FailureKind::Unavailable, reason: reason.into(), backtrace: Vec::new() }
+    }
+
+    /// A call in a role that the module does not fill.
+    pub(crate) fn no_role(role: Role) -> Failure {
+        Failure::unavailable(format!("it is no {}", role.name()))
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a call is about, and the numbers under which a guest knows values that have no shape in the contract. Such a value is
 //! never copied into the guest: its number stands for a place in the data.
-use crate::EventCall;
-use peal_model::{Info, Proc, Step, Value};
+use crate::{ChannelCall, EventCall, PolicyCall};
+use peal_model::{Identity, Info, Proc, Step, Target, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -11,39 +11,102 @@ pub(crate) enum Subject {
     /// Nothing: a start function, or `lifecycle.stop`.
     #[default]
     None,
-    /// An event.
-    Event(EventCall),
-    /// The settings of `lifecycle.init`.
+    /// The settings of `lifecycle.init`, which the guest is handed.
     Settings(Arc<Vec<Info>>),
+    /// An event to be handled.
+    Event(EventCall),
+    /// A request to be decided about.
+    Policy(PolicyCall),
+    /// A request to be logged.
+    Log(ChannelCall),
 }
 
 impl Subject {
-    /// The call, if it is about an event.
-    pub(crate) fn event(&self) -> Option<&EventCall> {
+    /// Who caused it.
+    pub(crate) fn source(&self) -> Option<&Proc> {
         match self {
-            Subject::Event(call) => Some(call),
             Subject::None | Subject::Settings(_) => None,
+            Subject::Event(call) => call.event.source.as_ref(),
+            Subject::Policy(call) => call.request.requester.as_ref(),
+            Subject::Log(call) => call.request.source.as_ref(),
         }
     }
 
-    pub(crate) fn source(&self) -> Option<&Proc> {
-        self.event()?.event.source.as_ref()
+    /// As whom.
+    pub(crate) fn identity(&self) -> Option<Identity> {
+        match self {
+            Subject::None | Subject::Settings(_) => None,
+            Subject::Event(call) => call.identity,
+            Subject::Policy(call) => call.request.identity,
+            Subject::Log(call) => call.request.identity,
+        }
     }
 
-    /// The infos of the event.
+    /// As whom the server runs, where a policy is to know.
+    pub(crate) fn server(&self) -> Option<Identity> {
+        match self {
+            Subject::Policy(call) => Some(call.request.server),
+            _ => None,
+        }
+    }
+
+    /// The procs that it is aimed at.
+    pub(crate) fn targets(&self) -> Vec<Proc> {
+        match self {
+            Subject::Event(call) => call.event.custom_targets().unwrap_or_default(),
+            subject => subject.owned_targets().iter().map(|target| target.proc.clone()).collect(),
+        }
+    }
+
+    /// The procs that it is aimed at with their owners, where a policy is to know.
+    pub(crate) fn owned_targets(&self) -> &[Target] {
+        match self {
+            Subject::Policy(call) => &call.request.targets,
+            _ => &[],
+        }
+    }
+
     pub(crate) fn infos(&self) -> &[Info] {
-        self.event().map_or(&[], |call| &call.event.infos)
+        match self {
+            Subject::None | Subject::Settings(_) => &[],
+            Subject::Event(call) => &call.event.infos,
+            Subject::Policy(call) => &call.request.infos,
+            Subject::Log(call) => &call.request.data,
+        }
+    }
+
+    pub(crate) fn directives(&self) -> &[Info] {
+        match self {
+            Subject::None | Subject::Settings(_) | Subject::Event(_) => &[],
+            Subject::Policy(call) => &call.request.directives,
+            Subject::Log(call) => &call.request.directives,
+        }
     }
 
     pub(crate) fn steps(&self) -> &[Step] {
-        self.event().map_or(&[], |call| &call.steps)
+        match self {
+            Subject::None | Subject::Settings(_) => &[],
+            Subject::Event(call) => &call.steps,
+            Subject::Policy(call) => &call.steps,
+            Subject::Log(call) => &call.steps,
+        }
+    }
+
+    /// The value of this key and the info that it is in: the last of that key.
+    pub(crate) fn find(&self, key: &str) -> Option<(Place, &Value)> {
+        let lists = [(List::Infos, self.infos()), (List::Directives, self.directives())];
+        lists.into_iter().find_map(|(list, infos)| {
+            let (at, info) = infos.iter().enumerate().rfind(|(_, info)| info.key.as_str() == key)?;
+            Some((Place { list, path: vec![at] }, &info.value))
+        })
     }
 
     fn list(&self, list: List) -> Option<&[Info]> {
         match (list, self) {
-            (List::Step(at), _) => Some(&self.steps().get(at)?.infos),
             (List::Infos, Subject::Settings(settings)) => Some(settings),
             (List::Infos, _) => Some(self.infos()),
+            (List::Directives, _) => Some(self.directives()),
+            (List::Step(at), _) => Some(&self.steps().get(at)?.infos),
         }
     }
 
@@ -69,9 +132,11 @@ impl Subject {
 /// A list of infos that a guest can read.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum List {
-    /// That of the event, or the settings.
+    /// The infos, or the settings.
     Infos,
-    /// That of this step.
+    /// The directives.
+    Directives,
+    /// The infos of this step.
     Step(usize),
 }
 

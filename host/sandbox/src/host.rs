@@ -1,15 +1,15 @@
-//! The host side of what a guest imports: `call`, `logging`, `clock` and `notify`.
+//! The host side of what a guest imports: `call`, `amendment`, `logging`, `clock` and `notify`.
 use crate::bindings::peal::pmix::logging::Level;
-use crate::bindings::peal::pmix::{call, clock, logging, notify, types};
-use crate::data::{Opaques, Subject};
+use crate::bindings::peal::pmix::{amendment, call, clock, logging, notify, types};
+use crate::data::{List, Opaques, Subject};
 use crate::limits::Tally;
 use crate::lines::Lines;
-use crate::lower::{lower_content, lower_found, lower_proc, lower_steps};
+use crate::lower::{lower_content, lower_found, lower_identity, lower_proc, lower_steps};
 use crate::meter::{Meter, Stop};
 use crate::raise::Raise;
 use crate::text::plain;
-use crate::{Limits, Notification};
-use peal_model::{Identity, Info, Range, Status, code};
+use crate::{Limits, Notification, Services};
+use peal_model::{Info, Range, Status, code};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -20,6 +20,7 @@ const MAX_MESSAGE: usize = 4096;
 /// What one instance's store holds.
 pub(crate) struct Host {
     pub(crate) lines: Arc<Lines>,
+    pub(crate) services: Arc<Services>,
     requests: Arc<AtomicU64>,
     pub(crate) tally: Tally,
     pub(crate) meter: Meter,
@@ -29,19 +30,22 @@ pub(crate) struct Host {
 /// The call being made: what it is about, and what came out of it so far.
 #[derive(Default)]
 pub(crate) struct Current {
-    subject: Subject,
+    pub(crate) subject: Subject,
     opaques: Opaques,
     now: Option<u64>,
     /// What the guest pushed.
     pub(crate) infos: Vec<Info>,
     /// The events that it raised.
     pub(crate) notifications: Vec<Notification>,
+    /// What it put in the place of the directives or infos that it is asked about.
+    pub(crate) amended: Option<Vec<Info>>,
 }
 
 impl Host {
-    pub(crate) fn new(lines: Arc<Lines>, limits: Limits, requests: Arc<AtomicU64>) -> Host {
+    pub(crate) fn new(lines: Arc<Lines>, services: Arc<Services>, limits: Limits, requests: Arc<AtomicU64>) -> Host {
         Host {
             lines,
+            services,
             requests,
             tally: Tally::new(limits.memory),
             meter: Meter::new(limits),
@@ -62,7 +66,7 @@ impl Host {
     }
 
     /// Does the work of one host call: counted, and its time set apart from the guest's.
-    fn host_call<R>(&mut self, work: impl FnOnce(&mut Host) -> Result<R, Stop>) -> wasmtime::Result<R> {
+    pub(crate) fn host_call<R>(&mut self, work: impl FnOnce(&mut Host) -> Result<R, Stop>) -> wasmtime::Result<R> {
         let entered = self.meter.enter()?;
         let answer = work(self);
         self.meter.leave(entered);
@@ -71,7 +75,7 @@ impl Host {
 
     /// Settings as a guest sees them.
     pub(crate) fn lower_settings(&mut self, settings: &[Info]) -> types::Content {
-        lower_content(&mut self.current.opaques, settings)
+        lower_content(&mut self.current.opaques, List::Infos, settings)
     }
 
     /// For what the guest pushes.
@@ -88,29 +92,43 @@ impl call::Host for Host {
     }
 
     fn credentials(&mut self) -> wasmtime::Result<Option<types::Identity>> {
-        self.host_call(|host| {
-            let identity = host.current.subject.event().and_then(|call| call.identity);
-            Ok(identity.map(|Identity { uid, gid }| types::Identity { uid, gid }))
-        })
+        self.host_call(|host| Ok(host.current.subject.identity().map(lower_identity)))
+    }
+
+    fn server(&mut self) -> wasmtime::Result<Option<types::Identity>> {
+        self.host_call(|host| Ok(host.current.subject.server().map(lower_identity)))
     }
 
     fn targets(&mut self) -> wasmtime::Result<Vec<types::Proc>> {
+        self.host_call(|host| Ok(host.current.subject.targets().iter().map(lower_proc).collect()))
+    }
+
+    fn owners(&mut self) -> wasmtime::Result<Vec<Option<types::Identity>>> {
         self.host_call(|host| {
-            let targets = host.current.subject.event().and_then(|call| call.event.custom_targets());
-            Ok(targets.unwrap_or_default().iter().map(lower_proc).collect())
+            let targets = host.current.subject.owned_targets().iter();
+            Ok(targets.map(|target| target.owner.map(lower_identity)).collect())
+        })
+    }
+
+    fn infos(&mut self) -> wasmtime::Result<types::Content> {
+        self.host_call(|host| {
+            let Current { subject, opaques, .. } = &mut host.current;
+            Ok(lower_content(opaques, List::Infos, subject.infos()))
+        })
+    }
+
+    fn directives(&mut self) -> wasmtime::Result<types::Content> {
+        self.host_call(|host| {
+            let Current { subject, opaques, .. } = &mut host.current;
+            Ok(lower_content(opaques, List::Directives, subject.directives()))
         })
     }
 
     fn get(&mut self, key: String) -> wasmtime::Result<Option<types::Found>> {
         self.host_call(|host| {
             let Current { subject, opaques, .. } = &mut host.current;
-            let found = subject.infos().iter().enumerate().rfind(|(_, info)| info.key.as_str() == key);
-            Ok(found.map(|(at, info)| lower_found(opaques, &info.value, at)))
+            Ok(subject.find(&key).map(|(place, value)| lower_found(opaques, value, place)))
         })
-    }
-
-    fn infos(&mut self) -> wasmtime::Result<types::Content> {
-        self.host_call(|host| Ok(lower_content(&mut host.current.opaques, host.current.subject.infos())))
     }
 
     fn steps(&mut self) -> wasmtime::Result<types::Chain> {
@@ -121,6 +139,15 @@ impl call::Host for Host {
         self.host_call(|host| {
             let info = host.raise().single(info, arrays)?;
             host.current.infos.push(info);
+            Ok(())
+        })
+    }
+}
+
+impl amendment::Host for Host {
+    fn amend(&mut self, directives: types::Content) -> wasmtime::Result<()> {
+        self.host_call(|host| {
+            host.current.amended = Some(host.raise().content(directives)?);
             Ok(())
         })
     }
@@ -165,7 +192,7 @@ impl notify::Host for Host {
     ) -> wasmtime::Result<Result<u64, i32>> {
         self.host_call(|host| {
             let range = Range::from(range);
-            if host.current.subject.event().is_none() {
+            if !matches!(host.current.subject, Subject::Event(_)) {
                 return Ok(Err(code::PMIX_ERR_NOT_AVAILABLE.0));
             }
             if range == Range::ProcLocal {

@@ -1,15 +1,18 @@
 //! One instance of a module: a store of its own, called by one thread at a time.
-use crate::bindings::exports::peal::pmix::event_handler::{EventHead, Guest as EventHandler};
-use crate::bindings::exports::peal::pmix::lifecycle::Guest as Lifecycle;
+use crate::bindings::exports::peal::pmix::{
+    connection_policy, event_handler::EventHead, event_policy, job_control_policy, log_channel,
+};
+use crate::bindings::peal::pmix::types::Outcome;
 use crate::call::Failure;
 use crate::data::Subject;
 use crate::failure::{Phase, explain};
 use crate::host::{Current, Host};
 use crate::module::Blueprint;
+use crate::roles::Exports;
 use crate::text::{MAX_QUOTED, plain};
 use crate::wish::{WishError, check_wishes, raise_wishes};
-use crate::{EventCall, ModuleRegistration};
-use peal_model::{Info, Status};
+use crate::{ChannelCall, EventCall, ModuleRegistration, PolicyCall, Role};
+use peal_model::{ConnectionKind, Info, Matter, Status};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,8 +40,7 @@ impl fmt::Display for Refusal {
 pub(crate) struct Instance {
     store: Store<Host>,
     tick: Duration,
-    handler: Option<EventHandler>,
-    lifecycle: Option<Lifecycle>,
+    exports: Exports,
     calls: u64,
 }
 
@@ -46,14 +48,15 @@ impl Instance {
     /// A fresh instance; runs the start functions of its core modules.
     pub(crate) fn start(blueprint: &Blueprint) -> Result<Instance, Failure> {
         let tick = blueprint.engine.tick();
-        let host = Host::new(Arc::clone(&blueprint.lines), blueprint.limits, blueprint.engine.requests());
+        let (lines, services) = (Arc::clone(&blueprint.lines), Arc::clone(&blueprint.services));
+        let host = Host::new(lines, services, blueprint.limits, blueprint.engine.requests());
         let mut store = Store::new(blueprint.engine.inner(), host);
         store.limiter(|host| &mut host.tally);
         store.set_hostcall_fuel(blueprint.limits.copied_per_host_call());
         store.epoch_deadline_callback(move |context| Ok(context.data().meter.on_deadline(tick)));
         arm(&mut store, tick);
         let exports = blueprint.instantiate(&mut store).map_err(|error| failed(&error, Phase::Start, &mut store))?;
-        Ok(Instance { store, tick, handler: exports.handler, lifecycle: exports.lifecycle, calls: 0 })
+        Ok(Instance { store, tick, exports, calls: 0 })
     }
 
     /// Gives it its time anew. A fresh instance has what its start left over.
@@ -68,9 +71,7 @@ impl Instance {
 
     /// Hands it an event: what it returned, and what it pushed and raised.
     pub(crate) fn handle(&mut self, call: &EventCall) -> Result<(Status, Current), Failure> {
-        let Some(handler) = self.handler.clone() else {
-            return Err(Failure::unavailable("it is no event-handler"));
-        };
+        let handler = filled(&self.exports.handler, Role::EventHandler)?;
         let head = EventHead {
             registration: call.registration,
             tag: call.tag,
@@ -84,12 +85,57 @@ impl Instance {
         Ok((Status(status), current))
     }
 
+    /// Asks it about a request: what it says, and what it pushed and amended.
+    pub(crate) fn decide(&mut self, call: &PolicyCall) -> Result<(Outcome, Current), Failure> {
+        let subject = Subject::Policy(call.clone());
+        let request = &call.request;
+        let (targets, infos, steps) =
+            (count(request.targets.len()), count(request.infos.len()), count(call.steps.len()));
+        match request.matter {
+            Matter::Connection(kind) => {
+                let policy = filled(&self.exports.connection_policy, Role::ConnectionPolicy)?;
+                let kind = match kind {
+                    ConnectionKind::Client => connection_policy::ConnectionKind::Client,
+                    ConnectionKind::Tool => connection_policy::ConnectionKind::Tool,
+                };
+                let head = connection_policy::RequestHead { kind, targets, infos, steps };
+                self.run(subject, |store| policy.call_decide(store, head))
+            }
+            Matter::Event { code, range } => {
+                let policy = filled(&self.exports.event_policy, Role::EventPolicy)?;
+                let (code, range) = (code.0, range.into());
+                let head = event_policy::RequestHead { code, range, targets, infos, steps };
+                self.run(subject, |store| policy.call_decide(store, head))
+            }
+            Matter::JobControl => {
+                let policy = filled(&self.exports.job_control_policy, Role::JobControlPolicy)?;
+                let directives = count(request.directives.len());
+                let head = job_control_policy::RequestHead { targets, directives, steps };
+                self.run(subject, |store| policy.call_decide(store, head))
+            }
+        }
+    }
+
+    /// Has it log a request: what it returned, and what it pushed.
+    pub(crate) fn log(&mut self, call: &ChannelCall) -> Result<(Status, Current), Failure> {
+        let channel = filled(&self.exports.log_channel, Role::LogChannel)?;
+        let head = log_channel::RequestHead {
+            channel: call.channel.as_str().to_owned(),
+            timestamp: call.request.timestamp.unwrap_or_default(),
+            infos: count(call.request.data.len()),
+            directives: count(call.request.directives.len()),
+            steps: count(call.steps.len()),
+        };
+        let (status, current) = self.run(Subject::Log(call.clone()), |store| channel.call_log(store, &head))?;
+        Ok((Status(status), current))
+    }
+
     /// Hands it its settings, if it wants any: what it wishes to register, or why it will not start.
     pub(crate) fn init(
         &mut self,
         settings: &Arc<Vec<Info>>,
     ) -> Result<Result<Vec<ModuleRegistration>, Refusal>, Failure> {
-        let Some(lifecycle) = self.lifecycle.clone() else {
+        let Some(lifecycle) = self.exports.lifecycle.clone() else {
             return Ok(Ok(Vec::new()));
         };
         let (answer, _) = self.run(Subject::Settings(Arc::clone(settings)), |store| {
@@ -108,7 +154,7 @@ impl Instance {
     /// Tells it that it is no longer needed, if it was ever used and wants to know. How it takes that is nobody's concern
     /// any more.
     pub(crate) fn stop(mut self) {
-        if let Some(lifecycle) = self.lifecycle.clone().filter(|_| self.calls > 0) {
+        if let Some(lifecycle) = self.exports.lifecycle.clone().filter(|_| self.calls > 0) {
             self.restart_clock();
             let stopped = self.run(Subject::None, |store| lifecycle.call_stop(store));
             let lines = &self.store.data().lines;
@@ -136,6 +182,11 @@ impl Instance {
             Err(error) => Err(failed(&error, Phase::Call, &mut self.store)),
         }
     }
+}
+
+/// A role that an instance is called in.
+fn filled<R: Clone>(role: &Option<R>, what: Role) -> Result<R, Failure> {
+    role.clone().ok_or_else(|| Failure::no_role(what))
 }
 
 /// Sets the deadline to what is left of the guest's time. The tick that is under way does not count.

@@ -1,4 +1,5 @@
 //! The interfaces of the contract: the roles that a module exports and the capabilities that it imports.
+use peal_model::Hook;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -13,18 +14,47 @@ const MAJOR_MINOR: &str = "0.1.";
 pub enum Role {
     /// Is called for events.
     EventHandler,
+    /// Decides who may connect.
+    ConnectionPolicy,
+    /// Decides which events may be raised.
+    EventPolicy,
+    /// Decides which procs may be controlled.
+    JobControlPolicy,
+    /// Writes what procs log.
+    LogChannel,
     /// Is told when it starts and stops, and says what to register.
     Lifecycle,
 }
 
 impl Role {
     /// Every role.
-    pub const ALL: [Role; 2] = [Role::EventHandler, Role::Lifecycle];
+    pub const ALL: [Role; 6] = [
+        Role::EventHandler,
+        Role::ConnectionPolicy,
+        Role::EventPolicy,
+        Role::JobControlPolicy,
+        Role::LogChannel,
+        Role::Lifecycle,
+    ];
+
+    /// The role of those that decide at this hook; none where there is none yet.
+    pub fn policy(hook: Hook) -> Option<Role> {
+        match hook {
+            Hook::Connection => Some(Role::ConnectionPolicy),
+            Hook::Event => Some(Role::EventPolicy),
+            Hook::JobControl => Some(Role::JobControlPolicy),
+            _ => None,
+        }
+    }
 
     /// The interface's name within the package.
     pub fn name(self) -> &'static str {
         match self {
             Role::EventHandler => "event-handler",
+            Role::ConnectionPolicy => "connection-policy",
+            Role::EventPolicy => "event-policy",
+            Role::JobControlPolicy => "job-control-policy",
+            Role::LogChannel => "log-channel",
             Role::Lifecycle => "lifecycle",
         }
     }
@@ -46,11 +76,16 @@ pub enum Capability {
     Clock,
     /// Raises events.
     Notify,
+    /// Writes to what the admin opened for it.
+    Sink,
+    /// Keeps values that survive restarts.
+    State,
 }
 
 impl Capability {
     /// Every capability.
-    pub const ALL: [Capability; 3] = [Capability::Logging, Capability::Clock, Capability::Notify];
+    pub const ALL: [Capability; 5] =
+        [Capability::Logging, Capability::Clock, Capability::Notify, Capability::Sink, Capability::State];
 
     /// The interface's name within the package, as a grant names it.
     pub fn name(self) -> &'static str {
@@ -58,6 +93,8 @@ impl Capability {
             Capability::Logging => "logging",
             Capability::Clock => "clock",
             Capability::Notify => "notify",
+            Capability::Sink => "sink",
+            Capability::State => "state",
         }
     }
 }
@@ -87,7 +124,7 @@ fn own(interface: &str) -> Option<&str> {
 /// What an import of this name asks for.
 pub(crate) fn import(interface: &str) -> Import {
     match own(interface) {
-        Some("types" | "call") => Import::Always,
+        Some("types" | "call" | "amendment") => Import::Always,
         Some(name) => Capability::ALL
             .into_iter()
             .find(|capability| capability.name() == name)

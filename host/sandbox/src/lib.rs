@@ -4,16 +4,19 @@
 //! Engine    one per process: compiles, caches compiled code on disk, ticks
 //!   Module    a component, checked and linked with its Grants: Module::load
 //!     handle    one EventCall in, one HandlerResult out, whatever the guest does
+//!     decide    one PolicyCall in, one PolicyResult out
+//!     log       one ChannelCall in, one ChannelResult out
 //! GuestPool threads on which whole chains run
 //! inspect   what a component is, without running it
 //! ```
 //!
-//! The contract is `wit/`; `bindings.rs` is generated from it. A call goes from [`Module::handle`] to a warm instance, whose
+//! The contract is `wit/`; `bindings.rs` is generated from it. A call goes from [`Module`] to a warm instance, whose
 //! store holds the call's data (`data.rs`) for as long as it lasts; the guest reads that through `host.rs` (`lower.rs`),
-//! pushes through it (`raise.rs`), and everything it does is metered (`meter.rs`, `limits.rs`).
+//! pushes through it (`raise.rs`), reaches what it was lent (`services.rs`), and everything it does is metered
+//! (`meter.rs`, `limits.rs`).
 //!
-//! What a guest does can end its call, never the process: a trap, a time-out, too much memory or output is a
-//! [`HandlerResult`] with a status of Peal's own, and the next call has a fresh instance.
+//! What a guest does can end its call, never the process: a trap, a time-out, too much memory or output is a result with
+//! a [`Failure`], and the next call has a fresh instance.
 
 mod bindings;
 mod cache;
@@ -36,6 +39,7 @@ mod module;
 mod policy;
 mod pool;
 mod raise;
+mod roles;
 mod services;
 mod text;
 mod warm;
@@ -51,5 +55,5 @@ pub use limits::Limits;
 pub use module::{InitError, LoadError, Module};
 pub use policy::{ChannelCall, ChannelResult, PolicyCall, PolicyResult, Sink};
 pub use pool::{Busy, GuestPool, PoolSettings};
-pub use services::{Services, State};
+pub use services::{MAX_STATE_KEY, MAX_STATE_VALUE, Services, State};
 pub use wish::WishError;

@@ -2,7 +2,7 @@
 //! infos.
 use crate::bindings::peal::pmix::types as wit;
 use crate::data::{List, Opaques, Place};
-use peal_model::{DataArray, Info, InfoFlags, Proc, Range, Step, Value, number};
+use peal_model::{DataArray, Identity, Info, InfoFlags, Proc, Range, Step, Value, number};
 
 impl From<Range> for wit::Range {
     fn from(range: Range) -> wit::Range {
@@ -37,21 +37,25 @@ pub(crate) fn lower_proc(proc: &Proc) -> wit::Proc {
     wit::Proc { nspace: proc.nspace.as_str().to_owned(), rank: proc.rank.0 }
 }
 
-/// The infos of an event, or settings, as a guest sees them.
-pub(crate) fn lower_content(opaques: &mut Opaques, infos: &[Info]) -> wit::Content {
-    let mut lower = Lower::new(opaques);
+pub(crate) fn lower_identity(identity: Identity) -> wit::Identity {
+    wit::Identity { uid: identity.uid, gid: identity.gid }
+}
+
+/// Infos or settings, or directives, as a guest sees them.
+pub(crate) fn lower_content(opaques: &mut Opaques, list: List, infos: &[Info]) -> wit::Content {
+    let mut lower = Lower::new(opaques, Place { list, path: Vec::new() });
     wit::Content { infos: lower.infos(infos), arrays: lower.arrays }
 }
 
-/// The value of the info that is at this place among the event's.
-pub(crate) fn lower_found(opaques: &mut Opaques, value: &Value, at: usize) -> wit::Found {
-    let mut lower = Lower::new(opaques);
-    wit::Found { value: lower.at(at, |lower| lower.value(value)), arrays: lower.arrays }
+/// The value of an info, which lies at this place.
+pub(crate) fn lower_found(opaques: &mut Opaques, value: &Value, place: Place) -> wit::Found {
+    let mut lower = Lower::new(opaques, place);
+    wit::Found { value: lower.value(value), arrays: lower.arrays }
 }
 
 /// The steps before a call.
 pub(crate) fn lower_steps(opaques: &mut Opaques, steps: &[Step]) -> wit::Chain {
-    let mut lower = Lower::new(opaques);
+    let mut lower = Lower::new(opaques, Place { list: List::Step(0), path: Vec::new() });
     let steps = steps.iter().enumerate().map(|(at, step)| {
         lower.place.list = List::Step(at);
         wit::Step { name: step.name.clone(), status: step.status.0, infos: lower.infos(&step.infos) }
@@ -68,8 +72,8 @@ struct Lower<'a> {
 }
 
 impl Lower<'_> {
-    fn new(opaques: &mut Opaques) -> Lower<'_> {
-        Lower { opaques, place: Place { list: List::Infos, path: Vec::new() }, arrays: Vec::new() }
+    fn new(opaques: &mut Opaques, place: Place) -> Lower<'_> {
+        Lower { opaques, place, arrays: Vec::new() }
     }
 
     /// Does this one level further down.

@@ -1,9 +1,9 @@
 //! Modules: components that were checked, compiled and linked with what they are granted, ready to be called.
-use crate::bindings::exports::peal::pmix::{event_handler, lifecycle};
-use crate::bindings::peal::pmix::{call, clock, logging, notify, types};
-use crate::host::Host;
+use crate::bindings::peal::pmix::{amendment, call, clock, logging, notify, sink, state, types};
+use crate::host::{Current, Host};
 use crate::instance::{Instance, Refusal};
 use crate::lines::Lines;
+use crate::roles::{Exports, Indices};
 use crate::text::{MAX_QUOTED, plain, row};
 use crate::warm::Warm;
 use crate::{
@@ -110,7 +110,7 @@ pub enum InitError {
 
 /// A loaded module. Share it (`Arc`) among the threads that call it; each call has an instance to itself.
 ///
-/// A module with the lifecycle role takes no events before [`Module::init`] succeeded.
+/// A module with the lifecycle role takes no calls before [`Module::init`] succeeded.
 pub struct Module {
     inspection: Inspection,
     blueprint: Blueprint,
@@ -123,20 +123,14 @@ pub(crate) struct Blueprint {
     pub(crate) engine: Engine,
     pub(crate) lines: Arc<Lines>,
     pub(crate) limits: Limits,
-    pub(crate) services: Services,
+    pub(crate) services: Arc<Services>,
     instance: InstancePre<Host>,
-    handler: Option<event_handler::GuestIndices>,
-    lifecycle: Option<lifecycle::GuestIndices>,
-}
-
-/// The roles of an instance, ready to be called.
-pub(crate) struct Exports {
-    pub(crate) handler: Option<event_handler::Guest>,
-    pub(crate) lifecycle: Option<lifecycle::Guest>,
+    roles: Indices,
 }
 
 impl Module {
-    /// Checks a component, compiles and links it and makes its first instance. `name` is what an admin calls it.
+    /// Checks a component, compiles and links it and makes its first instance. `name` is what an admin calls it, `services`
+    /// what stands behind the capabilities that it was granted.
     ///
     /// What it imports is checked before anything is compiled, and nothing that is not granted is ever linked.
     pub fn load(
@@ -188,17 +182,31 @@ impl Module {
     /// A trap, a time-out and any other excess is a result as well; the instance is then dropped with all it held, and
     /// the next call has another. RFC 0002, "Event handler chaining".
     pub fn handle(&self, call: &EventCall) -> HandlerResult {
-        self.attempt(call).unwrap_or_else(|failure| {
-            self.report(&failure, &format!("event {}", call.event.code));
-            HandlerResult::from(failure)
-        })
+        let called = self.call(Role::EventHandler, |instance| instance.handle(call));
+        match called {
+            Ok((status, Current { infos, notifications, .. })) => {
+                HandlerResult { status, infos, notifications, failure: None }
+            }
+            Err(failure) => {
+                self.report(&failure, &format!("event {}", call.event.code));
+                HandlerResult::from(failure)
+            }
+        }
     }
 
-    fn attempt(&self, call: &EventCall) -> Result<HandlerResult, Failure> {
+    /// Calls an instance in one of its roles. One that fails is dropped.
+    pub(crate) fn call<R>(
+        &self,
+        role: Role,
+        work: impl FnOnce(&mut Instance) -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
+        if !self.has_role(role) {
+            return Err(Failure::no_role(role));
+        }
         let mut instance = self.ready_instance()?;
-        let (status, current) = instance.handle(call)?;
+        let answer = work(&mut instance)?;
         self.put_back(instance);
-        Ok(HandlerResult { status, infos: current.infos, notifications: current.notifications, failure: None })
+        Ok(answer)
     }
 
     /// Hands a module with the lifecycle role its settings, once: what it wishes to be registered for. Nothing means what
@@ -263,7 +271,7 @@ impl Module {
         if instance.calls() < self.blueprint.limits.max_calls { self.warm.give(instance) } else { instance.stop() }
     }
 
-    fn report(&self, failure: &Failure, during: &str) {
+    pub(crate) fn report(&self, failure: &Failure, during: &str) {
         if !self.blueprint.lines.allow() {
             return;
         }
@@ -293,14 +301,12 @@ impl Blueprint {
         instance: InstancePre<Host>,
         inspection: &Inspection,
     ) -> wasmtime::Result<Blueprint> {
-        let fills = |role| inspection.roles.contains(&role);
         Ok(Blueprint {
             engine: engine.clone(),
             lines: Arc::new(Lines::new(Arc::from(name))),
             limits,
-            services,
-            handler: fills(Role::EventHandler).then(|| event_handler::GuestIndices::new(&instance)).transpose()?,
-            lifecycle: fills(Role::Lifecycle).then(|| lifecycle::GuestIndices::new(&instance)).transpose()?,
+            services: Arc::new(services),
+            roles: Indices::new(&instance, &inspection.roles)?,
             instance,
         })
     }
@@ -308,10 +314,7 @@ impl Blueprint {
     /// A fresh instance in this store.
     pub(crate) fn instantiate(&self, store: &mut Store<Host>) -> wasmtime::Result<Exports> {
         let instance = self.instance.instantiate(&mut *store)?;
-        Ok(Exports {
-            handler: self.handler.as_ref().map(|indices| indices.load(&mut *store, &instance)).transpose()?,
-            lifecycle: self.lifecycle.as_ref().map(|indices| indices.load(&mut *store, &instance)).transpose()?,
-        })
+        self.roles.load(store, &instance)
     }
 }
 
@@ -336,11 +339,14 @@ fn link(engine: &Engine, inspection: &Inspection, component: &Component) -> wasm
     let mut linker = Linker::<Host>::new(engine.inner());
     types::add_to_linker::<_, Data>(&mut linker, |host| host)?;
     call::add_to_linker::<_, Data>(&mut linker, |host| host)?;
+    amendment::add_to_linker::<_, Data>(&mut linker, |host| host)?;
     for capability in &inspection.capabilities {
         match capability {
             Capability::Logging => logging::add_to_linker::<_, Data>(&mut linker, |host| host)?,
             Capability::Clock => clock::add_to_linker::<_, Data>(&mut linker, |host| host)?,
             Capability::Notify => notify::add_to_linker::<_, Data>(&mut linker, |host| host)?,
+            Capability::Sink => sink::add_to_linker::<_, Data>(&mut linker, |host| host)?,
+            Capability::State => state::add_to_linker::<_, Data>(&mut linker, |host| host)?,
         }
     }
     linker.instantiate_pre(component)

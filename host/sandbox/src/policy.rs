@@ -1,6 +1,9 @@
 //! What goes into a call of a policy or a log channel and what comes out.
-use crate::{Failure, Module};
-use peal_model::{Info, Key, LogRequest, PolicyOutcome, PolicyRequest, Status, Step};
+use crate::bindings::peal::pmix::types::Outcome;
+use crate::host::Current;
+use crate::text::{MAX_QUOTED, plain};
+use crate::{Failure, Module, Role};
+use peal_model::{Info, Key, LogRequest, PolicyOutcome, PolicyRequest, Status, Step, code};
 use std::sync::Arc;
 
 /// One request for one policy. Cheap to clone: what is large is shared.
@@ -54,17 +57,52 @@ pub trait Sink: Send + Sync {
 
 impl Module {
     /// Asks a policy and waits for what it says. Blocks the thread: run chains on a [`crate::GuestPool`].
-    pub fn decide(&self, _call: &PolicyCall) -> PolicyResult {
-        PolicyResult {
-            outcome: Err(Failure::unavailable("policies are not served yet")),
-            infos: Vec::new(),
-            amended: None,
+    ///
+    /// As with [`Module::handle`], whatever goes wrong is a result as well: what it counts as is up to who asks.
+    pub fn decide(&self, call: &PolicyCall) -> PolicyResult {
+        let hook = call.request.matter.hook();
+        let decided = match Role::policy(hook) {
+            Some(role) => self.call(role, |instance| instance.decide(call)),
+            None => Err(Failure::unavailable(format!("there are no policies for the hook {hook}"))),
+        };
+        match decided {
+            Ok((outcome, Current { infos, amended, .. })) => {
+                let outcome = PolicyOutcome::from(outcome);
+                let amended = amended.filter(|_| !matches!(outcome, PolicyOutcome::Deny(_)));
+                PolicyResult { outcome: Ok(outcome), infos, amended }
+            }
+            Err(failure) => {
+                self.report(&failure, &format!("{hook} request"));
+                PolicyResult { outcome: Err(failure), infos: Vec::new(), amended: None }
+            }
         }
     }
 
     /// Has a log channel write and waits for what became of it. Blocks the thread: run chains on a [`crate::GuestPool`].
-    pub fn log(&self, _call: &ChannelCall) -> ChannelResult {
-        let failure = Failure::unavailable("log channels are not served yet");
-        ChannelResult { status: failure.kind.status(), infos: Vec::new(), failure: Some(failure) }
+    ///
+    /// As with [`Module::handle`], whatever goes wrong is a result as well. What was written before stays written.
+    pub fn log(&self, call: &ChannelCall) -> ChannelResult {
+        match self.call(Role::LogChannel, |instance| instance.log(call)) {
+            Ok((status, Current { infos, .. })) => ChannelResult { status, infos, failure: None },
+            Err(failure) => {
+                self.report(&failure, &format!("log channel {}", plain(call.channel.as_str(), MAX_QUOTED)));
+                ChannelResult { status: failure.kind.status(), infos: Vec::new(), failure: Some(failure) }
+            }
+        }
+    }
+}
+
+impl From<Outcome> for PolicyOutcome {
+    fn from(outcome: Outcome) -> PolicyOutcome {
+        match outcome {
+            Outcome::Pass => PolicyOutcome::Pass,
+            Outcome::Grant => PolicyOutcome::Grant,
+            // Whoever is told of success believes in it.
+            Outcome::Deny(0..) => PolicyOutcome::Deny(code::PMIX_ERR_NO_PERMISSIONS),
+            Outcome::Deny(status) if Status(status) == code::PMIX_OPERATION_SUCCEEDED => {
+                PolicyOutcome::Deny(code::PMIX_ERR_NO_PERMISSIONS)
+            }
+            Outcome::Deny(status) => PolicyOutcome::Deny(Status(status)),
+        }
     }
 }

@@ -1,7 +1,16 @@
-//! What the host lends a module so that it can do what it was granted: the sinks that an admin opened for it, its state.
+//! What the host lends a module so that it can do what it was granted, and how a guest reaches it: the sinks that an admin
+//! opened for it, its state.
 use crate::Sink;
-use peal_model::Status;
+use crate::bindings::peal::pmix::{sink, state};
+use crate::data::Subject;
+use crate::host::Host;
+use peal_model::{Status, code};
 use std::{collections::BTreeMap, fmt, sync::Arc};
+
+/// The longest key of a state, in bytes.
+pub const MAX_STATE_KEY: usize = 256;
+/// The longest value of a state, in bytes.
+pub const MAX_STATE_VALUE: usize = 64 * 1024;
 
 /// What stands behind the capabilities `sink` and `state` of one module.
 #[derive(Clone, Default)]
@@ -19,7 +28,8 @@ impl fmt::Debug for Services {
 }
 
 /// A module's small store of keys and values, which survives restarts: already that of one module and scope, and with
-/// its quota. Called on a guest thread.
+/// its quota. Called on a guest thread, with keys of 1 to [`MAX_STATE_KEY`] bytes, prefixes of at most as many and values
+/// of at most [`MAX_STATE_VALUE`].
 pub trait State: Send + Sync {
     /// The value of a key, if there is one.
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Status>;
@@ -29,4 +39,69 @@ pub trait State: Send + Sync {
     fn delete(&self, key: &str) -> Result<(), Status>;
     /// All keys that begin with this, in their order.
     fn keys(&self, prefix: &str) -> Result<Vec<String>, Status>;
+}
+
+/// What a guest is told: an answer, or the status with which it was refused.
+type Answer<R> = wasmtime::Result<Result<R, i32>>;
+
+impl sink::Host for Host {
+    fn names(&mut self) -> wasmtime::Result<Vec<String>> {
+        self.host_call(|host| Ok(host.services.sinks.keys().cloned().collect()))
+    }
+
+    fn write(&mut self, name: String, bytes: Vec<u8>) -> Answer<()> {
+        self.host_call(|host| {
+            let Subject::Log(call) = &host.current.subject else {
+                return Ok(Err(code::PMIX_ERR_NOT_AVAILABLE.0));
+            };
+            let Some(sink) = host.services.sinks.get(&name) else {
+                return Ok(Err(code::PMIX_ERR_NOT_FOUND.0));
+            };
+            host.meter.charge(bytes.len())?;
+            Ok(sink.write(&call.request, &bytes).map_err(|status| status.0))
+        })
+    }
+}
+
+impl state::Host for Host {
+    fn get(&mut self, key: String) -> Answer<Option<Vec<u8>>> {
+        self.on_state(0, |state| state.get(checked(&key)?))
+    }
+
+    fn set(&mut self, key: String, value: Vec<u8>) -> Answer<()> {
+        self.on_state(value.len(), |state| match value.len() {
+            0..=MAX_STATE_VALUE => state.set(checked(&key)?, &value),
+            _ => Err(code::PMIX_ERR_BAD_PARAM),
+        })
+    }
+
+    fn delete(&mut self, key: String) -> Answer<()> {
+        self.on_state(0, |state| state.delete(checked(&key)?))
+    }
+
+    fn keys(&mut self, prefix: String) -> Answer<Vec<String>> {
+        self.on_state(0, |state| match prefix.len() {
+            0..=MAX_STATE_KEY => state.keys(&prefix),
+            _ => Err(code::PMIX_ERR_BAD_PARAM),
+        })
+    }
+}
+
+impl Host {
+    /// Does this with the module's state, at the cost of so many bytes of output.
+    fn on_state<R>(&mut self, output: usize, work: impl FnOnce(&dyn State) -> Result<R, Status>) -> Answer<R> {
+        self.host_call(|host| {
+            host.meter.charge(output)?;
+            let answer = host.services.state.as_deref().map_or(Err(code::PMIX_ERR_NOT_AVAILABLE), work);
+            Ok(answer.map_err(|status| status.0))
+        })
+    }
+}
+
+/// A key as it may be.
+fn checked(key: &str) -> Result<&str, Status> {
+    match key.len() {
+        1..=MAX_STATE_KEY => Ok(key),
+        _ => Err(code::PMIX_ERR_BAD_PARAM),
+    }
 }

@@ -15,6 +15,18 @@ pub fn engine() -> &'static Engine {
     ENGINE.get_or_init(|| Engine::new(&settings()).unwrap())
 }
 
+/// What components include. `push.part` stands within core modules.
+const PARTS: [&str; 8] = [
+    "handler.part",
+    "policies.part",
+    "channel.part",
+    "lifecycle.part",
+    "call.part",
+    "amendment.part",
+    "capabilities.part",
+    "push.part",
+];
+
 /// The component of that name in `wat/`, in its binary form.
 pub fn component(name: &str) -> Vec<u8> {
     edited(name, |text| text)
@@ -24,7 +36,7 @@ pub fn component(name: &str) -> Vec<u8> {
 pub fn edited(name: &str, edit: impl FnOnce(String) -> String) -> Vec<u8> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wat");
     let read = |file: &str| std::fs::read_to_string(dir.join(file)).unwrap();
-    let text = ["handler.part", "call.part", "lifecycle.part"]
+    let text = PARTS
         .iter()
         .fold(read(&format!("{name}.wat")), |text, part| text.replace(&format!("(;include {part};)"), &read(part)));
     wat::parse_str(edit(text)).unwrap_or_else(|error| panic!("{name}.wat: {error}"))

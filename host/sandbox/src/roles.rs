@@ -1,0 +1,49 @@
+//! The roles of a component, looked up one by one: it exports those that it fills.
+use crate::Role;
+use crate::bindings::exports::peal::pmix::{
+    connection_policy, event_handler, event_policy, job_control_policy, lifecycle, log_channel,
+};
+use crate::host::Host;
+use std::collections::BTreeSet;
+use wasmtime::Store;
+use wasmtime::component::{Instance, InstancePre};
+
+macro_rules! roles {
+    ($($field:ident: $interface:ident, $role:ident;)+) => {
+        /// Where a component has its roles.
+        pub(crate) struct Indices {
+            $($field: Option<$interface::GuestIndices>,)+
+        }
+
+        /// The roles of an instance, ready to be called.
+        pub(crate) struct Exports {
+            $(pub(crate) $field: Option<$interface::Guest>,)+
+        }
+
+        impl Indices {
+            /// Those of a component that exports these.
+            pub(crate) fn new(instance: &InstancePre<Host>, roles: &BTreeSet<Role>) -> wasmtime::Result<Indices> {
+                let fills = |role| roles.contains(&role);
+                Ok(Indices {
+                    $($field: fills(Role::$role).then(|| $interface::GuestIndices::new(instance)).transpose()?,)+
+                })
+            }
+
+            /// The same in an instance of it.
+            pub(crate) fn load(&self, store: &mut Store<Host>, instance: &Instance) -> wasmtime::Result<Exports> {
+                Ok(Exports {
+                    $($field: self.$field.as_ref().map(|at| at.load(&mut *store, instance)).transpose()?,)+
+                })
+            }
+        }
+    };
+}
+
+roles! {
+    handler: event_handler, EventHandler;
+    connection_policy: connection_policy, ConnectionPolicy;
+    event_policy: event_policy, EventPolicy;
+    job_control_policy: job_control_policy, JobControlPolicy;
+    log_channel: log_channel, LogChannel;
+    lifecycle: lifecycle, Lifecycle;
+}

@@ -1,0 +1,217 @@
+//! Policies: what one sees of a request, what it can say of it, and what becomes of one that fails.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
+mod support;
+use peal_model::{
+    ConnectionKind, DataArray, Hook, Identity, Info, Matter, PolicyOutcome, PolicyRequest, Range, Scope, Status,
+    Target, Text, Value, code,
+};
+use peal_sandbox::{FailureKind, Grants, Limits, Module, PolicyCall, PolicyResult, Role, Services};
+use std::sync::Arc;
+use std::time::Duration;
+use support::{call, component, engine, event, info, load, patient, proc, step, traced};
+
+const SERVER: Identity = Identity { uid: 990, gid: 991 };
+const EVENT: Matter = Matter::Event { code: Status(-3), range: Range::Session };
+const MATTERS: [Matter; 3] = [Matter::Connection(ConnectionKind::Tool), EVENT, Matter::JobControl];
+
+/// What this policy is to say, by the list at the head of `judge.wat`.
+fn ask(what: i32) -> Info {
+    info("test.ask", Value::Int(what))
+}
+
+/// A request about nobody, with these in the list of the matter.
+fn request(matter: Matter, carried: Vec<Info>) -> PolicyCall {
+    let (infos, directives) = match matter {
+        Matter::JobControl => (Vec::new(), carried),
+        Matter::Connection(_) | Matter::Event { .. } => (carried, Vec::new()),
+    };
+    let request = PolicyRequest {
+        matter,
+        requester: None,
+        identity: None,
+        server: SERVER,
+        targets: Vec::new(),
+        infos,
+        directives,
+    };
+    PolicyCall { request: Arc::new(request), steps: Arc::new(Vec::new()) }
+}
+
+fn decide(module: &Module, matter: Matter, what: i32) -> PolicyResult {
+    module.decide(&request(matter, vec![ask(what)]))
+}
+
+#[test]
+fn a_policy_passes_grants_or_denies_at_each_hook() {
+    let module = load("judge", patient());
+    for matter in MATTERS {
+        assert!(module.has_role(Role::policy(matter.hook()).unwrap()));
+        let said = |what| decide(&module, matter, what).outcome.unwrap();
+        assert_eq!(said(0), PolicyOutcome::Pass);
+        assert_eq!(said(1), PolicyOutcome::Grant);
+        assert!(matches!(said(2), PolicyOutcome::Deny(_)));
+    }
+}
+
+#[test]
+fn a_policy_is_told_the_numbers_of_its_request() {
+    let module = load("judge", patient());
+    let target = || Target { proc: proc("job", 1), owner: None };
+    for (matter, digits) in [
+        // kind, targets, infos, steps
+        (Matter::Connection(ConnectionKind::Client), -212),
+        (Matter::Connection(ConnectionKind::Tool), -1212),
+        // code, range, targets, infos, steps
+        (EVENT, -34_212),
+        // targets, directives, steps
+        (Matter::JobControl, -212),
+    ] {
+        let mut call = request(matter, vec![ask(2)]);
+        Arc::make_mut(&mut call.request).targets = vec![target(), target()];
+        Arc::make_mut(&mut call.steps).extend([step("a", 0, Vec::new()), step("b", 0, Vec::new())]);
+        assert_eq!(module.decide(&call).outcome, Ok(PolicyOutcome::Deny(Status(digits))), "{matter:?}");
+    }
+}
+
+#[test]
+fn who_is_denied_is_never_told_of_success() {
+    let module = load("judge", patient());
+    for matter in MATTERS {
+        let denied = PolicyOutcome::Deny(code::PMIX_ERR_NO_PERMISSIONS);
+        assert_eq!(decide(&module, matter, 3).outcome, Ok(denied));
+    }
+}
+
+/// Values with a shape of their own and without, also nested.
+fn mixed() -> Vec<Info> {
+    let latin1 = Value::String(Some(Text::from_bytes(b"gr\xfc\xdfe")));
+    let inner = DataArray::infos([info("test.deep", Value::Scope(Scope::Local)), info("test.latin1", latin1)]);
+    vec![info("test.number", Value::Uint64(1 << 40)), info("test.array", Value::DataArray(inner))]
+}
+
+#[test]
+fn a_policy_sees_requester_server_targets_owners_infos_directives_and_steps() {
+    let module = load("judge", patient());
+    let owner = Some(Identity { uid: 0, gid: 5 });
+    let (infos, directives) = (mixed(), [vec![ask(7)], mixed()].concat());
+    let whole = PolicyRequest {
+        matter: Matter::JobControl,
+        requester: Some(proc("tool", 0)),
+        identity: Some(Identity { uid: 1000, gid: 100 }),
+        server: SERVER,
+        targets: vec![Target { proc: proc("job", 1), owner }, Target { proc: proc("elsewhere", 2), owner: None }],
+        infos: infos.clone(),
+        directives: directives.clone(),
+    };
+    let pushed = info("test.pushed", Value::Scope(Scope::Global));
+    let call = PolicyCall { request: Arc::new(whole), steps: Arc::new(vec![step("first", 0, vec![pushed.clone()])]) };
+    let result = module.decide(&call);
+    assert_eq!(result.outcome, Ok(PolicyOutcome::Pass));
+
+    let uid = |n| Value::Uint32(n);
+    let head = [
+        vec![Value::Proc(proc("tool", 0)), uid(1000), uid(100), uid(SERVER.uid), uid(SERVER.gid)],
+        vec![Value::Proc(proc("job", 1)), Value::Proc(proc("elsewhere", 2))],
+        vec![uid(0), uid(5), Value::Undef],
+    ]
+    .concat()
+    .into_iter()
+    .map(|value| info("test.echo", value));
+    let tail = [info("test.echo", Value::string("first")), info("test.echo", Value::Status(Status(0))), pushed];
+    let expected: Vec<Info> = head.chain(infos).chain(directives).chain(tail).collect();
+    assert_eq!(result.infos, expected);
+    assert_eq!(Arc::strong_count(&call.request), 1, "the sandbox keeps nothing of the request");
+}
+
+#[test]
+fn what_is_not_known_of_a_requester_is_not_there() {
+    let result = decide(&load("judge", patient()), Matter::JobControl, 7);
+    let values: Vec<Value> = result.infos.into_iter().map(|info| info.value).collect();
+    assert_eq!(values, [Value::Uint32(SERVER.uid), Value::Uint32(SERVER.gid), Value::Int(7)]);
+}
+
+#[test]
+fn amended_directives_come_back_as_they_were_read() {
+    let module = load("judge", patient());
+    for (what, outcome) in [(8, PolicyOutcome::Grant), (11, PolicyOutcome::Pass)] {
+        let directives = [vec![ask(what)], mixed()].concat();
+        let result = module.decide(&request(Matter::JobControl, directives.clone()));
+        assert_eq!(result.outcome, Ok(outcome));
+        assert_eq!(result.amended, Some(directives), "the last amendment counts");
+    }
+    for matter in MATTERS {
+        let infos = [vec![ask(9)], mixed()].concat();
+        let mut call = request(matter, Vec::new());
+        Arc::make_mut(&mut call.request).infos = infos.clone();
+        assert_eq!(module.decide(&call).amended, Some(infos), "infos where it is about an event or a connection");
+    }
+    assert_eq!(decide(&module, EVENT, 1).amended, None, "nothing is left from the call before");
+}
+
+#[test]
+fn who_denies_amends_nothing_and_gives_its_reasons() {
+    let result = decide(&load("judge", patient()), Matter::JobControl, 10);
+    assert_eq!(result.outcome, Ok(PolicyOutcome::Deny(code::PMIX_ERR_NO_PERMISSIONS)));
+    assert_eq!(result.infos, [info("test.echo", Value::string("test.ask"))]);
+    assert_eq!(result.amended, None);
+}
+
+#[test]
+fn a_policy_that_fails_says_nothing_and_how_it_failed() {
+    let limits = Limits { call_time: Duration::from_millis(300), output: 100_000, ..Limits::default() };
+    let module = load("judge", limits);
+    for matter in MATTERS {
+        for (what, kind) in
+            [(4, FailureKind::Trapped), (5, FailureKind::Timeout), (6, FailureKind::Output), (12, FailureKind::Output)]
+        {
+            let mut call = request(matter, vec![ask(what)]);
+            // what is amended without end is more than nothing
+            Arc::make_mut(&mut call.request).directives.push(info("test.more", Value::Bool(true)));
+            let (result, trace) = traced(|| module.decide(&call));
+            let failure = result.outcome.unwrap_err();
+            assert_eq!(failure.kind, kind, "{failure}");
+            assert!(failure.backtrace.iter().any(|function| function == "judge"), "{failure}");
+            assert!(result.infos.is_empty() && result.amended.is_none());
+            assert!(trace.contains("module=\"judge\"") && trace.contains(matter.hook().name()), "{trace}");
+            assert_eq!(decide(&module, matter, 1).outcome, Ok(PolicyOutcome::Grant), "the next has a fresh instance");
+        }
+    }
+}
+
+#[test]
+fn a_module_is_asked_only_in_the_roles_that_it_fills() {
+    let (handler, judge) = (load("noop", patient()), load("judge", patient()));
+    for matter in MATTERS {
+        let failure = decide(&handler, matter, 1).outcome.unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Unavailable);
+        assert_eq!(failure.reason, format!("it is no {}-policy", matter.hook()));
+    }
+    let result = judge.handle(&call(event(-1, Vec::new())));
+    assert_eq!(result.status, Status::PEAL_ERR_HANDLER_UNAVAILABLE);
+    assert_eq!(result.failure.unwrap().reason, "it is no event-handler");
+    for hook in Hook::ALL {
+        let role = Role::policy(hook);
+        assert!(role.is_none_or(|role| role.name() == format!("{hook}-policy")), "{role:?}");
+    }
+}
+
+#[test]
+fn a_policy_raises_no_events_and_writes_to_no_sink() {
+    let module = load("judge", patient());
+    for matter in MATTERS {
+        for what in [13, 14] {
+            let refused = PolicyOutcome::Deny(code::PMIX_ERR_NOT_AVAILABLE);
+            assert_eq!(decide(&module, matter, what).outcome, Ok(refused));
+        }
+    }
+}
+
+#[test]
+fn amending_needs_no_grant_and_does_nothing_where_no_policy_is_asked() {
+    let module =
+        Module::load(engine(), "amender", &component("amender"), &Grants::none(), patient(), Services::default())
+            .unwrap();
+    let result = module.handle(&call(event(-1, mixed())));
+    assert_eq!((result.status, result.failure), (Status(7), None));
+    assert!(result.infos.is_empty());
+}
