@@ -102,7 +102,7 @@ fn the_record_of_a_job_outlives_its_server() {
     let done = shell("2", &["--events", "--config", config.to_str().unwrap()], "exit 4").expect_status(4);
     let nspace =
         done.stderr.lines().find_map(|line| line.strip_prefix("peal: job ")?.strip_suffix(" starts with 2 procs"));
-    let store = peal_store::Store::open(&dir.path().join("jobs.db")).unwrap();
+    let store = peal_store::Store::open(&dir.path().join("jobs.db"), peal_store::StoreSettings::default()).unwrap();
     let record = store.job(&peal_model::Nspace::new(nspace.unwrap()).unwrap()).unwrap().unwrap();
     assert_eq!((record.command.as_str(), record.ended.map(|(_, status)| status)), ("sh -c exit 4", Some(4)));
     assert!(record.procs.iter().any(|(_, how)| how == "exited with status 4"), "{record:?}");

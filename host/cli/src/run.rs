@@ -10,7 +10,7 @@ use peal_server::{
     EmbeddedFabric, Notice, Notices, Parts, Server, ServerSettings,
     embedded::{EmbeddedHost, JobEnd, JobRequest, LaunchError, RunningJob, Tagging},
 };
-use peal_store::{Store, StoreError};
+use peal_store::{Store, StoreError, StoreSettings};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::{
     hash::{BuildHasher, RandomState},
@@ -40,7 +40,7 @@ pub fn run(args: Run) -> Result<ExitCode> {
     // Modules are compiled and started before anything else: one that does not fit ends the run before it began.
     let (engine, pools) = modules::engine(&config.sandbox)?;
     let chains = modules::chains(&engine, &config, &args.handlers, &nspace)?;
-    let store = config.store.path.as_deref().map(Store::open).transpose()?;
+    let store = config.store.path.as_deref().map(|path| Store::open(path, StoreSettings::default())).transpose()?;
     let request = request(&args, &config, nspace.clone())?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;

@@ -1,0 +1,168 @@
+//! The layout of the database, as numbered steps from an empty file to today's. A step that was published is never changed.
+use crate::StoreError;
+use rusqlite::{Connection, TransactionBehavior};
+use std::path::Path;
+
+/// Says in its header that a database is ours: "Peal" in ASCII.
+const APPLICATION: i32 = 0x5065_616c;
+
+/// Step N, counted from one, leads from layout N - 1 to layout N.
+const STEPS: [&str; 4] = [
+    // The record of jobs, when a name was used once.
+    "create table job (
+         nspace text primary key, size integer not null, command text not null,
+         started integer not null, ended integer, exit_status integer) strict;
+     create table proc_end (
+         nspace text not null references job, rank integer not null, how text not null,
+         primary key (nspace, rank)) strict;",
+    // A server that stays sees the same name again: each job has a number of its own.
+    "alter table job rename to named_job;
+     alter table proc_end rename to named_end;
+     create table job (
+         id integer primary key, nspace text not null, size integer not null, command text not null,
+         started integer not null, ended integer, exit_status integer) strict;
+     create index job_by_nspace on job (nspace);
+     create table proc_end (
+         job integer not null references job, rank integer not null, how text not null,
+         primary key (job, rank)) strict, without rowid;
+     insert into job (nspace, size, command, started, ended, exit_status)
+         select nspace, size, command, started, ended, exit_status from named_job order by started, nspace;
+     insert into proc_end (job, rank, how)
+         select job.id, named_end.rank, named_end.how from named_end join job using (nspace);
+     drop table named_end;
+     drop table named_job;",
+    // What modules keep, and how many bytes that takes.
+    "create table state (
+         module text not null, scope text not null, key text not null, value blob not null,
+         primary key (module, scope, key)) strict, without rowid;
+     create table state_size (
+         module text not null, scope text not null, bytes integer not null,
+         primary key (module, scope)) strict, without rowid;",
+    // What administrators asked a running server for.
+    "create table admin_call (
+         id integer primary key, at integer not null, uid integer not null, pid integer,
+         verb text not null, outcome text not null) strict;",
+];
+
+/// Today's layout.
+pub(crate) const LATEST: u32 = STEPS.len() as u32;
+
+/// Refuses a file that is damaged, of somebody else, or of a later Peal, before anything is written to it.
+pub(crate) fn check(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+    let of = |error| StoreError::at_opening(path, error);
+    let found = layout(connection).map_err(of)?;
+    let application: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(of)?;
+    let tables: u32 = connection.query_row("select count(*) from sqlite_schema", [], |row| row.get(0)).map_err(of)?;
+    // Layout 1 did not say whose it is.
+    let ours = application == APPLICATION || (application == 0 && if found == 0 { tables == 0 } else { found == 1 });
+    if !ours {
+        return Err(StoreError::Foreign { path: path.to_owned(), what: "a database of another program" });
+    }
+    if found > LATEST {
+        return Err(StoreError::TooNew { path: path.to_owned(), found });
+    }
+    let verdict: String = connection.pragma_query_value(None, "quick_check", |row| row.get(0)).map_err(of)?;
+    if verdict != "ok" {
+        let what = verdict.lines().next().unwrap_or_default().to_owned();
+        return Err(StoreError::Damaged { path: path.to_owned(), what });
+    }
+    Ok(())
+}
+
+/// Takes the steps that are missing, each whole or not at all.
+pub(crate) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
+    let of = |error| StoreError::at_opening(path, error);
+    loop {
+        // Another process may be at it: what is missing is only known once nobody else can write.
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(of)?;
+        let found = layout(&transaction).map_err(of)?;
+        let Some(step) = STEPS.get(found as usize) else { return Ok(()) };
+        transaction.execute_batch(step).map_err(of)?;
+        transaction.pragma_update(None, "application_id", APPLICATION).map_err(of)?;
+        transaction.pragma_update(None, "user_version", found + 1).map_err(of)?;
+        transaction.commit().map_err(of)?;
+        if found > 0 {
+            tracing::info!(store = %path.display(), from = found, to = found + 1, "the store is brought up to date");
+        }
+    }
+}
+
+fn layout(connection: &Connection) -> rusqlite::Result<u32> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Store, StoreSettings};
+    use peal_model::{Nspace, Rank};
+
+    fn open(path: &Path) -> Result<Store, StoreError> {
+        Store::open(path, StoreSettings::default())
+    }
+
+    #[test]
+    fn a_store_from_before_there_were_steps_is_taken_over_with_all_it_has() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("first.db");
+        let first = Connection::open(&path).unwrap();
+        first.execute_batch(STEPS[0]).unwrap();
+        first
+            .execute_batch(
+                "insert into job values ('later@1', 1, 'b', 200, null, null), ('early@1', 2, 'a', 100, 107, 137);
+                 insert into proc_end values ('early@1', 1, 'exited with status 0'), ('early@1', 0, 'was killed');
+                 pragma user_version = 1;",
+            )
+            .unwrap();
+        drop(first);
+        let store = open(&path).unwrap();
+        let early = store.job(&Nspace::new("early@1").unwrap()).unwrap().unwrap();
+        assert_eq!((early.size, early.command.as_str(), early.ended), (2, "a", Some((107, 137))));
+        assert_eq!(early.procs, [(Rank(0), "was killed".into()), (Rank(1), "exited with status 0".into())]);
+        assert_eq!(store.job(&Nspace::new("later@1").unwrap()).unwrap().unwrap().ended, None);
+        drop(store);
+        let again = Connection::open(&path).unwrap();
+        assert_eq!(layout(&again).unwrap(), LATEST);
+        open(&path).unwrap();
+    }
+
+    #[test]
+    fn stores_of_a_later_peal_and_files_of_others_are_refused_and_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let refused = |name: &str, make: &dyn Fn(&Path)| {
+            let path = dir.path().join(name);
+            make(&path);
+            let before = std::fs::read(&path).unwrap();
+            let error = open(&path).unwrap_err().to_string();
+            assert!(error.contains(path.to_str().unwrap()), "{error}");
+            assert_eq!(std::fs::read(&path).unwrap(), before, "{name} was changed");
+            error
+        };
+        let sql = |text: String| move |path: &Path| Connection::open(path).unwrap().execute_batch(&text).unwrap();
+        let later = format!("pragma application_id = {APPLICATION}; pragma user_version = {}", LATEST + 1);
+        let error = refused("later.db", &sql(later));
+        assert!(
+            error.ends_with(&format!("has layout {}, this Peal knows {LATEST} and earlier", LATEST + 1)),
+            "{error}"
+        );
+        let error = refused("other.db", &sql("create table theirs (a)".to_owned()));
+        assert!(error.contains("a database of another program"), "{error}");
+        let error = refused("numbered.db", &sql("create table theirs (a); pragma user_version = 3".to_owned()));
+        assert!(error.contains("a database of another program"), "{error}");
+        let text = "this is not a database, although it is long enough to be looked at as one";
+        let error = refused("text.db", &|path| std::fs::write(path, text).unwrap());
+        assert!(error.contains("no database of SQLite"), "{error}");
+    }
+
+    #[test]
+    fn who_opens_a_new_file_at_the_same_time_finds_one_layout() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("shared.db");
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| open(&path).unwrap());
+            }
+        });
+        assert_eq!(layout(&Connection::open(&path).unwrap()).unwrap(), LATEST);
+    }
+}

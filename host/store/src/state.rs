@@ -1,0 +1,225 @@
+//! What a module keeps from call to call and from start to start: a small store of keys and values per module and scope,
+//! within a quota.
+use crate::{Store, StoreError, read, stored};
+use peal_model::Nspace;
+use rusqlite::{OptionalExtension, Transaction, params};
+use std::{fmt, sync::Arc};
+
+/// What each entry counts beside its key and its value, in bytes.
+pub const ENTRY_BYTES: u64 = 64;
+
+/// The longest key, in bytes.
+pub const MAX_KEY_BYTES: usize = 1024;
+
+/// For whom a module keeps something: what it keeps for one tenant no other can see.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Scope {
+    /// The site.
+    Site,
+    /// A user.
+    User(u32),
+    /// A job.
+    Namespace(Nspace),
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Scope::Site => f.write_str("site"),
+            Scope::User(uid) => write!(f, "user {uid}"),
+            Scope::Namespace(nspace) => write!(f, "namespace {nspace}"),
+        }
+    }
+}
+
+/// What one module keeps for one scope.
+#[derive(Clone, Debug)]
+pub struct ModuleState {
+    store: Arc<Store>,
+    module: String,
+    scope: String,
+    quota: u64,
+}
+
+impl Store {
+    /// What a module keeps for a scope, at most so many bytes: of its keys, its values and [`ENTRY_BYTES`] for each.
+    pub fn state(self: &Arc<Store>, module: &str, scope: &Scope, quota: u64) -> ModuleState {
+        ModuleState { store: self.clone(), module: module.to_owned(), scope: scope.to_string(), quota }
+    }
+
+    /// Drops what all modules keep for a scope that is no more.
+    pub fn drop_state(&self, scope: &Scope) -> Result<(), StoreError> {
+        let scope = scope.to_string();
+        self.write(|transaction| {
+            transaction.execute("delete from state where scope = ?1", [&scope])?;
+            transaction.execute("delete from state_size where scope = ?1", [&scope]).map(drop)
+        })
+    }
+}
+
+impl ModuleState {
+    /// The value of a key, if there is one.
+    pub fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let select = "select value from state where module = ?1 and scope = ?2 and key = ?3";
+        self.store.read(|connection| {
+            connection.query_row(select, params![self.module, self.scope, key], |row| row.get(0)).optional()
+        })
+    }
+
+    /// Sets a key. If that would take more than the quota, nothing changes.
+    pub fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {
+        if key.len() > MAX_KEY_BYTES {
+            let (module, found) = (self.module.clone(), key.len());
+            return Err(StoreError::LongKey { module, found, max: MAX_KEY_BYTES });
+        }
+        let new = entry(key.len() as u64, value.len() as u64);
+        let upsert = "insert into state (module, scope, key, value) values (?1, ?2, ?3, ?4)
+                      on conflict do update set value = excluded.value";
+        self.store.write(|transaction| {
+            let (used, old) = (self.used(transaction)?, self.taken(transaction, key)?);
+            let wanted = used.saturating_sub(old).saturating_add(new);
+            // A quota that was made smaller still lets a module put less in the place of more.
+            if wanted > self.quota && new > old {
+                return Ok(Err(StoreError::Quota { module: self.module.clone(), wanted, quota: self.quota }));
+            }
+            transaction.execute(upsert, params![self.module, self.scope, key, value])?;
+            self.note(transaction, wanted)?;
+            Ok(Ok(()))
+        })?
+    }
+
+    /// Drops a key, if it is there.
+    pub fn delete(&self, key: &str) -> Result<(), StoreError> {
+        let delete = "delete from state where module = ?1 and scope = ?2 and key = ?3";
+        self.store.write(|transaction| {
+            let (used, old) = (self.used(transaction)?, self.taken(transaction, key)?);
+            transaction.execute(delete, params![self.module, self.scope, key])?;
+            self.note(transaction, used.saturating_sub(old))
+        })
+    }
+
+    /// All keys that begin with this, in the order of their bytes.
+    pub fn keys(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+        let select = "select key from state where module = ?1 and scope = ?2 and key >= ?3 order by key";
+        self.store.read(|connection| {
+            let mut statement = connection.prepare_cached(select)?;
+            let mut rows = statement.query(params![self.module, self.scope, prefix])?;
+            let mut keys = Vec::new();
+            while let Some(row) = rows.next()? {
+                let key: String = row.get(0)?;
+                if !key.starts_with(prefix) {
+                    break;
+                }
+                keys.push(key);
+            }
+            Ok(keys)
+        })
+    }
+
+    /// How many bytes all entries take.
+    fn used(&self, transaction: &Transaction<'_>) -> rusqlite::Result<u64> {
+        let select = "select bytes from state_size where module = ?1 and scope = ?2";
+        let bytes = transaction.query_row(select, params![self.module, self.scope], |row| row.get(0)).optional()?;
+        Ok(bytes.map(read).unwrap_or_default())
+    }
+
+    /// How many bytes the entry of a key takes; none if there is no such entry.
+    fn taken(&self, transaction: &Transaction<'_>, key: &str) -> rusqlite::Result<u64> {
+        let select = "select length(value) from state where module = ?1 and scope = ?2 and key = ?3";
+        let length =
+            transaction.query_row(select, params![self.module, self.scope, key], |row| row.get(0)).optional()?;
+        Ok(length.map_or(0, |length| entry(key.len() as u64, read(length))))
+    }
+
+    fn note(&self, transaction: &Transaction<'_>, bytes: u64) -> rusqlite::Result<()> {
+        let upsert = "insert into state_size (module, scope, bytes) values (?1, ?2, ?3)
+                      on conflict do update set bytes = excluded.bytes";
+        transaction.execute(upsert, params![self.module, self.scope, stored(bytes)]).map(drop)
+    }
+}
+
+fn entry(key: u64, value: u64) -> u64 {
+    key.saturating_add(value).saturating_add(ENTRY_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::StoreSettings;
+
+    fn store() -> (tempfile::TempDir, Arc<Store>) {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("peal.db"), StoreSettings::default()).unwrap();
+        (dir, Arc::new(store))
+    }
+
+    #[test]
+    fn modules_and_scopes_do_not_see_each_other_and_state_survives() {
+        let (dir, store) = store();
+        let job = |name| Scope::Namespace(Nspace::new(name).unwrap());
+        let scopes = [Scope::Site, Scope::User(1000), Scope::User(1001), job("a"), job("b")];
+        for module in ["one", "two"] {
+            for scope in &scopes {
+                let value = format!("{module} for {scope}");
+                store.state(module, scope, 1000).set("who", value.as_bytes()).unwrap();
+            }
+        }
+        store.drop_state(&job("a")).unwrap();
+        drop(store);
+        let store = Arc::new(Store::open(&dir.path().join("peal.db"), StoreSettings::default()).unwrap());
+        for module in ["one", "two"] {
+            for scope in &scopes {
+                let kept = store.state(module, scope, 1000).get("who").unwrap();
+                let wanted = (*scope != job("a")).then(|| format!("{module} for {scope}").into_bytes());
+                assert_eq!(kept, wanted);
+            }
+        }
+    }
+
+    #[test]
+    fn keys_come_in_order_whatever_they_are_made_of() {
+        let (_dir, store) = store();
+        let state = store.state("m", &Scope::Site, 100_000);
+        let mut all = ["", "a", "a.1", "a.2", "a\0b", "a\u{10ffff}", "b", "%", "_", "ä"];
+        for key in all {
+            state.set(key, key.as_bytes()).unwrap();
+        }
+        all.sort_unstable();
+        assert_eq!(state.keys("").unwrap(), all);
+        assert_eq!(state.keys("a").unwrap(), ["a", "a\0b", "a.1", "a.2", "a\u{10ffff}"]);
+        assert_eq!(state.keys("%").unwrap(), ["%"]);
+        assert_eq!(state.keys("zz").unwrap(), Vec::<String>::new());
+        assert_eq!(state.get("a\0b").unwrap().unwrap(), b"a\0b");
+    }
+
+    #[test]
+    fn the_quota_is_kept_to_the_byte() {
+        let (_dir, store) = store();
+        let quota = 2 * (ENTRY_BYTES + 1 + 10);
+        let state = store.state("m", &Scope::Site, quota);
+        state.set("a", &[0; 10]).unwrap();
+        state.set("b", &[0; 10]).unwrap();
+        let error = state.set("b", &[0; 11]).unwrap_err().to_string();
+        assert_eq!(error, "the state of module \"m\" would take 151 bytes, it may take 150");
+        assert!(matches!(state.set("c", &[]), Err(StoreError::Quota { .. })));
+        assert_eq!((state.get("b").unwrap().unwrap().len(), state.get("c").unwrap()), (10, None));
+        // What is overwritten, dropped, or was never there gives back exactly what it took.
+        state.set("a", &[1; 10]).unwrap();
+        state.delete("never").unwrap();
+        assert!(state.set("b", &[0; 11]).is_err());
+        state.set("a", &[]).unwrap();
+        state.set("b", &[0; 20]).unwrap();
+        assert!(state.set("b", &[0; 21]).is_err());
+        state.delete("b").unwrap();
+        state.delete("a").unwrap();
+        state.set("a", &[0; 85]).unwrap();
+        // Another scope has a quota of its own, and a smaller one only forbids to grow.
+        store.state("m", &Scope::User(1), quota).set("a", &[0; 85]).unwrap();
+        let less = store.state("m", &Scope::Site, 10);
+        assert!(less.set("a", &[0; 86]).is_err());
+        less.set("a", &[0; 84]).unwrap();
+        assert!(matches!(less.set(&"k".repeat(MAX_KEY_BYTES + 1), b""), Err(StoreError::LongKey { .. })));
+        // That a module may not have more is no trouble of the store's.
+        assert_eq!(store.health().failed, 0);
+    }
+}
