@@ -26,7 +26,7 @@
 #include "host_published.h"
 
 #define NSPACE "job"
-#define MAX_PROCS 256
+#define MAX_PROCS 1024
 
 extern char **environ;
 

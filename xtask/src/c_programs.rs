@@ -1,4 +1,5 @@
-//! Compiles the C programs in `tests/c`, which are linked with the real `libpmix`, into `target/c`.
+//! Compiles the C programs in `tests/c`, which are linked with the real `libpmix`, into `target/c`; those of the benchmarks
+//! into `target/c/bench`.
 use crate::{
     apt,
     command::{run, run_quietly},
@@ -19,22 +20,36 @@ pub const NOT_AVAILABLE: &str = "not available: install libpmix-dev";
 pub fn build(root: &Path) -> Result<Option<PathBuf>> {
     let Some(flags) = flags() else { return Ok(None) };
     let programs = root.join("target/c");
-    fs::create_dir_all(&programs).with_context(|| format!("creating {}", programs.display()))?;
-    let files = files(&root.join("tests/c"))?;
+    compile_all(&root.join("tests/c"), &programs, &flags)?;
+    compile_all(&root.join("tests/c/bench"), &programs.join("bench"), &flags)?;
+    Ok(Some(programs))
+}
+
+/// What is linked into other programs by `LD_PRELOAD`, and is no program itself.
+const PRELOADED: &str = "nodelay";
+
+fn compile_all(from: &Path, programs: &Path, flags: &str) -> Result<()> {
+    fs::create_dir_all(programs).with_context(|| format!("creating {}", programs.display()))?;
+    let files = files(from)?;
     let (sources, rest): (Vec<_>, Vec<_>) = files.iter().partition(|file| file.extension() == Some(OsStr::new("c")));
     let headers = rest.into_iter().filter(|file| file.extension() == Some(OsStr::new("h")));
     let newest_header = headers.map(|header| changed(header)).max().flatten();
     for source in sources {
-        let program = programs.join(source.file_stem().unwrap_or_default());
+        let name = source.file_stem().unwrap_or_default();
+        let is_preloaded = name == PRELOADED;
+        let program = programs.join(name).with_extension(if is_preloaded { "so" } else { "" });
         if changed(&program) > changed(source).max(newest_header) {
             continue;
         }
         println!("compiling {}", source.display());
         let mut cc = Command::new("cc");
         cc.args(["-O1", "-g", "-Wall", "-Wextra", "-pthread", "-o"]).arg(&program).arg(source);
+        if is_preloaded {
+            cc.args(["-shared", "-fPIC", "-ldl"]);
+        }
         run(cc.args(flags.split_whitespace()))?;
     }
-    Ok(Some(programs))
+    Ok(())
 }
 
 /// What the compiler must be told of `libpmix`, which is installed if need be and possible.
@@ -58,7 +73,7 @@ fn files(directory: &Path) -> Result<Vec<PathBuf>> {
     }
     let entries = fs::read_dir(directory).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
     let entries = entries.with_context(|| format!("reading {}", directory.display()))?;
-    let mut files: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
+    let mut files: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).filter(|path| path.is_file()).collect();
     files.sort();
     Ok(files)
 }

@@ -1,6 +1,7 @@
-//! The chores of the repository: `cargo xtask demo`, `test`, `soak`, `guests`, `codegen`.
+//! The chores of the repository: `cargo xtask demo`, `test`, `soak`, `bench`, `guests`, `codegen`.
 #![allow(clippy::print_stdout, reason = "a person reads along")]
 mod apt;
+mod bench;
 mod c_programs;
 mod codegen;
 mod command;
@@ -40,6 +41,7 @@ enum Chore {
     },
     /// Search for faults for a while: fuzzing, and property tests with many more cases
     Soak(soak::Soak),
+    Bench(bench::Bench),
     /// Build the components in `guests/` into `target/guests`
     ///
     /// Needs the standard library for wasm32-unknown-unknown and gets it where it can: from rustup, or from Debian's
@@ -71,6 +73,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Demo => demo::run(root),
         Chore::Test { args } => test::run(root, &args),
         Chore::Soak(soak) => soak.run(root),
+        Chore::Bench(bench) => bench.run(root),
         Chore::Guests => guests::build(root).map(drop),
         Chore::Codegen { check: true } => codegen::check(root),
         Chore::Codegen { check: false } => codegen::write(root),

@@ -1,0 +1,8 @@
+//! Does nothing: what a call costs by itself.
+use peal_sdk::{Event, Outcome, handler};
+
+fn noop(_: &Event) -> Outcome {
+    Outcome::no_action()
+}
+
+handler!(noop);

@@ -1,0 +1,60 @@
+//! What the procs of a measurement tell each other beside PMIx; `tests/c/bench/arrivals.h` says how.
+use anyhow::{Context, Result};
+use std::{
+    fs::{File, OpenOptions},
+    io::{Read, Seek, Write},
+    path::Path,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+/// The time that all procs of this machine have, since the epoch.
+pub fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// The files in the directory of a measurement.
+pub struct Arrivals {
+    tally: File,
+    last: File,
+    leave: File,
+}
+
+impl Arrivals {
+    /// Opens them.
+    pub fn open(dir: &Path) -> Result<Arrivals> {
+        let open = |name, options: &mut OpenOptions| {
+            let path = dir.join(name);
+            options.open(&path).with_context(|| format!("opening {}", path.display()))
+        };
+        // Pipes for reading and writing, so that neither end waits for the other to be opened.
+        let both = || OpenOptions::new().read(true).write(true).clone();
+        Ok(Arrivals {
+            tally: open("tally", OpenOptions::new().append(true))?,
+            last: open("last", &mut both())?,
+            leave: open("leave", &mut both())?,
+        })
+    }
+
+    /// One of `round` arrivals.
+    pub fn arrive(&self, at: Duration, round: u32) -> Result<()> {
+        let mut tally = &self.tally;
+        tally.write_all(&[0])?;
+        // Behind what was just appended.
+        if tally.stream_position()?.is_multiple_of(u64::from(round)) {
+            (&self.last).write_all(&u64::try_from(at.as_nanos())?.to_ne_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// When the last one of a round arrived.
+    pub fn await_last(&self) -> Result<Duration> {
+        let mut at = [0; 8];
+        (&self.last).read_exact(&mut at)?;
+        Ok(Duration::from_nanos(u64::from_ne_bytes(at)))
+    }
+
+    /// Waits until all may leave.
+    pub fn await_leave(&self) -> Result<()> {
+        Ok((&self.leave).read_exact(&mut [0])?)
+    }
+}

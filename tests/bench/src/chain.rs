@@ -1,0 +1,157 @@
+//! A chain of one component many times over, in one process: through Peal's sandbox, and in bare wasmtime.
+use crate::{bare::Bare, times::Times};
+use anyhow::{Context, Result, anyhow, ensure};
+use peal_core::{
+    chain::{Finished, Next, Outcome},
+    order::Registrations,
+    registration::{Codes, Registration},
+};
+use peal_model::{Event, Info, KeyName, Nspace, Proc, Range, Rank, Status, Value};
+use peal_sandbox::{Engine, EngineSettings, EventCall, Grants, GuestPool, Limits, Module, PoolSettings, Services};
+use std::{
+    num::NonZeroUsize,
+    path::PathBuf,
+    sync::{Arc, mpsc},
+    time::{Duration, Instant},
+};
+
+const NEWS: Status = Status(-3101);
+
+/// `peal-bench chain`.
+#[derive(clap::Args)]
+pub struct Chain {
+    /// The component
+    component: PathBuf,
+    /// What calls it
+    #[arg(long, value_enum)]
+    by: By,
+    /// How many handlers the chain has
+    #[arg(long)]
+    handlers: u32,
+    /// How many events are measured
+    #[arg(long)]
+    count: u32,
+    /// How many pass before those
+    #[arg(long)]
+    warm: u32,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum By {
+    /// Peal's sandbox, with its usual limits
+    Peal,
+    /// The same, each event handed over to a guest thread and waited for
+    Thread,
+    /// Bare wasmtime
+    Bare,
+}
+
+impl Chain {
+    /// Measures one event after the other.
+    pub fn run(&self) -> Result<()> {
+        let bytes = std::fs::read(&self.component).with_context(|| self.component.display().to_string())?;
+        match self.by {
+            By::Bare => {
+                let told = |error: wasmtime::Error| anyhow!("{error:#}");
+                let mut bare = Bare::new(&bytes, self.handlers).map_err(told)?;
+                self.repeat(|_| bare.run(NEWS.0, 4).map_err(told))
+            }
+            By::Peal => {
+                let hosted = Hosted::new(&bytes, self.handlers)?;
+                self.repeat(|number| {
+                    let start = Instant::now();
+                    let finished = hosted.walk(event(number)?);
+                    let took = start.elapsed();
+                    hosted.check(&finished)?;
+                    Ok(took)
+                })
+            }
+            By::Thread => {
+                let hosted = Arc::new(Hosted::new(&bytes, self.handlers)?);
+                let pool = GuestPool::new(PoolSettings { threads: NonZeroUsize::MIN, queue: 1 })?;
+                self.repeat(|number| {
+                    let start = Instant::now();
+                    let (event, walker) = (event(number)?, hosted.clone());
+                    let (tell, told) = mpsc::channel();
+                    pool.try_run(move || drop(tell.send(walker.walk(event))))?;
+                    let finished = told.recv()?;
+                    let took = start.elapsed();
+                    hosted.check(&finished)?;
+                    Ok(took)
+                })
+            }
+        }
+    }
+
+    fn repeat(&self, mut one: impl FnMut(u32) -> Result<Duration>) -> Result<()> {
+        let mut times = Times::new(self.warm, self.count);
+        for number in 0..self.warm + self.count {
+            times.add(one(number)?);
+        }
+        let chain = times.print();
+        println!("step_us {:.3}", chain.as_secs_f64() * 1e6 / f64::from(self.handlers));
+        Ok(())
+    }
+}
+
+/// What the C program sends, too.
+fn event(number: u32) -> Result<Arc<Event>> {
+    let infos = vec![
+        Info::new(KeyName("bench.number"), Value::Uint64(number.into())),
+        Info::new(KeyName("bench.sent"), Value::Uint64(0)),
+        Info::new(KeyName("bench.text"), Value::string("a short diagnostic text")),
+        Info::new(KeyName("bench.flag"), Value::Bool(true)),
+    ];
+    let source = Some(Proc::new(Nspace::new("bench")?, Rank(0)));
+    Ok(Arc::new(Event { code: NEWS, source, range: Range::Local, infos }))
+}
+
+/// A chain as the server has it: each handler a module of its own.
+struct Hosted {
+    registrations: Registrations<Arc<Module>>,
+    handlers: usize,
+    /// The engine's clock stands still when nobody holds the engine any more.
+    _engine: Engine,
+}
+
+impl Hosted {
+    fn new(component: &[u8], handlers: u32) -> Result<Hosted> {
+        let engine = Engine::new(&EngineSettings::default())?;
+        let mut registrations = Registrations::default();
+        for at in 0..handlers {
+            let name = format!("link {at}");
+            let module =
+                Module::load(&engine, &name, component, &Grants::tenant(), Limits::default(), Services::default())?;
+            registrations.register(Registration::new(&name, Codes::Single(NEWS)), Arc::new(module))?;
+        }
+        Ok(Hosted { registrations, handlers: handlers as usize, _engine: engine })
+    }
+
+    /// As the server's worker does it.
+    fn walk(&self, event: Arc<Event>) -> Finished {
+        let mut run = self.registrations.run(event);
+        loop {
+            let call = match run.advance() {
+                Next::Call(call) => call,
+                Next::Done(finished) => return finished,
+            };
+            let member = call.member();
+            let result = member.handler.handle(&EventCall {
+                registration: member.id.0,
+                tag: 0,
+                event: call.event().clone(),
+                identity: None,
+                steps: call.steps().clone(),
+            });
+            run = call.finish(Outcome { status: result.status, infos: result.infos });
+        }
+    }
+
+    /// A chain that failed fast would look good.
+    fn check(&self, finished: &Finished) -> Result<()> {
+        ensure!(finished.steps.len() == self.handlers, "{} handlers ran, not {}", finished.steps.len(), self.handlers);
+        let failed = finished.steps.iter().find(|step| step.status.0 <= -1_000_000);
+        ensure!(failed.is_none(), "a handler failed: {failed:?}");
+        Ok(())
+    }
+}

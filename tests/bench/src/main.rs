@@ -1,0 +1,27 @@
+//! `peal-bench`: the measuring programs of `cargo xtask bench` that are written in Rust. Each prints lines `NAME VALUE`;
+//! `tests/c/bench/client.c` does the same with the C library.
+#![allow(clippy::print_stdout, reason = "printing what was measured is what it is for")]
+mod arrivals;
+mod bare;
+mod chain;
+mod flood;
+mod procs;
+mod times;
+
+use clap::Parser;
+
+/// Measures; run by `cargo xtask bench`.
+#[derive(Parser)]
+enum Args {
+    /// A chain of one component, in this process
+    Chain(chain::Chain),
+    /// A proc of a job, with Peal's own client: run it under a PMIx server
+    Proc(procs::Proc),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Args::parse() {
+        Args::Chain(chain) => chain.run(),
+        Args::Proc(proc) => proc.run(),
+    }
+}

@@ -1,0 +1,162 @@
+//! A proc of a job with Peal's own client: the counterpart of `tests/c/bench/client.c`, mode by mode.
+use crate::{
+    arrivals::{Arrivals, now},
+    flood,
+    times::Times,
+};
+use anyhow::{Context, Result};
+use peal_client::{Client, Handler, Outcome};
+use peal_model::{Info, Infos, KeyName, Range, Rank, Status, Value, code};
+use std::{path::PathBuf, sync::Arc, time::Instant};
+use tokio::sync::mpsc;
+
+/// The event that is measured, and the answer to it.
+pub const NEWS: Status = Status(-3101);
+const ANSWER: Status = Status(-3102);
+
+/// Which event it is.
+pub const NUMBER: KeyName = KeyName("bench.number");
+/// When it was sent, in nanoseconds.
+pub const SENT: KeyName = KeyName("bench.sent");
+
+/// `peal-bench proc`.
+#[derive(clap::Args)]
+pub struct Proc {
+    /// What is measured
+    #[arg(value_enum)]
+    mode: Mode,
+    /// How many are measured
+    pub count: u32,
+    /// How many are not, before those
+    warm: u32,
+    /// Where the files are by which the procs know of each other
+    dir: PathBuf,
+    /// How many events may be unacknowledged; 0 for any number
+    #[arg(default_value_t = 0)]
+    pub window: u32,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Mode {
+    /// Rank 0 to all others, one event after the other, until the last one's handler runs
+    Fan,
+    /// Rank 0 to rank 1, which answers with an event
+    Pingpong,
+    /// Rank 0 to rank 1, many at once
+    Flood,
+    /// All procs
+    Fence,
+    /// Connects and waits
+    Idle,
+}
+
+/// The infos of an event, as many as the C program sends.
+pub fn infos(number: u32) -> Vec<Info> {
+    let sent = u64::try_from(now().as_nanos()).unwrap_or_default();
+    vec![
+        Info::new(NUMBER, Value::Uint64(number.into())),
+        Info::new(SENT, Value::Uint64(sent)),
+        Info::new(KeyName("bench.text"), Value::string("a short diagnostic text")),
+        Info::new(KeyName("bench.flag"), Value::Bool(true)),
+    ]
+}
+
+/// The number that an info holds.
+pub fn number_in(infos: &[Info], key: KeyName) -> Option<u64> {
+    infos.value_of(key).and_then(Value::as_u64)
+}
+
+/// A handler that takes no action but does this.
+pub fn native(action: impl Fn(&[Info]) + Send + Sync + 'static) -> Handler {
+    Handler::native(move |call| {
+        action(&call.event().infos);
+        Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+    })
+}
+
+impl Proc {
+    /// Connects, measures, finalizes.
+    pub fn run(&self) -> Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let arrivals = Arrivals::open(&self.dir)?;
+            let client = Arc::new(Client::init().await?);
+            match self.mode {
+                Mode::Fan => self.fan(&client, arrivals).await?,
+                Mode::Pingpong => self.pingpong(&client).await?,
+                Mode::Flood => flood::run(self, &client).await?,
+                Mode::Fence => self.fence(&client).await?,
+                Mode::Idle => {
+                    arrivals.arrive(now(), size(&client)?)?;
+                    arrivals.await_leave()?;
+                }
+            }
+            let client = Arc::into_inner(client).context("somebody still uses the client")?;
+            Ok(client.finalize().await?)
+        })
+    }
+
+    async fn fan(&self, client: &Client, arrivals: Arrivals) -> Result<()> {
+        let arrivals = Arc::new(arrivals);
+        if client.me().rank != Rank(0) {
+            let (receivers, arrivals) = (size(client)? - 1, arrivals.clone());
+            // What cannot be written is missed by rank 0, which then waits until it is stopped.
+            let arrive = native(move |_| drop(arrivals.arrive(now(), receivers)));
+            client.register(&[NEWS], &[], arrive).await?;
+        }
+        client.fence(&[], &[]).await?;
+        if client.me().rank == Rank(0) {
+            let mut times = Times::new(self.warm, self.count);
+            for number in 0..self.warm + self.count {
+                let start = now();
+                client.notify(NEWS, Range::Local, infos(number)).await?;
+                times.add(arrivals.await_last()?.saturating_sub(start));
+            }
+            times.print();
+        }
+        Ok(client.fence(&[], &[]).await?)
+    }
+
+    async fn pingpong(&self, client: &Arc<Client>) -> Result<()> {
+        let (tell, mut told) = mpsc::unbounded_channel();
+        let heard = native(move |infos| drop(tell.send((Instant::now(), number_in(infos, NUMBER)))));
+        let answers = client.me().rank == Rank(1);
+        client.register(&[if answers { NEWS } else { ANSWER }], &[], heard).await?;
+        client.fence(&[], &[]).await?;
+        if answers {
+            for _ in 0..self.warm + self.count {
+                let (_, number) = told.recv().await.context("the client has gone")?;
+                let number = u32::try_from(number.context("an event without a number")?)?;
+                client.notify(ANSWER, Range::Local, infos(number)).await?;
+            }
+        } else {
+            let mut times = Times::new(self.warm, self.count);
+            for number in 0..self.warm + self.count {
+                let start = Instant::now();
+                client.notify(NEWS, Range::Local, infos(number)).await?;
+                let (end, _) = told.recv().await.context("the client has gone")?;
+                times.add(end.saturating_duration_since(start));
+            }
+            times.print();
+        }
+        Ok(client.fence(&[], &[]).await?)
+    }
+
+    async fn fence(&self, client: &Client) -> Result<()> {
+        for _ in 0..self.warm {
+            client.fence(&[], &[]).await?;
+        }
+        let start = Instant::now();
+        for _ in 0..self.count {
+            client.fence(&[], &[]).await?;
+        }
+        if client.me().rank == Rank(0) {
+            println!("us {:.3}", start.elapsed().as_secs_f64() * 1e6 / f64::from(self.count));
+        }
+        Ok(())
+    }
+}
+
+fn size(client: &Client) -> Result<u32> {
+    Ok(u32::try_from(client.peers().len())? + 1)
+}

@@ -1,0 +1,32 @@
+//! Times of many repetitions, and the lines that say what they are.
+use std::time::Duration;
+
+/// The times of those repetitions that count.
+pub struct Times {
+    warm: u32,
+    seen: u32,
+    times: Vec<Duration>,
+}
+
+impl Times {
+    /// Leaves out the first `warm`.
+    pub fn new(warm: u32, count: u32) -> Times {
+        Times { warm, seen: 0, times: Vec::with_capacity(count as usize) }
+    }
+
+    /// One more.
+    pub fn add(&mut self, time: Duration) {
+        self.seen += 1;
+        if self.seen > self.warm {
+            self.times.push(time);
+        }
+    }
+
+    /// Prints the median and the 99th percentile, in microseconds, and returns the median.
+    pub fn print(mut self) -> Duration {
+        self.times.sort_unstable();
+        let at = |per_cent: usize| self.times.get(self.times.len() * per_cent / 100).copied().unwrap_or_default();
+        println!("us {:.3}\nus_p99 {:.3}", at(50).as_secs_f64() * 1e6, at(99).as_secs_f64() * 1e6);
+        at(50)
+    }
+}

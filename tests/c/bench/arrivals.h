@@ -1,0 +1,76 @@
+/* What the procs of a measurement tell each other beside PMIx. A directory holds three files:
+ *   tally  appended to by every arrival; its length is how many there were, counted over all procs without a lock
+ *   last   a pipe that the last arrival of each round writes its time to
+ *   leave  a pipe from which each proc that waits reads one byte
+ * The time of an arrival is taken before any of this. */
+#ifndef ARRIVALS_H
+#define ARRIVALS_H
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+struct arrivals {
+    int tally, last, leave;
+};
+
+static inline uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
+}
+
+static inline int open_in(const char *dir, const char *name, int flags)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    int fd = open(path, flags | O_CLOEXEC);
+    if (fd < 0) {
+        perror(path);
+        exit(EXIT_FAILURE);
+    }
+    return fd;
+}
+
+static inline void open_arrivals(struct arrivals *arrivals, const char *dir)
+{
+    arrivals->tally = open_in(dir, "tally", O_WRONLY | O_APPEND);
+    /* For reading and writing, so that neither end waits for the other to be opened. */
+    arrivals->last = open_in(dir, "last", O_RDWR);
+    arrivals->leave = open_in(dir, "leave", O_RDWR);
+}
+
+static inline void need_bytes(ssize_t done, size_t wanted, const char *what)
+{
+    if (done != (ssize_t) wanted) {
+        perror(what);
+        _exit(EXIT_FAILURE);
+    }
+}
+
+/* One of `round` arrivals. */
+static inline void arrive(struct arrivals *arrivals, uint64_t at, uint32_t round)
+{
+    need_bytes(write(arrivals->tally, "", 1), 1, "tally");
+    if (0 == lseek(arrivals->tally, 0, SEEK_CUR) % round) {
+        need_bytes(write(arrivals->last, &at, sizeof at), sizeof at, "last");
+    }
+}
+
+/* When the last one of a round arrived. */
+static inline uint64_t await_last(struct arrivals *arrivals)
+{
+    uint64_t at;
+    need_bytes(read(arrivals->last, &at, sizeof at), sizeof at, "last");
+    return at;
+}
+
+static inline void await_leave(struct arrivals *arrivals)
+{
+    char byte;
+    need_bytes(read(arrivals->leave, &byte, 1), 1, "leave");
+}
+#endif

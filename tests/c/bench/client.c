@@ -1,0 +1,355 @@
+/* Measures a PMIx server, and the C library itself, from the place of its clients. One proc prints what was measured, as
+ * lines "NAME VALUE"; `peal-bench proc` does the same with Peal's client. `cargo xtask bench` runs both.
+ *
+ *     client chain    COUNT WARM DIR HANDLERS  an event of range PROC_LOCAL through a chain of native handlers
+ *     client fan      COUNT WARM DIR           rank 0 to all others, one event after the other: until the last one's handler runs
+ *     client pingpong COUNT WARM DIR           rank 0 to rank 1, whose handler answers with an event
+ *     client flood    COUNT WARM DIR WINDOW    rank 0 to rank 1, at most WINDOW unacknowledged (0: all at once)
+ *     client fence    COUNT WARM DIR           all procs
+ *     client idle     0 0 DIR                  connects and waits
+ *
+ * COUNT are measured after WARM that are not. In DIR are what arrivals.h describes. */
+#define _GNU_SOURCE
+#include <pmix.h>
+#include <semaphore.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "arrivals.h"
+
+#define NEWS (PMIX_EXTERNAL_ERR_BASE - 101)
+#define ANSWER (PMIX_EXTERNAL_ERR_BASE - 102)
+#define INFOS 4
+/* Nothing has come for so long, in seconds: nothing will. */
+#define PATIENCE 5
+
+static pmix_proc_t me;
+static uint32_t job_size;
+static uint32_t count, warm;
+static struct arrivals arrivals;
+static sem_t done;
+
+static void need(const char *what, pmix_status_t status)
+{
+    if (PMIX_SUCCESS != status && PMIX_OPERATION_SUCCEEDED != status) {
+        fprintf(stderr, "rank %u: %s: %s (%d)\n", me.rank, what, PMIx_Error_string(status), status);
+        _exit(EXIT_FAILURE);
+    }
+}
+
+static void await(sem_t *semaphore)
+{
+    while (0 != sem_wait(semaphore)) {
+    }
+}
+
+/* ---- results ----------------------------------------------------------- */
+
+static int ascending(const void *left, const void *right)
+{
+    double a = *(const double *) left, b = *(const double *) right;
+    return (a > b) - (a < b);
+}
+
+/* The times of the measured ones, in nanoseconds; `times` is sorted by this. */
+static void print_times(double *times)
+{
+    qsort(times, count, sizeof *times, ascending);
+    printf("us %.3f\nus_p99 %.3f\n", times[count / 2] / 1e3, times[(size_t) (count * 0.99)] / 1e3);
+}
+
+/* ---- events ------------------------------------------------------------ */
+
+static void on_registered(pmix_status_t status, size_t id, void *object)
+{
+    (void) id, (void) object;
+    need("register", status);
+    sem_post(&done);
+}
+
+static void add_handler(pmix_status_t code, const char *name, pmix_notification_fn_t handler)
+{
+    pmix_info_t info;
+    PMIX_INFO_LOAD(&info, PMIX_EVENT_HDLR_NAME, name, PMIX_STRING);
+    PMIx_Register_event_handler(&code, 1, &info, 1, handler, on_registered, NULL);
+    await(&done);
+    PMIX_INFO_DESTRUCT(&info);
+}
+
+static void on_accepted(pmix_status_t status, void *object)
+{
+    (void) status;
+    if (NULL != object) {
+        sem_post(object);
+    }
+}
+
+/* Sends event number `number`; `accepted`, if there is one, is told when the server has acknowledged it. */
+static void notify(pmix_status_t code, pmix_data_range_t range, uint64_t number, sem_t *accepted)
+{
+    pmix_info_t infos[INFOS];
+    uint64_t now = now_ns();
+    bool flag = true;
+    PMIX_INFO_LOAD(&infos[0], "bench.number", &number, PMIX_UINT64);
+    PMIX_INFO_LOAD(&infos[1], "bench.sent", &now, PMIX_UINT64);
+    PMIX_INFO_LOAD(&infos[2], "bench.text", "a short diagnostic text", PMIX_STRING);
+    PMIX_INFO_LOAD(&infos[3], "bench.flag", &flag, PMIX_BOOL);
+    need("notify", PMIx_Notify_event(code, &me, range, infos, INFOS, on_accepted, accepted));
+    for (size_t i = 0; i < INFOS; i++) {
+        PMIX_INFO_DESTRUCT(&infos[i]);
+    }
+}
+
+static uint64_t number_in(const pmix_info_t infos[], size_t ninfos, const char *key)
+{
+    for (size_t i = 0; i < ninfos; i++) {
+        if (0 == strncmp(infos[i].key, key, PMIX_MAX_KEYLEN)) {
+            return infos[i].value.data.uint64;
+        }
+    }
+    return UINT64_MAX;
+}
+
+/* Every handler has these parameters and takes no action. */
+#define HANDLER(name)                                                                                                  \
+    static void name(size_t id, pmix_status_t code, const pmix_proc_t *source, pmix_info_t infos[], size_t ninfos,      \
+                     pmix_info_t results[], size_t nresults, pmix_event_notification_cbfunc_fn_t next, void *object)
+#define UNUSED (void) id, (void) code, (void) source, (void) infos, (void) ninfos, (void) results, (void) nresults
+#define NO_ACTION next(PMIX_EVENT_NO_ACTION_TAKEN, NULL, 0, NULL, NULL, object)
+
+/* ---- chain ------------------------------------------------------------- */
+
+static uint32_t handlers, handlers_run;
+static uint64_t last_run;
+
+/* The library tells nobody when a chain has ended; that the last handler runs is what can be seen. */
+HANDLER(on_link)
+{
+    UNUSED;
+    bool last = ++handlers_run == handlers;
+    if (last) {
+        last_run = now_ns();
+    }
+    NO_ACTION;
+    if (last) {
+        sem_post(&done);
+    }
+}
+
+static void chain(void)
+{
+    double *times = calloc(count, sizeof *times);
+    for (uint32_t i = 0; i < handlers; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "link %u", i);
+        add_handler(NEWS, name, on_link);
+    }
+    for (uint32_t i = 0; i < warm + count; i++) {
+        handlers_run = 0;
+        uint64_t start = now_ns();
+        notify(NEWS, PMIX_RANGE_PROC_LOCAL, i, NULL);
+        await(&done);
+        if (i >= warm) {
+            times[i - warm] = (double) (last_run - start);
+        }
+    }
+    print_times(times);
+}
+
+/* ---- fan --------------------------------------------------------------- */
+
+HANDLER(on_fan)
+{
+    UNUSED;
+    arrive(&arrivals, now_ns(), job_size - 1);
+    NO_ACTION;
+}
+
+static void fan(void)
+{
+    if (0 != me.rank) {
+        add_handler(NEWS, "fan", on_fan);
+    }
+    need("fence", PMIx_Fence(NULL, 0, NULL, 0));
+    if (0 == me.rank) {
+        double *times = calloc(count, sizeof *times);
+        for (uint32_t i = 0; i < warm + count; i++) {
+            uint64_t start = now_ns();
+            notify(NEWS, PMIX_RANGE_LOCAL, i, NULL);
+            uint64_t end = await_last(&arrivals);
+            if (i >= warm) {
+                times[i - warm] = (double) (end - start);
+            }
+        }
+        print_times(times);
+    }
+    need("fence", PMIx_Fence(NULL, 0, NULL, 0));
+}
+
+/* ---- pingpong ---------------------------------------------------------- */
+
+HANDLER(on_ping)
+{
+    UNUSED;
+    notify(ANSWER, PMIX_RANGE_LOCAL, number_in(infos, ninfos, "bench.number"), NULL);
+    NO_ACTION;
+}
+
+HANDLER(on_pong)
+{
+    UNUSED;
+    last_run = now_ns();
+    NO_ACTION;
+    sem_post(&done);
+}
+
+static void pingpong(void)
+{
+    if (1 == me.rank) {
+        add_handler(NEWS, "ping", on_ping);
+    } else {
+        add_handler(ANSWER, "pong", on_pong);
+    }
+    need("fence", PMIx_Fence(NULL, 0, NULL, 0));
+    if (0 == me.rank) {
+        double *times = calloc(count, sizeof *times);
+        for (uint32_t i = 0; i < warm + count; i++) {
+            uint64_t start = now_ns();
+            notify(NEWS, PMIX_RANGE_LOCAL, i, NULL);
+            await(&done);
+            if (i >= warm) {
+                times[i - warm] = (double) (last_run - start);
+            }
+        }
+        print_times(times);
+    }
+    need("fence", PMIx_Fence(NULL, 0, NULL, 0));
+}
+
+/* ---- flood ------------------------------------------------------------- */
+
+static uint8_t *seen;
+static uint32_t window, received, duplicates;
+static uint64_t first_sent = UINT64_MAX;
+
+HANDLER(on_flood)
+{
+    UNUSED;
+    last_run = now_ns();
+    uint64_t number = number_in(infos, ninfos, "bench.number"), sent = number_in(infos, ninfos, "bench.sent");
+    first_sent = sent < first_sent ? sent : first_sent;
+    if (number < count) {
+        duplicates += seen[number];
+        received += !seen[number];
+        seen[number] = 1;
+    }
+    NO_ACTION;
+    sem_post(&done);
+}
+
+static void send_flood(void)
+{
+    sem_t accepted;
+    sem_init(&accepted, 0, window);
+    for (uint32_t i = 0; i < count; i++) {
+        if (0 != window) {
+            await(&accepted);
+        }
+        notify(NEWS, PMIX_RANGE_LOCAL, i, &accepted);
+    }
+    for (uint32_t left = 0 != window ? window : count; left > 0; left--) {
+        await(&accepted);
+    }
+}
+
+static void receive_flood(void)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += PATIENCE;
+        if (0 != sem_timedwait(&done, &until)) {
+            break;
+        }
+    }
+    printf("lost %u\nduplicates %u\n", count - received, duplicates);
+    printf("per_s %.1f\n", received / ((double) (last_run - first_sent) / 1e9));
+}
+
+static void flood(void)
+{
+    seen = calloc(count, 1);
+    if (1 == me.rank) {
+        add_handler(NEWS, "flood", on_flood);
+    }
+    need("fence", PMIx_Fence(NULL, 0, NULL, 0));
+    if (0 == me.rank) {
+        send_flood();
+    } else if (1 == me.rank) {
+        receive_flood();
+    }
+    need("fence", PMIx_Fence(NULL, 0, NULL, 0));
+}
+
+/* ---- fence and idle ---------------------------------------------------- */
+
+static void fence(void)
+{
+    uint64_t start = 0;
+    for (uint32_t i = 0; i < warm + count; i++) {
+        if (i == warm) {
+            start = now_ns();
+        }
+        need("fence", PMIx_Fence(NULL, 0, NULL, 0));
+    }
+    if (0 == me.rank) {
+        printf("us %.3f\n", (double) (now_ns() - start) / 1e3 / count);
+    }
+}
+
+static void idle(void)
+{
+    arrive(&arrivals, 0, job_size);
+    await_leave(&arrivals);
+}
+
+static uint32_t size_of_job(void)
+{
+    pmix_proc_t job;
+    pmix_value_t *size;
+    PMIX_LOAD_PROCID(&job, me.nspace, PMIX_RANK_WILDCARD);
+    need("get the job's size", PMIx_Get(&job, PMIX_JOB_SIZE, NULL, 0, &size));
+    uint32_t procs = size->data.uint32;
+    PMIX_VALUE_RELEASE(size);
+    return procs;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } modes[] = {{"chain", chain}, {"fan", fan}, {"pingpong", pingpong}, {"flood", flood}, {"fence", fence}, {"idle", idle}};
+    if (argc < 5) {
+        fprintf(stderr, "usage: %s MODE COUNT WARM DIR [HANDLERS | WINDOW]\n", argv[0]);
+        return 2;
+    }
+    count = (uint32_t) atoi(argv[2]);
+    warm = (uint32_t) atoi(argv[3]);
+    handlers = window = argc > 5 ? (uint32_t) atoi(argv[5]) : 0;
+    open_arrivals(&arrivals, argv[4]);
+    sem_init(&done, 0, 0);
+    need("init", PMIx_Init(&me, NULL, 0));
+    job_size = size_of_job();
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        if (0 == strcmp(argv[1], modes[i].name)) {
+            modes[i].run();
+        }
+    }
+    fflush(stdout);
+    need("finalize", PMIx_Finalize(NULL, 0));
+    return EXIT_SUCCESS;
+}

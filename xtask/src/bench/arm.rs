@@ -1,0 +1,125 @@
+//! One thing that is measured: which program under which server, and what comes out of it.
+use super::{
+    launch::{self, Scratch},
+    memory,
+    programs::Programs,
+};
+use anyhow::{Context, Result};
+use std::process::Command;
+
+/// What an arm measured: a name (`us`, `per_s`, ...) and a number.
+pub type Values = Vec<(String, f64)>;
+
+/// One thing that is measured, once a round.
+pub struct Arm {
+    /// As in the results: `latency.peal`.
+    pub name: String,
+    /// What is done.
+    pub work: Work,
+}
+
+/// What is done to measure.
+pub enum Work {
+    /// A chain in one process.
+    Chain { component: &'static str, by: &'static str, handlers: u32, count: u32, warm: u32 },
+    /// A job whose procs measure.
+    Job(Job),
+    /// The growth of the server's memory from few clients to many.
+    Growth { side: Side, few: u32, many: u32 },
+}
+
+/// Procs that measure, and the server they run under.
+pub struct Job {
+    /// Which server, and which client.
+    pub side: Side,
+    /// How many.
+    pub procs: u32,
+    /// What they do.
+    pub mode: &'static str,
+    /// How often.
+    pub count: u32,
+    /// How often before.
+    pub warm: u32,
+    /// Handlers of a chain, or events that may be unacknowledged.
+    pub extra: u32,
+}
+
+/// A server with its clients.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// Peal's server, clients of the C library.
+    Peal,
+    /// Peal's server, clients of Peal.
+    PealClient,
+    /// The C library's server and clients.
+    C,
+    /// The same with `TCP_NODELAY`.
+    CNoDelay,
+}
+
+impl Side {
+    /// In the names of arms.
+    pub fn name(self) -> &'static str {
+        match self {
+            Side::Peal => "peal",
+            Side::PealClient => "peal-client",
+            Side::C => "c",
+            Side::CNoDelay => "c-nodelay",
+        }
+    }
+
+    /// Whether it can do without `libpmix`.
+    pub fn is_without_c(self) -> bool {
+        self == Side::PealClient
+    }
+}
+
+impl Arm {
+    /// Measures once.
+    pub fn measure(&self, programs: &Programs) -> Result<Values> {
+        match &self.work {
+            Work::Chain { component, by, handlers, count, warm } => {
+                let mut command = Command::new(&programs.bench);
+                command.arg("chain").arg(programs.components.join(component).with_extension("wasm"));
+                command.args(["--by", by, "--handlers", &handlers.to_string()]);
+                command.args(["--count", &count.to_string(), "--warm", &warm.to_string()]);
+                launch::values(&launch::finish(command, &Scratch::new()?)?)
+            }
+            Work::Job(job) => {
+                let scratch = Scratch::new()?;
+                launch::values(&launch::finish(job.command(programs, &scratch)?, &scratch)?)
+            }
+            Work::Growth { side, few, many } => memory::growth(programs, *side, *few, *many),
+        }
+    }
+}
+
+impl Job {
+    /// The command that runs it.
+    pub fn command(&self, programs: &Programs, scratch: &Scratch) -> Result<Command> {
+        let procs = self.procs.to_string();
+        let c = || programs.c.as_ref().context("libpmix is not there");
+        let mut command = match self.side {
+            Side::Peal | Side::PealClient => {
+                let mut peal = Command::new(&programs.peal);
+                peal.args(["run", "-n", &procs, "--"]).env("XDG_CACHE_HOME", &programs.cache).env_remove("PEAL_LOG");
+                peal
+            }
+            Side::C | Side::CNoDelay => {
+                let mut host = Command::new(&c()?.host);
+                host.arg(&procs);
+                host
+            }
+        };
+        if self.side == Side::CNoDelay {
+            command.env("LD_PRELOAD", &c()?.no_delay);
+        }
+        match self.side {
+            Side::PealClient => command.arg(&programs.bench).arg("proc"),
+            _ => command.arg(&c()?.client),
+        };
+        command.arg(self.mode).args([self.count.to_string(), self.warm.to_string()]);
+        command.arg(scratch.path()).arg(self.extra.to_string());
+        Ok(command)
+    }
+}

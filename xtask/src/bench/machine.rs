@@ -1,0 +1,48 @@
+//! What it was measured on and with: without that, numbers say nothing.
+use super::programs::Programs;
+use crate::command::run_quietly;
+use rustix::system::uname;
+use serde_json::{Value, json};
+use std::{fs, path::Path, process::Command, thread};
+
+/// How busy the machine is: the load average of the last minute.
+pub fn load() -> f64 {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or_default()
+}
+
+/// The machine and the versions, as they appear in the results.
+pub fn describe(root: &Path, programs: &Programs, load: [f64; 2]) -> Value {
+    let cpus = thread::available_parallelism().map_or(0, usize::from);
+    let system = uname();
+    let kernel = format!("{} {}", system.sysname().to_string_lossy(), system.release().to_string_lossy());
+    json!({
+        "cpu": cpu(),
+        "cpus": cpus,
+        "kernel": kernel,
+        "load_before": load[0],
+        "load_after": load[1],
+        "peal": said(Command::new("git").current_dir(root).args(["describe", "--always", "--dirty"])),
+        "rustc": said(Command::new("rustc").arg("--version")),
+        "wasmtime": locked(root, "wasmtime"),
+        "libpmix": programs.c.as_ref().and_then(|_| said(Command::new("pkg-config").args(["--modversion", "pmix"]))),
+    })
+}
+
+fn cpu() -> Option<String> {
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+fn said(command: &mut Command) -> Option<String> {
+    run_quietly(command).ok().map(|said| said.trim().to_owned())
+}
+
+/// The version of a crate in the lock file.
+fn locked(root: &Path, name: &str) -> Option<String> {
+    let lock: toml::Table = fs::read_to_string(root.join("Cargo.lock")).ok()?.parse().ok()?;
+    let packages = lock.get("package")?.as_array()?;
+    let package = packages.iter().find(|package| package.get("name").and_then(toml::Value::as_str) == Some(name))?;
+    Some(package.get("version")?.as_str()?.to_owned())
+}

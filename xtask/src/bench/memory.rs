@@ -1,0 +1,80 @@
+//! What connected clients cost in the server's memory.
+use super::{
+    arm::{Job, Side, Values},
+    launch::{Running, Scratch},
+    programs::Programs,
+};
+use anyhow::{Context, Result, bail};
+use std::{
+    fs::{self, OpenOptions},
+    io::Write,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long it may take until all clients are connected, and then until the server has come to rest.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Between two looks at a server that comes to rest.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Resident and proportional memory of a process, in KiB.
+#[derive(Clone, Copy, PartialEq)]
+struct Memory {
+    rss: f64,
+    pss: f64,
+}
+
+/// How much the server grows from few idle clients to many, per client. One-time costs cancel out.
+pub fn growth(programs: &Programs, side: Side, few: u32, many: u32) -> Result<Values> {
+    let (less, more) = (with_clients(programs, side, few)?, with_clients(programs, side, many)?);
+    let each = |less: f64, more: f64| (more - less) / f64::from(many - few);
+    Ok(vec![
+        ("rss_kib_per_client".to_owned(), each(less.rss, more.rss)),
+        ("pss_kib_per_client".to_owned(), each(less.pss, more.pss)),
+        ("rss_kib_few".to_owned(), less.rss),
+        ("rss_kib_many".to_owned(), more.rss),
+    ])
+}
+
+fn with_clients(programs: &Programs, side: Side, clients: u32) -> Result<Memory> {
+    let scratch = Scratch::new()?;
+    let job = Job { side, procs: clients, mode: "idle", count: 0, warm: 0, extra: 0 };
+    let server = Running::start(job.command(programs, &scratch)?, &scratch)?;
+    let start = Instant::now();
+    let here = || fs::metadata(scratch.path().join("tally")).map_or(0, |tally| tally.len());
+    while here() < u64::from(clients) {
+        if start.elapsed() > PATIENCE {
+            bail!("{} of {clients} clients have connected after {PATIENCE:?}", here());
+        }
+        thread::sleep(LOOK);
+    }
+    let memory = at_rest(server.pid())?;
+    let mut leave = OpenOptions::new().read(true).write(true).open(scratch.path().join("leave"))?;
+    leave.write_all(&vec![0; clients as usize])?;
+    server.finish(&scratch)?;
+    Ok(memory)
+}
+
+fn at_rest(pid: u32) -> Result<Memory> {
+    let start = Instant::now();
+    let mut before = memory(pid)?;
+    loop {
+        thread::sleep(LOOK);
+        let now = memory(pid)?;
+        if now == before || start.elapsed() > PATIENCE {
+            return Ok(now);
+        }
+        before = now;
+    }
+}
+
+fn memory(pid: u32) -> Result<Memory> {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).context("the server has gone")?;
+    let kib = |name: &str| -> Result<f64> {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).context("no such line")?;
+        let number = line.trim_start_matches(':').split_whitespace().next().context("no number")?;
+        Ok(number.parse()?)
+    };
+    Ok(Memory { rss: kib("Rss")?, pss: kib("Pss")? })
+}

@@ -1,0 +1,118 @@
+//! `cargo xtask bench`: measures Peal beside the C library and bare wasmtime, in the same run on the same machine. How to
+//! read what it prints is in `docs/bench.md`.
+mod arm;
+mod launch;
+mod machine;
+mod memory;
+mod plan;
+mod programs;
+mod report;
+mod samples;
+
+use anyhow::Result;
+use clap::ValueEnum;
+use plan::{Plan, Size};
+use samples::Samples;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+const LONG_HELP: &str = "\
+Every number stands beside that of a peer, measured in the same run: the C library (libpmix, as client and as server) or \
+bare wasmtime. What counts is the ratio of the two. All of it is measured in several rounds, each thing once a round, so \
+that a busy machine shows itself as a wide spread. Builds what it needs first; the first time that takes some minutes.";
+
+const EXAMPLES: &str = "\
+Examples:
+  cargo xtask bench                      everything; keep the machine quiet meanwhile
+  cargo xtask bench --quick chain step   a first look at the chains, in seconds
+  cargo xtask bench fence --rounds 9     more rounds where the spread is wide
+  cargo xtask bench --json bench.json    also for scripts (docs/bench.md says what is in it)
+
+A row that misses what it must be says \"fail\", and the command succeeds all the same: it tells, it does not judge.
+Where libpmix cannot be had, what needs it is left out and said to be.";
+
+/// `cargo xtask bench`.
+#[derive(clap::Args)]
+#[command(about = "Measure Peal beside the C library and bare wasmtime", long_about = LONG_HELP, after_help = EXAMPLES)]
+pub struct Bench {
+    /// What to measure; nothing means everything
+    #[arg(value_enum, value_name = "GROUP")]
+    groups: Vec<Group>,
+    /// Write the results here, too
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Fewer rounds of fewer repetitions: to see that it works, not how fast
+    #[arg(long)]
+    quick: bool,
+    /// How many rounds
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: Option<u32>,
+}
+
+/// What is measured together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Group {
+    /// An event through a chain of handlers that do nothing
+    Chain,
+    /// A handler that reads one info and pushes one result
+    Step,
+    /// An event from one client to another, one way
+    Latency,
+    /// An event from one client to another and an answer
+    Pingpong,
+    /// As many events as possible from one client to another
+    Flood,
+    /// An event from one client to many
+    Fanout,
+    /// A fence of all procs of a job
+    Fence,
+    /// What a connected client costs in the server's memory
+    Memory,
+}
+
+impl Bench {
+    /// Builds, measures, tells.
+    pub fn run(&self, root: &Path) -> Result<()> {
+        let programs = programs::build(root)?;
+        let groups = if self.groups.is_empty() { Group::value_variants() } else { &self.groups };
+        let size = if self.quick { Size::Quick } else { Size::Full };
+        let plan = Plan::new(groups, size, programs.c.is_some());
+        let rounds = self.rounds.unwrap_or(if self.quick { 2 } else { 5 });
+        let before = machine::load();
+        let samples = measure(&plan, &programs, rounds);
+        let machine = machine::describe(root, &programs, [before, machine::load()]);
+        report::print(&plan, &samples, &machine);
+        if let Some(file) = &self.json {
+            let json = report::json(&plan, &samples, &machine, rounds, self.quick);
+            fs::write(file, format!("{json:#}\n"))?;
+            eprintln!("wrote {}", file.display());
+        }
+        Ok(())
+    }
+}
+
+/// Every round does everything once, and every other one from the last to the first: what gets slower with time does so for
+/// all.
+fn measure(plan: &Plan, programs: &programs::Programs, rounds: u32) -> Samples {
+    let mut samples = Samples::default();
+    for round in 0..rounds {
+        let start = Instant::now();
+        let mut order: Vec<&arm::Arm> = plan.arms.iter().collect();
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        for (at, arm) in order.iter().enumerate() {
+            eprint!("\r\x1b[Kround {} of {rounds}: {} of {}, {}", round + 1, at + 1, order.len(), arm.name);
+            match arm.measure(programs) {
+                Ok(values) => samples.add(&arm.name, values),
+                Err(error) => samples.fail(&arm.name, &format!("{error:#}")),
+            }
+        }
+        samples.end_round();
+        eprintln!("\r\x1b[Kround {} of {rounds}: {:.1} s", round + 1, start.elapsed().as_secs_f32());
+    }
+    samples
+}

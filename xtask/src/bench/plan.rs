@@ -1,0 +1,254 @@
+//! What is measured, what is compared with what, and what must be.
+use super::{
+    Group,
+    arm::{Arm, Job, Side, Work},
+};
+
+/// How often things are repeated within a round.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Size {
+    /// Enough to tell how fast.
+    Full,
+    /// Enough to tell that it works.
+    Quick,
+}
+
+impl Size {
+    fn of(self, full: u32) -> u32 {
+        match self {
+            Size::Full => full,
+            Size::Quick => full / 5,
+        }
+    }
+}
+
+/// Everything of one command.
+pub struct Plan {
+    /// What is done in each round.
+    pub arms: Vec<Arm>,
+    /// What is told of it.
+    pub rows: Vec<Row>,
+    size: Size,
+    with_c: bool,
+}
+
+/// One line of the results.
+pub struct Row {
+    /// To which it belongs.
+    pub group: Group,
+    /// What is compared.
+    pub what: String,
+    /// Peal's number.
+    pub ours: Metric,
+    /// The peer's, and who that is.
+    pub peer: Option<(&'static str, Metric)>,
+    /// Of both.
+    pub unit: &'static str,
+    /// What must be (design, section 10).
+    pub must: Must,
+}
+
+/// One of the numbers that an arm measures.
+pub struct Metric {
+    /// The arm.
+    pub arm: String,
+    /// The number's name.
+    pub name: &'static str,
+}
+
+/// What must be.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Must {
+    /// It is there to be known.
+    Nothing,
+    /// The ratio of ours to the peer's is no more.
+    RatioAtMost(f64),
+    /// It is no less.
+    RatioAtLeast(f64),
+    /// Our number is no more.
+    AtMost(f64),
+}
+
+const C: &str = "libpmix";
+const C_NO_DELAY: &str = "libpmix, no delay";
+const BARE: &str = "wasmtime";
+const A_THIRD: f64 = 1.0 / 3.0;
+
+fn metric(arm: &str, name: &'static str) -> Metric {
+    Metric { arm: arm.to_owned(), name }
+}
+
+impl Plan {
+    /// What these groups consist of; without what needs `libpmix` where there is none.
+    pub fn new(groups: &[Group], size: Size, with_c: bool) -> Plan {
+        let mut plan = Plan { arms: Vec::new(), rows: Vec::new(), size, with_c };
+        for group in groups {
+            match group {
+                Group::Chain => plan.chain(),
+                Group::Step => plan.step(),
+                Group::Latency => plan.latency(),
+                Group::Pingpong => plan.pingpong(),
+                Group::Flood => plan.flood(),
+                Group::Fanout => plan.fanout(),
+                Group::Fence => plan.fence(),
+                Group::Memory => plan.memory(),
+            }
+        }
+        plan.rows.retain(|row| plan.arms.iter().any(|arm| arm.name == row.ours.arm));
+        plan
+    }
+
+    /// Whether all that was to be measured can be.
+    pub fn has_c(&self) -> bool {
+        self.with_c
+    }
+
+    fn arm(&mut self, name: String, work: Work) {
+        let needs_c = match &work {
+            Work::Chain { .. } => false,
+            Work::Job(Job { side, .. }) | Work::Growth { side, .. } => !side.is_without_c(),
+        };
+        if self.with_c || !needs_c {
+            self.arms.push(Arm { name, work });
+        }
+    }
+
+    /// The same job for several sides; the name of each arm is that of the measurement and that of the side.
+    fn jobs(&mut self, name: &str, sides: &[Side], (procs, mode, extra): (u32, &'static str, u32), repeat: (u32, u32)) {
+        let (count, warm) = (self.size.of(repeat.0), self.size.of(repeat.1));
+        for side in sides {
+            let job = Job { side: *side, procs, mode, count, warm, extra };
+            self.arm(format!("{name}.{}", side.name()), Work::Job(job));
+        }
+    }
+
+    fn row(
+        &mut self,
+        group: Group,
+        what: impl Into<String>,
+        ours: Metric,
+        peer: (&'static str, Metric),
+        unit: &'static str,
+        must: Must,
+    ) {
+        self.rows.push(Row { group, what: what.into(), ours, peer: Some(peer), unit, must });
+    }
+
+    /// Clients of the C library and of Peal, each beside the C library alone.
+    fn against_c(&mut self, group: Group, what: &str, name: &str, metric_name: &'static str, musts: [Must; 2]) {
+        let unit = if metric_name == "per_s" { "/s" } else { "us" };
+        for (side, clients, must) in [(Side::Peal, "libpmix", musts[0]), (Side::PealClient, "Peal's", musts[1])] {
+            let ours = metric(&format!("{name}.{}", side.name()), metric_name);
+            let peer = (C, metric(&format!("{name}.c"), metric_name));
+            self.row(group, format!("{what}{clients} clients"), ours, peer, unit, must);
+        }
+    }
+
+    fn chain(&mut self) {
+        let (count, warm) = (self.size.of(5000), self.size.of(1000));
+        for handlers in [1, 4, 16, 64] {
+            let name = |by: &str| format!("chain.{handlers}.{by}");
+            for by in ["peal", "thread", "bare"] {
+                let work = Work::Chain { component: "noop", by, handlers, count, warm };
+                self.arm(name(by), work);
+            }
+            let job = Job { side: Side::C, procs: 1, mode: "chain", count, warm, extra: handlers };
+            self.arm(name("c"), Work::Job(job));
+            let must = match handlers {
+                16 => Must::RatioAtMost(0.3),
+                64 => Must::RatioAtMost(0.2),
+                _ => Must::Nothing,
+            };
+            let c = || (C, metric(&name("c"), "us"));
+            let peal = || metric(&name("peal"), "us");
+            self.row(Group::Chain, format!("{handlers} handlers"), peal(), c(), "us", must);
+            let handed_over = format!("{handlers} handlers, with the hand-over to a thread");
+            self.row(Group::Chain, handed_over, metric(&name("thread"), "us"), c(), "us", Must::Nothing);
+            let bare = (BARE, metric(&name("bare"), "us"));
+            self.row(Group::Chain, format!("{handlers} handlers"), peal(), bare, "us", Must::Nothing);
+        }
+        // Four times the handlers may take four times as long, and a little for what a bigger cache would hold.
+        let (many, few) = (metric("chain.64.peal", "us"), metric("chain.16.peal", "us"));
+        self.row(Group::Chain, "64 handlers for 16: linear", many, ("16 handlers", few), "us", Must::RatioAtMost(5.0));
+    }
+
+    fn step(&mut self) {
+        let (count, warm) = (self.size.of(5000), self.size.of(1000));
+        for by in ["peal", "bare"] {
+            self.arm(format!("step.{by}"), Work::Chain { component: "answer", by, handlers: 16, count, warm });
+        }
+        let (peal, bare) = (metric("step.peal", "step_us"), metric("step.bare", "step_us"));
+        self.row(Group::Step, "read one info, push one result", peal, (BARE, bare), "us", Must::AtMost(3.0));
+    }
+
+    fn latency(&mut self) {
+        self.jobs("latency", &[Side::Peal, Side::C, Side::PealClient], (2, "fan", 0), (2000, 600));
+        let musts = [Must::RatioAtMost(1.0), Must::RatioAtMost(A_THIRD)];
+        self.against_c(Group::Latency, "one way, ", "latency", "us", musts);
+    }
+
+    fn pingpong(&mut self) {
+        let sides = [Side::Peal, Side::CNoDelay, Side::PealClient];
+        self.jobs("pingpong", &sides, (2, "pingpong", 0), (2000, 600));
+        // It takes 44 ms each; see nodelay.c.
+        self.jobs("pingpong", &[Side::C], (2, "pingpong", 0), (25, 5));
+        let ours = |side: Side| metric(&format!("pingpong.{}", side.name()), "us");
+        let both = [(Side::Peal, "libpmix", Must::RatioAtMost(1.0)), (Side::PealClient, "Peal's", Must::Nothing)];
+        for (side, clients, must) in both {
+            let what = format!("there and back, {clients} clients");
+            let peer = (C_NO_DELAY, ours(Side::CNoDelay));
+            self.row(Group::Pingpong, what.clone(), ours(side), peer, "us", must);
+            self.row(Group::Pingpong, what, ours(side), (C, ours(Side::C)), "us", Must::Nothing);
+        }
+    }
+
+    fn flood(&mut self) {
+        for (window, how) in [(64, "at most 64 unacknowledged, "), (0, "all at once, ")] {
+            let name = format!("flood.{window}");
+            self.jobs(&name, &[Side::Peal, Side::C, Side::PealClient], (2, "flood", window), (10_000, 0));
+            self.against_c(Group::Flood, how, &name, "per_s", [Must::RatioAtLeast(1.0), Must::Nothing]);
+            for side in [Side::Peal, Side::PealClient] {
+                let ours = metric(&format!("{name}.{}", side.name()), "lost");
+                let clients = if side == Side::Peal { "libpmix" } else { "Peal's" };
+                let peer = (C, metric(&format!("{name}.c"), "lost"));
+                self.row(Group::Flood, format!("lost, {how}{clients} clients"), ours, peer, "", Must::AtMost(0.0));
+            }
+        }
+    }
+
+    fn fanout(&mut self) {
+        for receivers in [8, 32, 64] {
+            let name = format!("fanout.{receivers}");
+            let sides = [Side::Peal, Side::C, Side::PealClient];
+            self.jobs(&name, &sides, (receivers + 1, "fan", 0), (300, 50));
+            let what = format!("to all of {receivers}, ");
+            self.against_c(Group::Fanout, &what, &name, "us", [Must::RatioAtMost(1.0), Must::Nothing]);
+        }
+    }
+
+    fn fence(&mut self) {
+        for procs in [2, 4, 8, 16, 32, 64] {
+            let name = format!("fence.{procs}");
+            let sides = [Side::Peal, Side::C, Side::PealClient];
+            self.jobs(&name, &sides, (procs, "fence", 0), (200, 20));
+            let what = format!("{procs} procs, ");
+            self.against_c(Group::Fence, &what, &name, "us", [Must::RatioAtMost(1.0), Must::Nothing]);
+        }
+    }
+
+    fn memory(&mut self) {
+        let (few, many) = (64, 512);
+        let sides: &[Side] = if self.with_c { &[Side::Peal, Side::C] } else { &[Side::PealClient] };
+        for side in sides {
+            self.arm(format!("memory.{}", side.name()), Work::Growth { side: *side, few, many });
+        }
+        let ours = if self.with_c { "memory.peal" } else { "memory.peal-client" };
+        for (name, how, must) in [
+            ("rss_kib_per_client", "resident", Must::RatioAtMost(1.0)),
+            ("pss_kib_per_client", "proportional", Must::Nothing),
+        ] {
+            let what = format!("server, {how}, per idle client from {few} to {many}");
+            self.row(Group::Memory, what, metric(ours, name), (C, metric("memory.c", name)), "KiB", must);
+        }
+    }
+}

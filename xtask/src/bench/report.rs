@@ -1,0 +1,246 @@
+//! The results, as a table for people and as JSON for scripts. `docs/bench.md` describes both.
+use super::{
+    plan::{Must, Plan, Row},
+    samples::{Samples, Spread},
+};
+use crate::c_programs;
+use clap::ValueEnum;
+use serde_json::{Map, Value, json};
+
+/// The layout of the JSON; changes when a script would have to.
+const FORMAT: u32 = 1;
+
+const HEADINGS: [&str; 7] = ["", "Peal", "peer", "", "ratio", "must be", ""];
+
+/// What became of a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Verdict {
+    Pass,
+    Fail,
+    /// Nothing was to be.
+    None,
+    /// There is no number.
+    Missing,
+}
+
+impl Verdict {
+    fn word(self) -> &'static str {
+        match self {
+            Verdict::Pass => "pass",
+            Verdict::Fail => "fail",
+            Verdict::None => "",
+            Verdict::Missing => "not measured",
+        }
+    }
+}
+
+/// The numbers of a row.
+struct Result {
+    ours: Option<Spread>,
+    peer: Option<Spread>,
+    ratio: Option<Spread>,
+    verdict: Verdict,
+}
+
+impl Result {
+    fn new(row: &Row, samples: &Samples) -> Result {
+        let ours = samples.spread(&row.ours.arm, row.ours.name);
+        let peer = row.peer.as_ref().and_then(|(_, peer)| samples.spread(&peer.arm, peer.name));
+        let ratio = row
+            .peer
+            .as_ref()
+            .and_then(|(_, peer)| samples.ratio((&row.ours.arm, row.ours.name), (&peer.arm, peer.name)));
+        Result { ours, peer, ratio, verdict: verdict(row.must, ours, ratio) }
+    }
+}
+
+fn verdict(must: Must, ours: Option<Spread>, ratio: Option<Spread>) -> Verdict {
+    let (number, holds): (_, fn(f64, f64) -> bool) = match must {
+        Must::Nothing => return if ours.is_some() { Verdict::None } else { Verdict::Missing },
+        Must::RatioAtMost(most) => (ratio.map(|ratio| (ratio.median, most)), |number, most| number <= most),
+        Must::RatioAtLeast(least) => (ratio.map(|ratio| (ratio.median, least)), |number, least| number >= least),
+        // What must never be must not be in any round.
+        Must::AtMost(0.0) => (ours.map(|ours| (ours.max, 0.0)), |number, most| number <= most),
+        Must::AtMost(most) => (ours.map(|ours| (ours.median, most)), |number, most| number <= most),
+    };
+    match number {
+        None => Verdict::Missing,
+        Some((number, bound)) if holds(number, bound) => Verdict::Pass,
+        Some(_) => Verdict::Fail,
+    }
+}
+
+/// Prints the table.
+pub fn print(plan: &Plan, samples: &Samples, machine: &Value) {
+    let mut group = None;
+    let mut lines = vec![HEADINGS.map(str::to_owned).to_vec()];
+    for row in &plan.rows {
+        if group.replace(row.group) != Some(row.group) {
+            lines.push(vec![name(row).to_uppercase()]);
+        }
+        let result = Result::new(row, samples);
+        let (peer, than) = match &row.peer {
+            Some((name, _)) if result.peer.is_some() => (number(result.peer, row.unit), (*name).to_owned()),
+            _ => Default::default(),
+        };
+        let cells = [
+            row.what.clone(),
+            number(result.ours, row.unit),
+            peer,
+            than,
+            ratio(result.ratio),
+            must(row),
+            result.verdict.word().to_owned(),
+        ];
+        lines.push(cells.to_vec());
+    }
+    println!();
+    for line in &lines {
+        println!("{}", aligned(line, &lines).trim_end());
+    }
+    println!("\nratio: Peal's number by the peer's, median over the rounds and (least .. greatest)");
+    let known =
+        |key: &str| machine.get(key).map(|value| value.to_string().trim_matches('"').to_owned()).unwrap_or_default();
+    println!(
+        "{} CPUs, {}, {}; load {} before and {} after; Peal {}, wasmtime {}, libpmix {}",
+        known("cpus"),
+        known("cpu"),
+        known("kernel"),
+        known("load_before"),
+        known("load_after"),
+        known("peal"),
+        known("wasmtime"),
+        known("libpmix"),
+    );
+    if !plan.has_c() {
+        println!("without everything that needs libpmix ({})", c_programs::NOT_AVAILABLE);
+    }
+    for (arm, why) in samples.failures() {
+        println!("{arm} failed: {why}");
+    }
+}
+
+fn name(row: &Row) -> String {
+    row.group.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+}
+
+/// A line with its cells as wide as the widest of their column.
+fn aligned(line: &[String], lines: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        let cells = lines.iter().filter(|line| line.len() > 1).filter_map(|line| line.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
+    };
+    let cells = line.iter().enumerate().map(|(column, cell)| {
+        let (width, is_number) = (width(column), column == 1 || column == 2);
+        if is_number { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+    });
+    cells.collect::<Vec<_>>().join("  ")
+}
+
+fn number(spread: Option<Spread>, unit: &str) -> String {
+    spread.map_or("-".to_owned(), |spread| format!("{} {unit}", rounded(spread.median)).trim_end().to_owned())
+}
+
+/// Three digits that count.
+fn rounded(number: f64) -> String {
+    let decimals = if number.abs() >= 100.0 || number == 0.0 {
+        0
+    } else if number.abs() >= 10.0 {
+        1
+    } else {
+        2
+    };
+    format!("{number:.decimals$}")
+}
+
+fn ratio(spread: Option<Spread>) -> String {
+    let text = |Spread { median, min, max }| format!("{} ({} .. {})", fine(median), fine(min), fine(max));
+    spread.map_or("-".to_owned(), text)
+}
+
+fn fine(number: f64) -> String {
+    if number.abs() < 0.1 { format!("{number:.3}") } else { rounded(number) }
+}
+
+fn must(row: &Row) -> String {
+    match row.must {
+        Must::Nothing => String::new(),
+        Must::RatioAtMost(most) => format!("ratio <= {}", fine(most)),
+        Must::RatioAtLeast(least) => format!("ratio >= {}", fine(least)),
+        Must::AtMost(most) => format!("<= {} {}", rounded(most), row.unit).trim_end().to_owned(),
+    }
+}
+
+/// The same and every number, for scripts.
+pub fn json(plan: &Plan, samples: &Samples, machine: &Value, rounds: u32, quick: bool) -> Value {
+    let spread = |spread: Option<Spread>| {
+        spread.map(|Spread { median, min, max }| json!({ "median": median, "min": min, "max": max }))
+    };
+    let row = |row: &Row| {
+        let result = Result::new(row, samples);
+        let peer = row.peer.as_ref().map(|(name, peer)| json!({ "who": name, "arm": peer.arm, "metric": peer.name }));
+        json!({
+            "group": name(row),
+            "what": row.what,
+            "unit": row.unit,
+            "ours": { "arm": row.ours.arm, "metric": row.ours.name },
+            "peer": peer,
+            "value": spread(result.ours),
+            "peer_value": spread(result.peer),
+            "ratio": spread(result.ratio),
+            "must": must(row),
+            "verdict": match result.verdict {
+                Verdict::None => None,
+                verdict => Some(verdict.word()),
+            },
+        })
+    };
+    let mut metrics: Map<String, Value> = Map::new();
+    for (arm, name, values) in samples.all() {
+        metrics
+            .entry(arm)
+            .or_insert_with(|| json!({}))
+            .as_object_mut()
+            .map(|arm| arm.insert(name.to_owned(), json!(values)));
+    }
+    json!({
+        "format": FORMAT,
+        "machine": machine,
+        "rounds": rounds,
+        "quick": quick,
+        "rows": plan.rows.iter().map(row).collect::<Vec<_>>(),
+        "samples": metrics,
+        "failures": samples.failures(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_is_about_the_median_and_what_is_lost_about_the_worst_round() {
+        let spread = Some(Spread { median: 1.0, min: 0.0, max: 2.0 });
+        for (must, expected) in [
+            (Must::RatioAtMost(1.0), Verdict::Pass),
+            (Must::RatioAtMost(0.9), Verdict::Fail),
+            (Must::RatioAtLeast(1.0), Verdict::Pass),
+            (Must::RatioAtLeast(1.1), Verdict::Fail),
+            (Must::AtMost(1.0), Verdict::Pass),
+            (Must::AtMost(0.0), Verdict::Fail),
+            (Must::Nothing, Verdict::None),
+        ] {
+            assert_eq!(verdict(must, spread, spread), expected, "{must:?}");
+        }
+        assert_eq!(verdict(Must::RatioAtMost(1.0), spread, None), Verdict::Missing);
+        assert_eq!(verdict(Must::Nothing, None, None), Verdict::Missing);
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell_and_titles_do_not_count() {
+        let cells = |cells: &[&str]| cells.iter().map(|cell| (*cell).to_owned()).collect::<Vec<_>>();
+        let lines = [cells(&["a very long title"]), cells(&["one", "1"]), cells(&["three", "100"])];
+        assert_eq!(aligned(&lines[1], &lines), "one      1");
+        assert_eq!(aligned(&lines[2], &lines), "three  100");
+    }
+}

@@ -1,0 +1,108 @@
+//! What was measured, round by round.
+use super::arm::Values;
+use std::collections::BTreeMap;
+
+/// Median and range of several numbers.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Spread {
+    /// The middle one.
+    pub median: f64,
+    /// The least.
+    pub min: f64,
+    /// The greatest.
+    pub max: f64,
+}
+
+impl Spread {
+    /// Of these; none of none.
+    pub fn of(mut values: Vec<f64>) -> Option<Spread> {
+        values.sort_unstable_by(f64::total_cmp);
+        let (min, max) = (*values.first()?, *values.last()?);
+        let middle = values.len() / 2;
+        let upper = *values.get(middle)?;
+        let lower = if values.len().is_multiple_of(2) { *values.get(middle.saturating_sub(1))? } else { upper };
+        Some(Spread { median: f64::midpoint(lower, upper), min, max })
+    }
+}
+
+/// Numbers by arm and name, one for each round; none where the arm failed.
+#[derive(Default)]
+pub struct Samples {
+    rounds: usize,
+    values: BTreeMap<(String, String), BTreeMap<usize, f64>>,
+    failures: BTreeMap<String, String>,
+}
+
+impl Samples {
+    /// What an arm measured in this round.
+    pub fn add(&mut self, arm: &str, values: Values) {
+        for (name, value) in values {
+            self.values.entry((arm.to_owned(), name)).or_default().insert(self.rounds, value);
+        }
+    }
+
+    /// An arm failed in this round.
+    pub fn fail(&mut self, arm: &str, why: &str) {
+        self.failures.insert(arm.to_owned(), why.to_owned());
+    }
+
+    /// The round is over.
+    pub fn end_round(&mut self) {
+        self.rounds += 1;
+    }
+
+    /// Which arms failed, and how the last time.
+    pub fn failures(&self) -> &BTreeMap<String, String> {
+        &self.failures
+    }
+
+    /// Everything: arm, name, and the number of each round in which there was one.
+    pub fn all(&self) -> impl Iterator<Item = (&str, &str, Vec<f64>)> {
+        self.values
+            .iter()
+            .map(|((arm, name), rounds)| (arm.as_str(), name.as_str(), rounds.values().copied().collect()))
+    }
+
+    /// One number's spread over the rounds.
+    pub fn spread(&self, arm: &str, name: &str) -> Option<Spread> {
+        Spread::of(self.rounds_of(arm, name)?.values().copied().collect())
+    }
+
+    /// The spread of the ratio of two numbers, each of the same round: what disturbed both cancels out.
+    pub fn ratio(&self, ours: (&str, &str), peer: (&str, &str)) -> Option<Spread> {
+        let (ours, peer) = (self.rounds_of(ours.0, ours.1)?, self.rounds_of(peer.0, peer.1)?);
+        let ratio = |(round, ours): (&usize, &f64)| Some(ours / peer.get(round)?);
+        Spread::of(ours.iter().filter_map(ratio).filter(|ratio| ratio.is_finite()).collect())
+    }
+
+    fn rounds_of(&self, arm: &str, name: &str) -> Option<&BTreeMap<usize, f64>> {
+        self.values.get(&(arm.to_owned(), name.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_of_an_even_number_is_between_two() {
+        let spread = |values: &[f64]| Spread::of(values.to_vec());
+        assert_eq!(spread(&[]), None);
+        assert_eq!(spread(&[3.0, 1.0, 2.0]), Some(Spread { median: 2.0, min: 1.0, max: 3.0 }));
+        assert_eq!(spread(&[4.0, 1.0]), Some(Spread { median: 2.5, min: 1.0, max: 4.0 }));
+    }
+
+    #[test]
+    fn ratios_are_of_the_same_round() {
+        let mut samples = Samples::default();
+        for (ours, peer) in [(Some(2.0), 4.0), (None, 1.0), (Some(30.0), 10.0)] {
+            if let Some(ours) = ours {
+                samples.add("a", vec![("us".to_owned(), ours)]);
+            }
+            samples.add("b", vec![("us".to_owned(), peer)]);
+            samples.end_round();
+        }
+        assert_eq!(samples.ratio(("a", "us"), ("b", "us")), Spread::of(vec![0.5, 3.0]));
+        assert_eq!(samples.ratio(("a", "us"), ("c", "us")), None);
+    }
+}
