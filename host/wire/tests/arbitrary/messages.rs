@@ -210,8 +210,13 @@ fn credential() -> BoxedStrategy<Credential> {
 }
 
 fn peer() -> BoxedStrategy<PeerKind> {
-    let identity =
-        || prop_oneof![Just(Identity::Wanted), proc().prop_map(Identity::Own), proc().prop_map(Identity::Started)];
+    let identity = || {
+        prop_oneof![
+            Just(peal_wire::Identity::Wanted),
+            proc().prop_map(peal_wire::Identity::Own),
+            proc().prop_map(peal_wire::Identity::Started)
+        ]
+    };
     prop_oneof![
         proc().prop_map(PeerKind::Client),
         (user(), identity()).prop_map(|(user, identity)| PeerKind::Tool(user, identity)),
