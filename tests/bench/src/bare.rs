@@ -35,7 +35,15 @@ impl call::Host for Nothing {
         None
     }
 
+    fn server(&mut self) -> Option<types::Identity> {
+        None
+    }
+
     fn targets(&mut self) -> Vec<types::Proc> {
+        Vec::new()
+    }
+
+    fn owners(&mut self) -> Vec<Option<types::Identity>> {
         Vec::new()
     }
 
@@ -45,6 +53,10 @@ impl call::Host for Nothing {
 
     fn infos(&mut self) -> types::Content {
         types::Content { infos: Vec::new(), arrays: Vec::new() }
+    }
+
+    fn directives(&mut self) -> types::Content {
+        self.infos()
     }
 
     fn steps(&mut self) -> types::Chain {
