@@ -85,6 +85,8 @@ pub fn peal<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
     command.args(args).current_dir(root()).stdin(Stdio::null());
     // Compiled code of tests goes beside the tests.
     command.env("XDG_CACHE_HOME", root().join("target/test-cache")).env_remove("PEAL_LOG");
+    // Nor is there a configuration that no test names.
+    command.env("PEAL_CONFIG", "");
     command
 }
 

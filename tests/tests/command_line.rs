@@ -2,14 +2,6 @@
 use peal_tests::{guest, peal, run};
 use std::{fs::Permissions, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
-fn refused(config: &str) -> String {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("peal.toml");
-    std::fs::write(&path, config).unwrap();
-    let done = run(&mut peal(["run", "--config", path.to_str().unwrap(), "--", "true"])).expect_status(125);
-    done.stderr
-}
-
 #[test]
 fn help_teaches() {
     let help = run(&mut peal(["--help"])).expect_status(0).stdout;
@@ -19,26 +11,9 @@ fn help_teaches() {
     run(&mut peal(["run", "-n", "0", "--", "true"])).expect_status(2);
     run(&mut peal(["run"])).expect_status(2);
     let script = run(&mut peal(["completions", "bash"])).expect_status(0).stdout;
-    assert!(script.contains("--handler"), "{script}");
-}
-
-#[test]
-fn a_wrong_configuration_is_refused_with_line_and_column_and_what_would_be_right() {
-    let unknown = refused("[run]\non_abrot = \"continue\"\n");
-    assert!(unknown.contains("line 2, column 1") && unknown.contains("on_abort"), "{unknown}");
-    let value = refused("[run]\non_abort = \"explode\"\n");
-    assert!(value.contains("line 2") && value.contains("`terminate` or `continue`"), "{value}");
-    let module = |more: &str| refused(&format!("[[module]]\nname = \"m\"\npath = {:?}\n{more}\n", guest("report")));
-    let code = module("codes = [\"PMIX_ERR_NOPE\"]");
-    assert!(code.contains("line 4") && code.contains("no status \"PMIX_ERR_NOPE\""), "{code}");
-    let grant = module("grants = [\"network\"]");
-    assert!(grant.contains("no capability \"network\"; these can be granted: logging, clock, notify"), "{grant}");
-    let ungranted = module("");
-    assert!(ungranted.contains("imports peal:pmix/logging, which it is not granted"), "{ungranted}");
-    let pinned = module("grants = [\"logging\"]\nsha256 = \"00\"");
-    assert!(pinned.contains("the configuration wants 00"), "{pinned}");
-    let absent = run(&mut peal(["run", "--config", "/no/such.toml", "--", "true"])).expect_status(125);
-    assert!(absent.stderr.contains("cannot read the configuration \"/no/such.toml\""), "{}", absent.stderr);
+    for word in ["--handler", "config check", "--set"] {
+        assert!(script.contains(word), "{word}: {script}");
+    }
 }
 
 #[test]

@@ -12,10 +12,11 @@ use wit_parser::{Docs, Resolve, Type, TypeDef, TypeDefKind};
 type Names = BTreeSet<String>;
 
 /// The rooms that each room builds on: every arrow points down. `cli` stands on top and may know all.
-const ARROWS: [(&str, &[&str]); 7] = [
+const ARROWS: [(&str, &[&str]); 8] = [
     ("model", &[]),
     ("wire", &["model"]),
     ("core", &["model"]),
+    ("config", &["core", "model"]),
     ("sandbox", &["model"]),
     ("store", &["model"]),
     ("server", &["core", "model", "sandbox", "wire"]),

@@ -1,5 +1,6 @@
 //! What can be said on the command line.
-use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use clap::{Args as ClapArgs, Parser, Subcommand, builder::PossibleValuesParser};
+use peal_config::{Given, OnAbort, Word};
 use std::{ffi::OsString, path::PathBuf};
 
 /// Runs PMIx programs, with sandboxed WebAssembly components handling their events.
@@ -14,10 +15,13 @@ pub struct Args {
 const EXIT_STATUS: &str = "\
 Exit status:
   that of the job for `peal run` (128 and more: ended by a signal), otherwise 0;
+  1 if `peal config check` found something wrong;
   125 if Peal itself failed, 126 if the program cannot be executed, 127 if it is not there; 2 for a wrong command line.
 
 Environment:
-  PEAL_LOG  what to trace on standard error, as in PEAL_LOG=info or PEAL_LOG=peal_server=debug,peal::guest=info";
+  PEAL_LOG     what to trace on standard error, as in PEAL_LOG=info or PEAL_LOG=peal_server=debug,peal::guest=info
+  PEAL_CONFIG  the configuration file, unless --config names one; empty for none
+  PEAL_...     settings, as in PEAL_SERVER_EVENT_CACHE=2048 for server.event_cache";
 
 /// The verbs.
 #[derive(Subcommand)]
@@ -32,6 +36,9 @@ pub enum Command {
     /// Look at modules
     #[command(subcommand)]
     Module(ModuleCommand),
+    /// Look at the configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Print a script that completes peal's command line
     Completions {
         /// For which shell.
@@ -43,7 +50,23 @@ const RUN_EXAMPLES: &str = "\
 Examples:
   peal run -n 4 -- ./app
   peal run -n 4 --events --handler report.wasm -- ./app --fast
-  peal run -n 4 --config peal.toml --on-abort continue -- ./app";
+  peal run -n 4 --config peal.toml --on-abort continue -- ./app
+  peal run -n 4 --set server.event_cache=2048 -- ./app";
+
+/// Where the configuration comes from; for every verb that needs one.
+#[derive(ClapArgs, Default)]
+pub struct ConfigArgs {
+    /// A configuration file (docs/peal.example.toml has every key)
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub config: Option<PathBuf>,
+    /// A setting, as in --set server.event_cache=2048; overrides files and environment
+    #[arg(long, value_name = "KEY=VALUE", value_parser = given)]
+    pub set: Vec<Given>,
+}
+
+fn given(text: &str) -> Result<Given, String> {
+    Given::set(text).ok_or_else(|| "KEY=VALUE is wanted, as in server.event_cache=2048".to_owned())
+}
 
 /// `peal run`.
 #[derive(ClapArgs)]
@@ -51,34 +74,24 @@ pub struct Run {
     /// How many procs
     #[arg(short = 'n', long = "procs", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_535))]
     pub procs: u32,
-    /// A configuration file (see README.md for what it may say)
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
+    /// Where the configuration comes from.
+    #[command(flatten)]
+    pub config: ConfigArgs,
     /// A component that handles the job's events; give it again for a chain, which runs in the order given
     #[arg(long = "handler", value_name = "FILE.wasm")]
     pub handlers: Vec<PathBuf>,
     /// Tell on standard error what happens: procs, events, and what each handler answered
     #[arg(long)]
     pub events: bool,
-    /// What follows the abnormal end of a proc
-    #[arg(long, value_name = "WHAT")]
-    pub on_abort: Option<OnAbort>,
+    /// What follows the abnormal end of a proc: the job is ended, or the other procs go on
+    #[arg(long, value_name = "WHAT", value_parser = PossibleValuesParser::new(OnAbort::ALL.iter().map(|word| word.name())))]
+    pub on_abort: Option<String>,
     /// Write the rank before each line of output
     #[arg(long)]
     pub tag_output: bool,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM", value_hint = clap::ValueHint::CommandWithArguments)]
     pub program: Vec<OsString>,
-}
-
-/// What follows the abnormal end of a proc.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum OnAbort {
-    /// The job is ended
-    Terminate,
-    /// The other procs go on
-    Continue,
 }
 
 /// What can be done with modules.
@@ -96,6 +109,44 @@ pub struct Inspect {
     /// The component
     #[arg(value_name = "FILE.wasm")]
     pub file: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What can be done with the configuration.
+#[derive(Subcommand)]
+pub enum ConfigCommand {
+    /// Tell everything that is wrong with the configuration and its modules
+    ///
+    /// Reads the file and modules.d beside it, the environment and --set as the other verbs do, and looks at the components
+    /// without compiling or running them. Ends with 0 if all is well and with 1 if not.
+    Check(Check),
+    /// Print every setting, its value, and where that comes from
+    Show(Show),
+    /// Print a file with every key, commented
+    Example,
+    /// Print tables of every key, and of Peal's settings for names of OpenPMIx, in Markdown
+    Reference,
+}
+
+/// `peal config check`.
+#[derive(ClapArgs)]
+pub struct Check {
+    /// The configuration file; the usual one if none is given
+    #[arg(value_name = "FILE", conflicts_with = "config", value_hint = clap::ValueHint::FilePath)]
+    pub file: Option<PathBuf>,
+    /// Where the configuration comes from.
+    #[command(flatten)]
+    pub config: ConfigArgs,
+}
+
+/// `peal config show`.
+#[derive(ClapArgs)]
+pub struct Show {
+    /// Where the configuration comes from.
+    #[command(flatten)]
+    pub config: ConfigArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

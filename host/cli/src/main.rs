@@ -1,6 +1,8 @@
 //! `peal`: one verb per thing a person does.
 mod args;
+mod component;
 mod config;
+mod config_command;
 mod inspect;
 mod modules;
 mod run;
@@ -19,6 +21,7 @@ fn main() -> ExitCode {
     let done = match args.command {
         Command::Run(run) => run::run(run),
         Command::Module(ModuleCommand::Inspect(inspect)) => inspect::inspect(&inspect),
+        Command::Config(command) => config_command::run(command),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Args::command(), "peal", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)
@@ -32,7 +35,8 @@ fn main() -> ExitCode {
 
 /// Tells whoever reads our standard error. If nobody does, there is nobody to tell.
 fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "peal: {text}");
+    let lines: String = text.lines().map(|line| format!("peal: {line}\n")).collect();
+    let _ = std::io::stderr().write_all(lines.as_bytes());
 }
 
 /// Warnings go to standard error; `PEAL_LOG` says what else, as in `PEAL_LOG=peal_server=debug,peal::guest=info`.

@@ -1,19 +1,17 @@
 //! Loads the modules of a run and puts their handlers into the chains of their owners.
-use crate::config::{Config, ModuleConfig, SandboxConfig};
+use crate::{component, config::module_limits};
 use anyhow::{Context, Result, bail};
+use peal_config::{ModuleEntry, Problem, Problems, Sandbox};
 use peal_core::{
     owner::Owner,
     registration::{Codes, Lifetime, Registration},
 };
-use peal_model::{Info, Nspace, Status};
+use peal_model::{Info, Nspace};
 use peal_sandbox::{
-    Digest, Engine, EngineError, EngineSettings, Grants, GuestPool, Limits, MAX_COMPONENT_BYTES, Module, PoolSettings,
-    Role, Services,
+    Capability, Engine, EngineError, EngineSettings, Grants, GuestPool, Limits, Module, PoolSettings, Role, Services,
 };
 use peal_server::{GuestPools, HostedChains, HostedHandler};
 use std::{
-    fs::File,
-    io::Read,
     num::NonZeroUsize,
     path::{Path, PathBuf},
     sync::Arc,
@@ -21,10 +19,9 @@ use std::{
 
 /// The engine and the guest threads that the configuration wants. The site's chain runs its events one after the other, so
 /// one thread is all that it can use.
-pub fn engine(config: &SandboxConfig) -> Result<(Engine, GuestPools)> {
+pub fn engine(config: &Sandbox) -> Result<(Engine, GuestPools)> {
     let default = EngineSettings::default();
-    let max_instances = config.max_instances.unwrap_or(default.max_instances);
-    let settings = |cache_dir| EngineSettings { cache_dir, max_instances, ..default };
+    let settings = |cache_dir| EngineSettings { cache_dir, max_instances: config.max_instances, ..default };
     let mut threads = PoolSettings::default();
     if let Some(number) = config.threads {
         threads.threads = number;
@@ -54,10 +51,16 @@ fn user_cache() -> Option<PathBuf> {
 }
 
 /// The chains of a run: the site's modules from the configuration, the job's from the command line.
-pub fn chains(engine: &Engine, config: &Config, handlers: &[PathBuf], job: &Nspace) -> Result<HostedChains> {
+pub fn chains(engine: &Engine, site: &[ModuleEntry], handlers: &[PathBuf], job: &Nspace) -> Result<HostedChains> {
     let mut chains = HostedChains::default();
-    for module in &config.module {
-        add_configured(&mut chains, engine, module)?;
+    let mut problems = Vec::new();
+    for entry in site {
+        let added = component::of(entry)
+            .and_then(|bytes| add_configured(&mut chains, engine, entry, &bytes).map_err(|problem| vec![problem]));
+        problems.extend(added.err().into_iter().flatten());
+    }
+    if !problems.is_empty() {
+        return Err(Problems(problems).into());
     }
     for path in handlers {
         add_brought(&mut chains, engine, path, job).with_context(|| format!("--handler {}", path.display()))?;
@@ -65,30 +68,34 @@ pub fn chains(engine: &Engine, config: &Config, handlers: &[PathBuf], job: &Nspa
     Ok(chains)
 }
 
-fn add_configured(chains: &mut HostedChains, engine: &Engine, config: &ModuleConfig) -> Result<()> {
-    let bytes = read(&config.path)?;
-    // Before anything of it is compiled.
-    let digest = Digest::of(&bytes).to_string();
-    if let Some(pin) = &config.sha256
-        && !pin.eq_ignore_ascii_case(&digest)
-    {
-        bail!("{} has sha256 {digest}, the configuration wants {pin}", config.path.display());
-    }
-    let grants = config.grants.iter().map(|grant| grant.0).collect();
-    let module = load(engine, &config.name, &bytes, &grants, config.limits.limits())?;
-    let codes: Vec<Status> = config.codes.iter().map(|code| code.0).collect();
+/// Adds a module of the site.
+fn add_configured(
+    chains: &mut HostedChains,
+    engine: &Engine,
+    entry: &ModuleEntry,
+    bytes: &[u8],
+) -> Result<(), Problem> {
+    let settings = &entry.settings;
+    let wrong = |key: &'static str| move |error: anyhow::Error| entry.problem(key, format!("{error:#}"));
+    let module = load(engine, &settings.name, bytes, &grants(entry), module_limits(&settings.limits))
+        .map_err(wrong("module.path"))?;
     let registration = Registration {
-        place: config.place.clone().into(),
-        lifetime: if config.oneshot { Lifetime::OneShot } else { Lifetime::Standing },
-        ..Registration::new(&config.name, Codes::of(&codes))
+        place: settings.place.clone(),
+        lifetime: if settings.oneshot { Lifetime::OneShot } else { Lifetime::Standing },
+        ..Registration::new(&settings.name, Codes::of(&settings.codes))
     };
-    register(chains, Owner::Site, module, registration, &config.settings()?)
+    register(chains, Owner::Site, module, registration, &settings.config).map_err(wrong("module.place"))
+}
+
+fn grants(entry: &ModuleEntry) -> Grants {
+    let is_granted = |capability: &Capability| entry.settings.grants.iter().any(|grant| grant == capability.name());
+    Capability::ALL.into_iter().filter(is_granted).collect()
 }
 
 /// A module that a job brings has the tenant's grants and handles every code, unless it says itself what it wants.
 fn add_brought(chains: &mut HostedChains, engine: &Engine, path: &Path, job: &Nspace) -> Result<()> {
     let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-    let module = load(engine, &name, &read(path)?, &Grants::tenant(), Limits::default())?;
+    let module = load(engine, &name, &component::read(path)?, &Grants::tenant(), Limits::default())?;
     let registration = Registration::new(&name, Codes::Default);
     register(chains, Owner::Namespace(job.clone()), module, registration, &[])
 }
@@ -120,13 +127,4 @@ fn load(engine: &Engine, name: &str, bytes: &[u8], grants: &Grants, limits: Limi
         bail!("it does not handle events: it exports no peal:pmix/event-handler");
     }
     Ok(Arc::new(module))
-}
-
-/// Reads a component, and no more of what is none than tells that it is too large.
-pub fn read(path: &Path) -> Result<Vec<u8>> {
-    let cannot = || format!("cannot read {}", path.display());
-    let file = File::open(path).with_context(cannot)?;
-    let mut bytes = Vec::new();
-    file.take(MAX_COMPONENT_BYTES as u64 + 1).read_to_end(&mut bytes).with_context(cannot)?;
-    Ok(bytes)
 }

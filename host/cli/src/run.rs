@@ -1,13 +1,10 @@
 //! `peal run`: an embedded server, one job, and its end.
-use crate::{
-    args::{OnAbort, Run},
-    config::Config,
-    modules, transcript,
-};
+use crate::{args::Run, config, modules, transcript};
 use anyhow::{Context, Result};
+use peal_config::{Config, Given, OnAbort};
 use peal_model::{Nspace, Proc, Rank};
 use peal_server::{
-    EmbeddedFabric, Notice, Notices, Parts, Server, ServerSettings,
+    EmbeddedFabric, Notice, Notices, Parts, Server,
     embedded::{EmbeddedHost, JobEnd, JobRequest, LaunchError, RunningJob, Tagging},
 };
 use peal_store::{Store, StoreError, StoreSettings};
@@ -16,39 +13,38 @@ use std::{
     hash::{BuildHasher, RandomState},
     process::ExitCode,
     sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{SystemTime, UNIX_EPOCH},
 };
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc,
 };
 
-/// How long procs that are to end have before they are killed, unless the configuration says otherwise.
-const GRACE: Duration = Duration::from_secs(3);
-
 /// The program is there and cannot be executed; it is not there: as shells have it.
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
 /// Runs a job and passes its exit status on.
-pub fn run(args: Run) -> Result<ExitCode> {
-    let config = args.config.as_deref().map(Config::read).transpose()?.unwrap_or_default();
+pub fn run(mut args: Run) -> Result<ExitCode> {
+    let on_abort = args.on_abort.take().map(|word| Given::option("--on-abort", "run.on_abort", word));
+    let resolved = config::load(std::mem::take(&mut args.config), on_abort)?;
+    let config = &resolved.config;
     let id = session();
     let nspace = Nspace::new(&format!("peal-{id}@1"))?;
     let me = Proc::new(Nspace::new(&format!("peal-{id}"))?, Rank(0));
     raise_file_limit();
     // Modules are compiled and started before anything else: one that does not fit ends the run before it began.
     let (engine, pools) = modules::engine(&config.sandbox)?;
-    let chains = modules::chains(&engine, &config, &args.handlers, &nspace)?;
+    let chains = modules::chains(&engine, &resolved.modules, &args.handlers, &nspace)?;
     let store = config.store.path.as_deref().map(|path| Store::open(path, StoreSettings::default())).transpose()?;
-    let request = request(&args, &config, nspace.clone())?;
+    let request = request(&args, config, nspace.clone())?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
     let (notices, told) = Notices::listened();
     let ended = runtime.block_on(async {
         let host = Arc::new(EmbeddedHost::new(notices.clone()));
         let parts = Parts { me, host: host.clone(), fabric: EmbeddedFabric::new(), chains, pools, notices };
-        let server = Server::start(settings(&config), parts).await?;
+        let server = Server::start(config::server_settings(config), parts).await?;
         let scribe = tokio::task::spawn_blocking(scribe(told, store, request.clone(), args.events));
         let uri = server.uri().to_string();
         // Before the job starts: from then on a signal must not end us without it.
@@ -90,9 +86,9 @@ fn raise_file_limit() {
 
 fn request(args: &Run, config: &Config, nspace: Nspace) -> Result<JobRequest> {
     let (program, rest) = args.program.split_first().context("a program is needed")?;
-    let on_abort = match args.on_abort.or(config.run.on_abort) {
-        Some(OnAbort::Continue) => peal_server::embedded::OnAbort::Continue,
-        Some(OnAbort::Terminate) | None => peal_server::embedded::OnAbort::Terminate,
+    let on_abort = match config.run.on_abort {
+        OnAbort::Continue => peal_server::embedded::OnAbort::Continue,
+        OnAbort::Terminate => peal_server::embedded::OnAbort::Terminate,
     };
     Ok(JobRequest {
         nspace,
@@ -101,20 +97,9 @@ fn request(args: &Run, config: &Config, nspace: Nspace) -> Result<JobRequest> {
         args: rest.to_vec(),
         hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         on_abort,
-        grace: config.run.grace_ms.map_or(GRACE, Duration::from_millis),
+        grace: config.run.grace,
         tagging: if args.tag_output { Tagging::Rank } else { Tagging::Plain },
     })
-}
-
-fn settings(config: &Config) -> ServerSettings {
-    let mut settings = ServerSettings::default();
-    let given = &config.server;
-    settings.core.event_cache = given.event_cache.unwrap_or(settings.core.event_cache);
-    settings.core.get_timeout = given.get_timeout_ms.map_or(settings.core.get_timeout, Duration::from_millis);
-    settings.handshake_timeout = given.handshake_timeout_ms.map_or(settings.handshake_timeout, Duration::from_millis);
-    settings.max_connections = given.max_connections.unwrap_or(settings.max_connections);
-    settings.wire.max_message = given.max_message.unwrap_or(settings.wire.max_message);
-    settings
 }
 
 /// Waits for the job's end; a signal that would end us ends the job first.

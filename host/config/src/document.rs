@@ -1,0 +1,209 @@
+//! Reading a document: its tables against the table of settings, key by key.
+use crate::{
+    nearest::{instead, nearest},
+    problem::{Origin, Problem},
+    reading::{Reading, described, quoted},
+    settings::{Config, Module},
+    table::{Setting, Settings},
+};
+use std::{collections::BTreeMap, ops::Range};
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+/// Where the settings that somebody gave come from, by key.
+pub(crate) type Origins = BTreeMap<&'static str, Origin>;
+
+/// The most modules of a site.
+const MAX_MODULES: usize = 1024;
+
+/// A module and where its settings stand.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ModuleEntry {
+    /// Its settings.
+    pub settings: Module,
+    pub(crate) table: Origin,
+    pub(crate) origins: Origins,
+}
+
+impl ModuleEntry {
+    /// Where a setting was given; none where it has its default.
+    pub fn given(&self, key: &str) -> Option<&Origin> {
+        self.origins.get(key)
+    }
+
+    /// Where to point when something is wrong with a setting: to its key, or to the module where it was not given.
+    pub fn at(&self, key: &str) -> &Origin {
+        self.given(key).unwrap_or(&self.table)
+    }
+
+    /// What is wrong with a setting.
+    pub fn problem(&self, key: &str, message: impl Into<String>) -> Problem {
+        Problem::new(self.at(key).clone(), message)
+    }
+}
+
+/// All that documents say so far.
+#[derive(Default)]
+pub(crate) struct Said {
+    pub(crate) config: Config,
+    pub(crate) origins: Origins,
+    pub(crate) modules: Vec<ModuleEntry>,
+}
+
+impl Said {
+    /// Takes in `peal.toml`.
+    pub(crate) fn take_main(&mut self, text: &str, reading: &mut Reading<'_>) {
+        let Some(document) = parse(text, reading) else { return };
+        self.take_settings(document.get_ref(), reading);
+        self.take_modules(document.get_ref(), reading);
+    }
+
+    /// Takes in a file of `modules.d`: `[[module]]` tables, or one module at top level.
+    pub(crate) fn take_drop_in(&mut self, text: &str, reading: &mut Reading<'_>) {
+        let Some(document) = parse(text, reading) else { return };
+        let table = document.get_ref();
+        if table.is_empty() {
+            return;
+        }
+        if !table.contains_key("module") {
+            return self.take_module(table, &(0..0), reading);
+        }
+        for (name, _) in table.iter().filter(|(name, _)| name.get_ref() != "module") {
+            let message = format!(
+                "{} stands beside [[module]]; a file of modules.d holds [[module]] tables or one module at top level, \
+                 other settings belong into peal.toml",
+                quoted(name.get_ref())
+            );
+            reading.wrong(&name.span(), message);
+        }
+        self.take_modules(table, reading);
+    }
+
+    fn take_settings(&mut self, table: &DeTable<'_>, reading: &mut Reading<'_>) {
+        let settings = table.iter().filter(|(name, _)| name.get_ref() != "module");
+        read_table(settings, "", &mut self.config, &mut self.origins, reading);
+    }
+
+    fn take_modules(&mut self, document: &DeTable<'_>, reading: &mut Reading<'_>) {
+        let Some(value) = document.get("module") else { return };
+        let DeValue::Array(tables) = value.get_ref() else {
+            return reading.wrong(&value.span(), format!("module is {}; write [[module]]", described(value.get_ref())));
+        };
+        for table in tables.iter() {
+            match table.get_ref() {
+                DeValue::Table(module) => self.take_module(module, &table.span(), reading),
+                other => reading.wrong(&table.span(), format!("a module is {}; write [[module]]", described(other))),
+            }
+        }
+    }
+
+    fn take_module(&mut self, table: &DeTable<'_>, span: &Range<usize>, reading: &mut Reading<'_>) {
+        let (mut settings, mut origins) = (Module::default(), Origins::new());
+        read_table(table.iter(), "module", &mut settings, &mut origins, reading);
+        for setting in Module::ALL.iter().filter(|setting| setting.is_required()) {
+            let name = setting.key.rsplit('.').next().unwrap_or(setting.key);
+            // What was given and is wrong has been told.
+            if !origins.contains_key(setting.key) {
+                reading.wrong(span, format!("a module needs `{name}`, {}", setting.wanted()));
+            }
+        }
+        let entry = ModuleEntry { table: reading.source.origin(span), settings, origins };
+        let other = self.modules.iter().find(|other| other.settings.name == entry.settings.name);
+        if let Some(other) = other.filter(|other| !other.settings.name.is_empty()) {
+            let (name, there) = (quoted(&entry.settings.name), other.at("module.name"));
+            reading.problem(
+                entry
+                    .problem("module.name", format!("module.name is {name}, as that of {there}; names are given once")),
+            );
+        } else if self.modules.len() == MAX_MODULES {
+            reading.wrong(span, format!("there are more than {MAX_MODULES} modules"));
+        } else {
+            self.modules.push(entry);
+        }
+    }
+}
+
+/// Parses a document; what is no TOML is noted.
+fn parse<'i>(text: &'i str, reading: &mut Reading<'_>) -> Option<Spanned<DeTable<'i>>> {
+    let (document, mut errors) = DeTable::parse_recoverable(text);
+    errors.sort_by_key(|error| error.span().map_or(0, |span| span.start));
+    for error in &errors {
+        reading.wrong(&error.span().unwrap_or_default(), error.message().replace('\n', ", "));
+    }
+    errors.is_empty().then_some(document)
+}
+
+type Entry<'t, 'i> = (&'t Spanned<std::borrow::Cow<'i, str>>, &'t Spanned<DeValue<'i>>);
+
+/// Reads the keys of a table that stands at `prefix`.
+fn read_table<'t, 'i: 't, T: Settings>(
+    table: impl Iterator<Item = Entry<'t, 'i>>,
+    prefix: &str,
+    into: &mut T,
+    origins: &mut Origins,
+    reading: &mut Reading<'_>,
+) {
+    for (name, value) in table {
+        let key = join(prefix, name.get_ref());
+        if let Some(setting) = Setting::<T>::of(&key) {
+            origins.insert(setting.key, reading.source.origin(&name.span()));
+            reading.key = setting.key;
+            (setting.read)(into, value, reading);
+        } else if T::ALL.iter().any(|setting| is_within(setting.key, &key)) {
+            match value.get_ref() {
+                DeValue::Table(table) => read_table(table.iter(), &key, into, origins, reading),
+                other => reading
+                    .wrong(&value.span(), format!("{key} is {}; it is a section: write [{key}]", described(other))),
+            }
+        } else {
+            reading.wrong(&name.span(), unknown::<T>(prefix, name.get_ref()));
+        }
+    }
+}
+
+fn join(prefix: &str, name: &str) -> String {
+    if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") }
+}
+
+fn is_within(key: &str, section: &str) -> bool {
+    key.strip_prefix(section).is_some_and(|rest| rest.starts_with('.'))
+}
+
+/// What to say of a name that is none, at this place: the nearest one there, the same one elsewhere, or all.
+fn unknown<T: Settings>(prefix: &str, name: &str) -> String {
+    let keys = T::ALL.iter().map(|setting| setting.key);
+    let mut names: Vec<&str> = Vec::new();
+    for key in keys.clone() {
+        let rest = if prefix.is_empty() {
+            Some(key)
+        } else {
+            key.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('.'))
+        };
+        if let Some(first) = rest.and_then(|rest| rest.split('.').next())
+            && !names.contains(&first)
+        {
+            names.push(first);
+        }
+    }
+    if prefix.is_empty() {
+        names.push("module");
+    }
+    let mut elsewhere = keys.filter(|key| key.rsplit('.').next() == Some(name));
+    let hint = match (nearest(name, names.iter().copied()), elsewhere.next()) {
+        (None, Some(key)) => format!("did you mean `{key}`?"),
+        _ => instead(name, &names),
+    };
+    format!("unknown key {}; {hint}", quoted(&join(prefix, name)))
+}
+
+/// What to say of a whole key that is none, as the command line gives it.
+pub(crate) fn unknown_key(key: &str) -> String {
+    if key == "module" || is_within(key, "module") {
+        return format!("{} is a setting of modules, which stand in files: [[module]]", quoted(key));
+    }
+    let near = nearest(key, Config::ALL.iter().map(|setting| setting.key));
+    let hint = near.map_or("`peal config show` lists all".to_owned(), |near| format!("did you mean `{near}`?"));
+    format!("unknown key {}; {hint}", quoted(key))
+}

@@ -1,0 +1,370 @@
+//! How values of each type are read, written and described.
+use crate::{
+    reading::{Reading, described},
+    values::{OrderedChannel, Requirement, Word},
+};
+use std::{
+    net::SocketAddr,
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use toml::{Spanned, Value, de::DeValue};
+
+/// The longest text of a setting, in bytes.
+const MAX_TEXT: usize = 4096;
+
+/// A kind of value: what stands in the table beside the type, and knows the bounds.
+pub(crate) trait Kind<T> {
+    /// Reads a value, or notes what is wrong with it.
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<T>;
+    /// The value as a file would have it; none where nothing is set.
+    fn write(&self, value: &T) -> Option<Value>;
+    /// What would be right.
+    fn wanted(&self) -> String;
+    /// What holds where nothing is set.
+    fn unset(&self) -> Option<&'static str> {
+        None
+    }
+    /// Whether it is a text, which needs no quotes in the environment and on the command line.
+    fn is_text(&self) -> bool {
+        false
+    }
+    /// Whether it must be given.
+    fn is_required(&self) -> bool {
+        false
+    }
+}
+
+/// A setting that may be unset, with what holds then.
+pub(crate) struct Unset<K>(pub(crate) &'static str, pub(crate) K);
+
+impl<T, K: Kind<T>> Kind<Option<T>> for Unset<K> {
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<Option<T>> {
+        self.1.read(value, reading).map(Some)
+    }
+
+    fn write(&self, value: &Option<T>) -> Option<Value> {
+        value.as_ref().and_then(|value| self.1.write(value))
+    }
+
+    fn wanted(&self) -> String {
+        self.1.wanted()
+    }
+
+    fn unset(&self) -> Option<&'static str> {
+        Some(self.0)
+    }
+
+    fn is_text(&self) -> bool {
+        self.1.is_text()
+    }
+}
+
+/// A setting that must be given; its default is never seen.
+pub(crate) struct Required<K>(pub(crate) K);
+
+impl<T, K: Kind<T>> Kind<T> for Required<K> {
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<T> {
+        self.0.read(value, reading)
+    }
+
+    fn write(&self, value: &T) -> Option<Value> {
+        self.0.write(value)
+    }
+
+    fn wanted(&self) -> String {
+        self.0.wanted()
+    }
+
+    fn is_required(&self) -> bool {
+        true
+    }
+}
+
+/// A whole number from the first to the second, both included.
+pub(crate) struct Number(pub(crate) u64, pub(crate) u64);
+
+impl Number {
+    fn read_u64(&self, value: &Spanned<DeValue<'_>>) -> Option<u64> {
+        let DeValue::Integer(number) = value.get_ref() else { return None };
+        let number = u64::from_str_radix(number.as_str(), number.radix()).ok()?;
+        (self.0..=self.1).contains(&number).then_some(number)
+    }
+}
+
+/// Numbers of these types.
+macro_rules! numbers {
+    ($($ty:ty: $from:expr, $to:expr;)+) => { $(
+        impl Kind<$ty> for Number {
+            fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<$ty> {
+                let number = self.read_u64(value).and_then($from);
+                if number.is_none() {
+                    reading.refuse(value, &<Self as Kind<$ty>>::wanted(self));
+                }
+                number
+            }
+
+            fn write(&self, value: &$ty) -> Option<Value> {
+                let number: Option<i64> = $to(*value);
+                number.map(Value::Integer)
+            }
+
+            fn wanted(&self) -> String {
+                format!("a whole number from {} to {}", self.0, self.1)
+            }
+        }
+    )+ };
+}
+
+numbers! {
+    u32: |number| u32::try_from(number).ok(), |number| Some(i64::from(number));
+    u64: Some, |number| i64::try_from(number).ok();
+    usize: |number| usize::try_from(number).ok(), |number| i64::try_from(number).ok();
+    NonZeroUsize: |number| usize::try_from(number).ok().and_then(NonZeroUsize::new),
+        |number: NonZeroUsize| i64::try_from(number.get()).ok();
+}
+
+/// A time in milliseconds, from the first to the second.
+pub(crate) struct Millis(pub(crate) u64, pub(crate) u64);
+
+impl Kind<Duration> for Millis {
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<Duration> {
+        let time = Number(self.0, self.1).read_u64(value).map(Duration::from_millis);
+        if time.is_none() {
+            reading.refuse(value, &self.wanted());
+        }
+        time
+    }
+
+    fn write(&self, value: &Duration) -> Option<Value> {
+        i64::try_from(value.as_millis()).ok().map(Value::Integer)
+    }
+
+    fn wanted(&self) -> String {
+        format!("a whole number of milliseconds from {} to {}", self.0, self.1)
+    }
+}
+
+/// True or false.
+pub(crate) struct Switch;
+
+impl Kind<bool> for Switch {
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<bool> {
+        let truth = value.get_ref().as_bool();
+        if truth.is_none() {
+            reading.refuse(value, &self.wanted());
+        }
+        truth
+    }
+
+    fn write(&self, value: &bool) -> Option<Value> {
+        Some(Value::Boolean(*value))
+    }
+
+    fn wanted(&self) -> String {
+        "true or false".to_owned()
+    }
+}
+
+/// One of the words of its type.
+pub(crate) struct Words;
+
+impl<T: Word> Kind<T> for Words {
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<T> {
+        let word = value.get_ref().as_str().and_then(T::from_name);
+        if word.is_none() {
+            reading.refuse(value, &<Self as Kind<T>>::wanted(self));
+        }
+        word
+    }
+
+    fn write(&self, value: &T) -> Option<Value> {
+        Some(Value::String(value.name().to_owned()))
+    }
+
+    fn wanted(&self) -> String {
+        alternatives(T::ALL.iter().map(|word| word.name()))
+    }
+
+    fn is_text(&self) -> bool {
+        true
+    }
+}
+
+/// One of the words of its type; those that a later release will know are refused as such.
+pub(crate) struct WordsSoFar(pub(crate) &'static [&'static str]);
+
+impl<T: Word> Kind<T> for WordsSoFar {
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<T> {
+        if value.get_ref().as_str().is_some_and(|word| self.0.contains(&word)) {
+            let (key, wanted) = (reading.key, <Self as Kind<T>>::wanted(self));
+            let given = described(value.get_ref());
+            reading.wrong(
+                &value.span(),
+                format!("{key} is {given}, which this release cannot do yet; it should be {wanted}"),
+            );
+            return None;
+        }
+        Words.read(value, reading)
+    }
+
+    fn write(&self, value: &T) -> Option<Value> {
+        Words.write(value)
+    }
+
+    fn wanted(&self) -> String {
+        <Words as Kind<T>>::wanted(&Words)
+    }
+}
+
+/// Names as alternatives: `"a", "b" or "c"`.
+pub(crate) fn alternatives<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let mut names: Vec<String> = names.map(|name| format!("{name:?}")).collect();
+    match names.pop() {
+        Some(last) if !names.is_empty() => format!("{} or {last}", names.join(", ")),
+        last => last.unwrap_or_default(),
+    }
+}
+
+/// A path; a relative one starts at the directory of its file.
+pub(crate) struct FilePath;
+
+impl Kind<PathBuf> for FilePath {
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<PathBuf> {
+        match value.get_ref().as_str() {
+            Some(path) if !path.is_empty() && path.len() < MAX_TEXT && !path.contains('\0') => {
+                Some(reading.base.join(Path::new(path)))
+            }
+            _ => {
+                reading.refuse(value, &self.wanted());
+                None
+            }
+        }
+    }
+
+    fn write(&self, value: &PathBuf) -> Option<Value> {
+        Some(Value::String(value.to_string_lossy().into_owned()))
+    }
+
+    fn wanted(&self) -> String {
+        "a path".to_owned()
+    }
+
+    fn is_text(&self) -> bool {
+        true
+    }
+}
+
+/// The name of a group of users.
+pub(crate) struct GroupName;
+
+impl Kind<String> for GroupName {
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<String> {
+        let is_name = |name: &&str| {
+            !name.is_empty()
+                && name.len() <= 32
+                && !name.contains(|c: char| c == ':' || c.is_whitespace() || c.is_control())
+        };
+        let name = value.get_ref().as_str().filter(is_name).map(str::to_owned);
+        if name.is_none() {
+            reading.refuse(value, &self.wanted());
+        }
+        name
+    }
+
+    fn write(&self, value: &String) -> Option<Value> {
+        Some(Value::String(value.clone()))
+    }
+
+    fn wanted(&self) -> String {
+        "the name of a group, of at most 32 characters".to_owned()
+    }
+
+    fn is_text(&self) -> bool {
+        true
+    }
+}
+
+/// An address and port on which only this machine is heard.
+pub(crate) struct Loopback;
+
+impl Kind<SocketAddr> for Loopback {
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<SocketAddr> {
+        let address = value.get_ref().as_str().and_then(|text| text.parse::<SocketAddr>().ok());
+        let address = address.filter(|address| address.ip().is_loopback());
+        if address.is_none() {
+            reading.refuse(value, &self.wanted());
+        }
+        address
+    }
+
+    fn write(&self, value: &SocketAddr) -> Option<Value> {
+        Some(Value::String(value.to_string()))
+    }
+
+    fn wanted(&self) -> String {
+        "an address of this machine's own and a port, as in \"127.0.0.1:9464\" or \"[::1]:9464\"".to_owned()
+    }
+
+    fn is_text(&self) -> bool {
+        true
+    }
+}
+
+/// Log channels in their order, as in `"local_syslog:req,email"`.
+pub(crate) struct ChannelOrder;
+
+/// The most channels in an order.
+const MAX_ORDERED: usize = 64;
+
+impl ChannelOrder {
+    fn parse(text: &str) -> Option<Vec<OrderedChannel>> {
+        if text.trim().is_empty() {
+            return Some(Vec::new());
+        }
+        let mut order: Vec<OrderedChannel> = Vec::new();
+        for entry in text.split(',') {
+            let (name, flag) = entry.split_once(':').unwrap_or((entry, ""));
+            let (name, flag) = (name.trim().to_lowercase(), flag.trim().to_lowercase());
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+            let is_flag = if entry.contains(':') { flag.starts_with("req") } else { true };
+            let is_new = order.iter().all(|channel| channel.name != name);
+            if name.is_empty() || !name.chars().all(is_plain) || !is_flag || !is_new || order.len() == MAX_ORDERED {
+                return None;
+            }
+            let requirement = if flag.is_empty() { Requirement::Optional } else { Requirement::Required };
+            order.push(OrderedChannel { name, requirement });
+        }
+        Some(order)
+    }
+}
+
+impl Kind<Vec<OrderedChannel>> for ChannelOrder {
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<Vec<OrderedChannel>> {
+        let text = value.get_ref().as_str().filter(|text| text.len() <= MAX_TEXT);
+        let order = text.and_then(ChannelOrder::parse);
+        if order.is_none() {
+            reading.refuse(value, &self.wanted());
+        }
+        order
+    }
+
+    fn write(&self, value: &Vec<OrderedChannel>) -> Option<Value> {
+        let entry = |channel: &OrderedChannel| match channel.requirement {
+            Requirement::Optional => channel.name.clone(),
+            Requirement::Required => format!("{}:req", channel.name),
+        };
+        Some(Value::String(value.iter().map(entry).collect::<Vec<_>>().join(",")))
+    }
+
+    fn wanted(&self) -> String {
+        "names of channels with commas between them, each once, those required marked by :req, as in \
+         \"local_syslog:req,global_syslog,email\""
+            .to_owned()
+    }
+
+    fn is_text(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,213 @@
+//! The layers that settings come from: built-in, file, drop-ins, environment, command line; each overrides those before.
+use crate::{
+    document::{ModuleEntry, Origins, Said, unknown_key},
+    files::{self, FileError},
+    nearest::nearest,
+    problem::{Origin, Problem, Problems},
+    reading::{Reading, Source},
+    settings::Config,
+    table::{Setting, Settings},
+};
+use std::{
+    borrow::Cow,
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf},
+};
+use toml::{Spanned, de::DeValue};
+
+/// The variable that names the file.
+const FILE_VARIABLE: &str = "PEAL_CONFIG";
+/// Variables of Peal that are no settings.
+const OTHER_VARIABLES: [&str; 2] = [FILE_VARIABLE, "PEAL_LOG"];
+
+/// A setting given on the command line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Given {
+    /// The option that gave it, as a message shows it.
+    pub option: String,
+    /// The whole key.
+    pub key: String,
+    /// The value, as a file has it; a text needs no quotes.
+    pub value: String,
+}
+
+impl Given {
+    /// What `--set KEY=VALUE` gives; none where there is no `=`.
+    pub fn set(text: &str) -> Option<Given> {
+        let (key, value) = text.split_once('=')?;
+        let (key, value) = (key.trim().to_owned(), value.trim().to_owned());
+        Some(Given { option: format!("--set {key}"), key, value })
+    }
+
+    /// What an option of its own gives, such as `--on-abort`.
+    pub fn option(option: &str, key: &str, value: String) -> Given {
+        Given { option: option.to_owned(), key: key.to_owned(), value }
+    }
+}
+
+/// Where a configuration comes from.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// The file that the command line names, which must be there.
+    pub file: Option<PathBuf>,
+    /// The environment.
+    pub environment: Vec<(OsString, OsString)>,
+    /// What the command line gives; later ones override earlier ones.
+    pub given: Vec<Given>,
+    /// The names of the capabilities that can be granted.
+    pub capabilities: Vec<&'static str>,
+}
+
+/// A configuration and where it comes from.
+#[derive(Clone, Debug)]
+pub struct Resolved {
+    /// All settings but those of modules.
+    pub config: Config,
+    /// The site's modules, in the order of their registration.
+    pub modules: Vec<ModuleEntry>,
+    /// The files that were read.
+    pub files: Vec<PathBuf>,
+    pub(crate) origins: Origins,
+}
+
+impl Resolved {
+    /// Where a setting comes from.
+    pub fn origin(&self, key: &str) -> &Origin {
+        self.origins.get(key).unwrap_or(&Origin::BuiltIn)
+    }
+}
+
+impl Sources {
+    /// Reads all layers, or tells everything that is wrong with them.
+    pub fn load(&self) -> Result<Resolved, Problems> {
+        let mut layers = Layers { sources: self, said: Said::default(), files: Vec::new(), problems: Vec::new() };
+        if let Err(error) = layers.read_files() {
+            layers.problems.push(Problem::of_file(error.to_string()));
+        }
+        layers.read_environment();
+        layers.read_command_line();
+        let Layers { said: Said { config, origins, modules }, files, problems, .. } = layers;
+        if problems.is_empty() { Ok(Resolved { config, modules, files, origins }) } else { Err(Problems(problems)) }
+    }
+
+    fn variable(&self, name: &str) -> Option<OsString> {
+        self.environment.iter().find(|variable| variable.0 == name).map(|variable| variable.1.clone())
+    }
+
+    /// The file, and whether it must be there. A `PEAL_CONFIG` that is empty means none.
+    fn place(&self) -> Option<(PathBuf, Presence)> {
+        if let Some(file) = &self.file {
+            return Some((file.clone(), Presence::Required));
+        }
+        match self.variable(FILE_VARIABLE) {
+            Some(file) if file.is_empty() => None,
+            Some(file) => Some((file.into(), Presence::Required)),
+            None => files::usual_place(|name| self.variable(name)).map(|file| (file, Presence::Optional)),
+        }
+    }
+}
+
+enum Presence {
+    Required,
+    Optional,
+}
+
+/// The layers, one after the other.
+struct Layers<'a> {
+    sources: &'a Sources,
+    said: Said,
+    files: Vec<PathBuf>,
+    problems: Vec<Problem>,
+}
+
+impl Layers<'_> {
+    fn read_files(&mut self) -> Result<(), FileError> {
+        let Some((path, presence)) = self.sources.place() else { return Ok(()) };
+        match (files::read(&path)?, presence) {
+            (Some(text), _) => self.read_file(&path, &text, Said::take_main),
+            (None, Presence::Optional) => {}
+            (None, Presence::Required) => {
+                return Err(FileError::Read { path, source: std::io::ErrorKind::NotFound.into() });
+            }
+        }
+        for path in files::drop_ins(&path)? {
+            if let Some(text) = files::read(&path)? {
+                self.read_file(&path, &text, Said::take_drop_in);
+            }
+        }
+        Ok(())
+    }
+
+    fn read_file(&mut self, path: &Path, text: &str, take: fn(&mut Said, &str, &mut Reading<'_>)) {
+        self.files.push(path.to_owned());
+        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let base = absolute.parent().unwrap_or(Path::new("")).to_owned();
+        let mut reading = Reading {
+            source: Source::file(path, text),
+            base,
+            capabilities: &self.sources.capabilities,
+            problems: &mut self.problems,
+            key: "",
+        };
+        take(&mut self.said, text, &mut reading);
+    }
+
+    fn read_environment(&mut self) {
+        let mut settings: Vec<(String, &'static Setting<Config>)> =
+            Config::ALL.iter().map(|setting| (setting.variable(), setting)).collect();
+        settings.sort_by_key(|setting| setting.1.key);
+        for (name, value) in &self.sources.environment {
+            let Some(name) = name.to_str().filter(|name| name.starts_with("PEAL_") && !OTHER_VARIABLES.contains(name))
+            else {
+                continue;
+            };
+            let source = Source::Variable(name.to_owned());
+            if let Some((_, setting)) = settings.iter().find(|setting| setting.0 == name) {
+                self.read_value(setting, value, source);
+            } else if let Some(message) = unknown_variable(name, &settings) {
+                self.problems.push(Problem::new(source.origin(&(0..0)), message));
+            }
+        }
+    }
+
+    fn read_command_line(&mut self) {
+        for given in &self.sources.given {
+            let source = Source::Option(given.option.clone());
+            match Setting::<Config>::of(&given.key) {
+                Some(setting) => self.read_value(setting, OsStr::new(&given.value), source),
+                None => self.problems.push(Problem::new(source.origin(&(0..0)), unknown_key(&given.key))),
+            }
+        }
+    }
+
+    fn read_value(&mut self, setting: &'static Setting<Config>, text: &OsStr, source: Source) {
+        let origin = source.origin(&(0..0));
+        let text = text.to_string_lossy();
+        let mut reading = Reading {
+            source,
+            base: std::env::current_dir().unwrap_or_default(),
+            capabilities: &self.sources.capabilities,
+            problems: &mut self.problems,
+            key: setting.key,
+        };
+        let value = match DeValue::parse(&text) {
+            Ok(value) if value.get_ref().is_str() || !(setting.is_text)() => value,
+            // A text needs no quotes; and what is no value at all is best quoted as it is.
+            _ => Spanned::new(0..text.len(), DeValue::String(Cow::Borrowed(&*text))),
+        };
+        (setting.read)(&mut self.said.config, &value, &mut reading);
+        self.said.origins.insert(setting.key, origin);
+    }
+}
+
+/// What to say of a variable of Peal's that is no setting: nothing, unless it is nearly one or begins like one.
+fn unknown_variable(name: &str, settings: &[(String, &'static Setting<Config>)]) -> Option<String> {
+    let near = nearest(name, settings.iter().map(|setting| setting.0.as_str()));
+    let mut sections = Config::SECTIONS.iter().filter(|section| !section.0.is_empty());
+    let is_of_section = sections.any(|section| name.starts_with(&format!("PEAL_{}_", section.0.to_uppercase())));
+    match near {
+        Some(near) => Some(format!("unknown setting; did you mean `{near}`?")),
+        None if is_of_section => Some("unknown setting; `peal config show` lists all keys".to_owned()),
+        None => None,
+    }
+}

@@ -1,0 +1,38 @@
+//! Peal's configuration: one table of keys, the layers that their values come from, and what is wrong with them.
+//!
+//! ```text
+//! settings.rs   the table: every key with its type, bounds, default, meaning and an example. There is no second list
+//!   kinds.rs      how values of each type are read and written, and what would be right
+//! Sources       the layers: built-in, file, drop-ins, environment, command line
+//!   load          -> Resolved: a plain Config, the modules, and the origin of every value; or all Problems at once
+//! View          what `peal config show` prints
+//! docs          the commented example and the tables for readers, generated from the table
+//! C_NAMES       what corresponds to the settings of OpenPMIx
+//! ```
+
+mod c_names;
+pub mod docs;
+mod document;
+mod files;
+mod kinds;
+mod layers;
+mod module_kinds;
+mod nearest;
+mod problem;
+mod reading;
+mod settings;
+mod table;
+mod values;
+mod view;
+
+pub use c_names::{C_NAMES, CName};
+pub use document::ModuleEntry;
+pub use layers::{Given, Resolved, Sources};
+pub use module_kinds::LOG_CHANNELS;
+pub use problem::{Origin, Position, Problem, Problems};
+pub use settings::{Admin, Config, Identity, Limits, Log, Metrics, Module, Policy, Run, Sandbox, Server, Store, Tools};
+pub use table::{Setting, Settings};
+pub use values::{
+    IdentityCheck, Mode, OnAbort, OnFailure, OrderedChannel, PolicyDefault, Requirement, Scope, SinkName, Word,
+};
+pub use view::{Shown, View};

@@ -1,0 +1,325 @@
+//! The kinds of values that only modules have: codes, places, grants, channels, settings of their own.
+use crate::{
+    kinds::{Kind, alternatives},
+    nearest::instead,
+    reading::{Reading, described, quoted},
+};
+use peal_core::registration::Place;
+use peal_model::{Info, Key, KeyName, Status, Value as PmixValue, key};
+use std::fmt::Write as _;
+use toml::{Spanned, Table, Value, de::DeValue};
+
+/// The most elements of a list.
+const MAX_LIST: usize = 1024;
+/// The longest name of a module, in bytes: results appear under it, as a key.
+const MAX_NAME: usize = Key::MAX;
+
+/// A list of values of one kind, none of them twice.
+pub(crate) struct List<K>(pub(crate) K);
+
+impl<T: PartialEq, K: Kind<T>> Kind<Vec<T>> for List<K> {
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<Vec<T>> {
+        let Some(elements) = value.get_ref().as_array().filter(|elements| elements.len() <= MAX_LIST) else {
+            reading.refuse(value, &self.wanted());
+            return None;
+        };
+        let (mut list, mut is_right) = (Vec::new(), true);
+        for element in elements.iter() {
+            match self.0.read(element, reading) {
+                Some(item) if list.contains(&item) => {
+                    is_right = false;
+                    let message = format!("{} names {} twice", reading.key, described(element.get_ref()));
+                    reading.wrong(&element.span(), message);
+                }
+                Some(item) => list.push(item),
+                None => is_right = false,
+            }
+        }
+        is_right.then_some(list)
+    }
+
+    fn write(&self, value: &Vec<T>) -> Option<Value> {
+        value.iter().map(|item| self.0.write(item)).collect::<Option<Vec<_>>>().map(Value::Array)
+    }
+
+    fn wanted(&self) -> String {
+        format!("an array; each element {}", self.0.wanted())
+    }
+}
+
+/// A status by the Standard's name or by number.
+pub(crate) struct Code;
+
+impl Kind<Status> for Code {
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<Status> {
+        match value.get_ref() {
+            DeValue::Integer(number) => {
+                let status = i32::from_str_radix(number.as_str(), number.radix()).ok().map(Status);
+                if status.is_none() {
+                    reading.refuse(value, "a number of 32 bits");
+                }
+                status
+            }
+            DeValue::String(name) => {
+                let status = Status::from_name(name);
+                if status.is_none() {
+                    let names: Vec<&str> = peal_model::names::STATUS_ALIASES.iter().map(|entry| entry.0).collect();
+                    let hint = match crate::nearest::nearest(name, names.iter().copied()) {
+                        Some(near) => format!("did you mean `{near}`?"),
+                        None => "write its number, or one of its names".to_owned(),
+                    };
+                    let message = format!("{}: the Standard has no status {}; {hint}", reading.key, quoted(name));
+                    reading.wrong(&value.span(), message);
+                }
+                status
+            }
+            _ => {
+                reading.refuse(value, &self.wanted());
+                None
+            }
+        }
+    }
+
+    fn write(&self, value: &Status) -> Option<Value> {
+        Some(value.name().map_or(Value::Integer(value.0.into()), |name| Value::String(name.to_owned())))
+    }
+
+    fn wanted(&self) -> String {
+        "a status by name or number, as in \"PMIX_ERR_PROC_ABORTED_BY_SIG\" or -3001".to_owned()
+    }
+}
+
+/// Where a module stands in its chain: a word, or a neighbour.
+pub(crate) struct Placement;
+
+const PLACES: [(&str, Place); 6] = [
+    ("first", Place::First),
+    ("last", Place::Last),
+    ("first-in-category", Place::FirstInCategory),
+    ("last-in-category", Place::LastInCategory),
+    ("prepend", Place::Prepend),
+    ("append", Place::Append),
+];
+
+impl Kind<Place> for Placement {
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<Place> {
+        let place = match value.get_ref() {
+            DeValue::String(word) => PLACES.iter().find(|place| place.0 == word).map(|place| place.1.clone()),
+            DeValue::Table(table) if table.len() == 1 => {
+                let neighbour = |word| table.get(word).and_then(|name| name.get_ref().as_str()).map(str::to_owned);
+                let neighbour = |word| neighbour(word).filter(|name| !name.is_empty() && name.len() <= MAX_NAME);
+                neighbour("before").map(Place::Before).or_else(|| neighbour("after").map(Place::After))
+            }
+            _ => None,
+        };
+        if place.is_none() {
+            reading.refuse(value, &self.wanted());
+        }
+        place
+    }
+
+    fn write(&self, value: &Place) -> Option<Value> {
+        let beside = |word: &str, name: &String| {
+            Value::Table(Table::from_iter([(word.to_owned(), Value::String(name.clone()))]))
+        };
+        Some(match value {
+            Place::Before(name) => beside("before", name),
+            Place::After(name) => beside("after", name),
+            other => Value::String(PLACES.iter().find(|place| place.1 == *other)?.0.to_owned()),
+        })
+    }
+
+    fn wanted(&self) -> String {
+        let words: Vec<String> = PLACES.iter().map(|place| format!("{:?}", place.0)).collect();
+        format!("{}, {{ before = \"name\" }} or {{ after = \"name\" }}", words.join(", "))
+    }
+}
+
+/// A capability that can be granted; which there are is said by who reads the configuration.
+pub(crate) struct Capability;
+
+impl Kind<String> for Capability {
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<String> {
+        let Some(name) = value.get_ref().as_str() else {
+            reading.refuse(value, &self.wanted());
+            return None;
+        };
+        if reading.capabilities.contains(&name) {
+            return Some(name.to_owned());
+        }
+        let (all, hint) =
+            (reading.capabilities.join(", "), crate::nearest::nearest(name, reading.capabilities.iter().copied()));
+        let mut message =
+            format!("{}: there is no capability {}; these can be granted: {all}", reading.key, quoted(name));
+        if let Some(near) = hint {
+            // Writing to a text cannot fail.
+            let _ = write!(message, " (did you mean `{near}`?)");
+        }
+        reading.wrong(&value.span(), message);
+        None
+    }
+
+    fn write(&self, value: &String) -> Option<Value> {
+        Some(Value::String(value.clone()))
+    }
+
+    fn wanted(&self) -> String {
+        "the name of a capability, as in \"logging\"".to_owned()
+    }
+}
+
+/// The log channels of the Standard: their short names, which follow `PMIX_LOG_`, and their keys.
+pub const LOG_CHANNELS: [(&str, KeyName); 8] = [
+    ("stdout", key::PMIX_LOG_STDOUT),
+    ("stderr", key::PMIX_LOG_STDERR),
+    ("syslog", key::PMIX_LOG_SYSLOG),
+    ("local_syslog", key::PMIX_LOG_LOCAL_SYSLOG),
+    ("global_syslog", key::PMIX_LOG_GLOBAL_SYSLOG),
+    ("email", key::PMIX_LOG_EMAIL),
+    ("job_record", key::PMIX_LOG_JOB_RECORD),
+    ("global_datastore", key::PMIX_LOG_GLOBAL_DATASTORE),
+];
+
+/// A log channel: one of the Standard's by its short name or key, or a key of the site's own, which has a dot.
+pub(crate) struct Channel;
+
+impl Kind<Key> for Channel {
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<Key> {
+        let Some(name) = value.get_ref().as_str() else {
+            reading.refuse(value, &self.wanted());
+            return None;
+        };
+        if let Some((_, key)) = LOG_CHANNELS.iter().find(|(short, key)| *short == name || key.0 == name) {
+            return Some(Key::from(*key));
+        }
+        let is_own = name.contains('.') && !name.starts_with("pmix.");
+        let message = match Key::new(name) {
+            Ok(key) if is_own => return Some(key),
+            Ok(_) => {
+                let known: Vec<&str> = LOG_CHANNELS.iter().map(|channel| channel.0).collect();
+                let hint = instead(name, &known);
+                format!(
+                    "{}: there is no channel {}; {hint} (one of the site's own has a dot)",
+                    reading.key,
+                    quoted(name)
+                )
+            }
+            Err(error) => format!("{}: {error}", reading.key),
+        };
+        reading.wrong(&value.span(), message);
+        None
+    }
+
+    fn write(&self, value: &Key) -> Option<Value> {
+        Some(Value::String(value.as_str().to_owned()))
+    }
+
+    fn wanted(&self) -> String {
+        let names = alternatives(LOG_CHANNELS.iter().map(|channel| channel.0));
+        format!("the name of a log channel: {names}, its key, or a key of the site's own, as in \"site.log.board\"")
+    }
+}
+
+/// The SHA-256 of a file.
+pub(crate) struct Sha256;
+
+impl Kind<[u8; 32]> for Sha256 {
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<[u8; 32]> {
+        let digest = value.get_ref().as_str().and_then(digest);
+        if digest.is_none() {
+            reading.refuse(value, &self.wanted());
+        }
+        digest
+    }
+
+    fn write(&self, value: &[u8; 32]) -> Option<Value> {
+        Some(Value::String(value.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))))
+    }
+
+    fn wanted(&self) -> String {
+        "64 hexadecimal digits, as `peal module inspect` shows them".to_owned()
+    }
+}
+
+fn digest(text: &str) -> Option<[u8; 32]> {
+    if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return None;
+    }
+    let bytes: Option<Vec<u8>> = (0..32).map(|at| u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()).collect();
+    bytes?.try_into().ok()
+}
+
+/// What a module is called.
+pub(crate) struct ModuleName;
+
+impl Kind<String> for ModuleName {
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<String> {
+        let is_name = |name: &&str| !name.is_empty() && name.len() <= MAX_NAME && !name.contains(char::is_control);
+        let name = value.get_ref().as_str().filter(is_name).map(str::to_owned);
+        if name.is_none() {
+            reading.refuse(value, &self.wanted());
+        }
+        name
+    }
+
+    fn write(&self, value: &String) -> Option<Value> {
+        Some(Value::String(value.clone()))
+    }
+
+    fn wanted(&self) -> String {
+        format!("a name of at most {MAX_NAME} bytes, without control characters")
+    }
+}
+
+/// Settings of a module's own.
+pub(crate) struct OwnSettings;
+
+impl Kind<Vec<Info>> for OwnSettings {
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<Vec<Info>> {
+        let Some(table) = value.get_ref().as_table().filter(|table| table.len() <= MAX_LIST) else {
+            reading.refuse(value, &self.wanted());
+            return None;
+        };
+        let (mut infos, mut is_right) = (Vec::new(), true);
+        for (name, value) in table {
+            let content = match value.get_ref() {
+                DeValue::Boolean(truth) => Some(PmixValue::Bool(*truth)),
+                DeValue::Integer(number) => {
+                    i64::from_str_radix(number.as_str(), number.radix()).ok().map(PmixValue::Int64)
+                }
+                DeValue::Float(number) => number.as_str().parse().ok().map(PmixValue::Double),
+                DeValue::String(text) => Some(PmixValue::string(text)),
+                _ => None,
+            };
+            match (Key::new(name.get_ref()), content) {
+                (Ok(key), Some(value)) => infos.push(Info::new(key, value)),
+                (Err(error), _) => {
+                    is_right = false;
+                    reading.wrong(&name.span(), format!("{}: {error}", reading.key));
+                }
+                (_, None) => {
+                    is_right = false;
+                    reading.refuse(value, "true, false, a number of 64 bits or a text");
+                }
+            }
+        }
+        is_right.then_some(infos)
+    }
+
+    fn write(&self, value: &Vec<Info>) -> Option<Value> {
+        let pair = |info: &Info| {
+            let value = match &info.value {
+                PmixValue::Bool(truth) => Value::Boolean(*truth),
+                PmixValue::Int64(number) => Value::Integer(*number),
+                PmixValue::Double(number) => Value::Float(*number),
+                other => Value::String(other.as_str()?.to_owned()),
+            };
+            Some((info.key.as_str().to_owned(), value))
+        };
+        value.iter().map(pair).collect::<Option<Table>>().map(Value::Table)
+    }
+
+    fn wanted(&self) -> String {
+        "a table of settings that the module knows".to_owned()
+    }
+}

@@ -1,0 +1,147 @@
+//! What the table of settings is made of: the macro that makes types out of it, and a row of it.
+use crate::reading::Reading;
+use toml::{Spanned, Value, de::DeValue};
+
+/// A key and all that is known about it; `T` is what it is a setting of.
+pub struct Setting<T> {
+    /// The whole key, as in `server.event_cache`.
+    pub key: &'static str,
+    /// A value other than the default, as a file has it.
+    pub example: &'static str,
+    pub(crate) doc: &'static [&'static str],
+    pub(crate) read: fn(&mut T, &Spanned<DeValue<'_>>, &mut Reading<'_>),
+    pub(crate) value: fn(&T) -> Option<Value>,
+    pub(crate) wanted: fn() -> String,
+    pub(crate) unset: fn() -> Option<&'static str>,
+    pub(crate) is_text: fn() -> bool,
+    pub(crate) is_required: fn() -> bool,
+}
+
+/// What has settings.
+pub trait Settings: Default + Sized + 'static {
+    /// All of them, in the order in which they are shown.
+    const ALL: &'static [Setting<Self>];
+    /// The first part of their keys and what it holds, in the same order.
+    const SECTIONS: &'static [(&'static str, &'static [&'static str])];
+}
+
+impl<T: Settings> Setting<T> {
+    /// What it means.
+    pub fn meaning(&self) -> String {
+        paragraph(self.doc)
+    }
+
+    /// What values it may have.
+    pub fn wanted(&self) -> String {
+        (self.wanted)()
+    }
+
+    /// Its value; none where nothing is set, which [`Setting::unset`] explains.
+    pub fn value(&self, of: &T) -> Option<Value> {
+        (self.value)(of)
+    }
+
+    /// What holds where nothing is set; none for a setting that always has a value.
+    pub fn unset(&self) -> Option<&'static str> {
+        (self.unset)()
+    }
+
+    /// Whether it must be given.
+    pub fn is_required(&self) -> bool {
+        (self.is_required)()
+    }
+
+    /// The environment variable that sets it, as in `PEAL_SERVER_EVENT_CACHE`.
+    pub fn variable(&self) -> String {
+        format!("PEAL_{}", self.key.replace(['.', '-'], "_").to_uppercase())
+    }
+
+    /// The setting of this key.
+    pub fn of(key: &str) -> Option<&'static Setting<T>> {
+        T::ALL.iter().find(|setting| setting.key == key)
+    }
+}
+
+/// The lines of a doc comment as one paragraph.
+pub(crate) fn paragraph(doc: &[&str]) -> String {
+    doc.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
+}
+
+/// Makes types out of a table of settings. A row is
+///
+/// ```text
+/// /// What it means.
+/// field "whole.key": Type = default, kind, "example";
+/// ```
+///
+/// and belongs to the struct itself, or to the group that it stands in.
+macro_rules! settings {
+    (
+        $(#[doc = $about:literal])+
+        $name:literal $All:ident {
+            $( $(#[doc = $doc:literal])+ $field:ident $key:literal: $ty:ty = $default:expr, $kind:expr, $example:literal; )*
+        }
+        $(
+            $(#[doc = $group_about:literal])+
+            $group_name:literal $group:ident: $Group:ident {
+                $( $(#[doc = $group_doc:literal])+ $group_field:ident $group_key:literal: $group_ty:ty
+                    = $group_default:expr, $group_kind:expr, $group_example:literal; )+
+            }
+        )+
+    ) => {
+        $(#[doc = $about])+
+        #[derive(Clone, PartialEq, Debug)]
+        pub struct $All {
+            $( $(#[doc = $doc])+ pub $field: $ty, )*
+            $( $(#[doc = $group_about])+ pub $group: $Group, )+
+        }
+
+        impl Default for $All {
+            fn default() -> Self {
+                $All { $( $field: $default, )* $( $group: $Group::default(), )+ }
+            }
+        }
+
+        $(
+            $(#[doc = $group_about])+
+            #[derive(Clone, PartialEq, Debug)]
+            pub struct $Group {
+                $( $(#[doc = $group_doc])+ pub $group_field: $group_ty, )+
+            }
+
+            impl Default for $Group {
+                fn default() -> Self {
+                    $Group { $( $group_field: $group_default, )+ }
+                }
+            }
+        )+
+
+        impl $crate::table::Settings for $All {
+            const ALL: &'static [$crate::table::Setting<$All>] = &[
+                $( settings!(@row ($field) $key, $ty, $kind, $example, [$($doc),+]), )*
+                $( $( settings!(@row ($group . $group_field) $group_key, $group_ty, $group_kind, $group_example,
+                    [$($group_doc),+]), )+ )+
+            ];
+            const SECTIONS: &'static [(&'static str, &'static [&'static str])] =
+                &[($name, &[$($about),+]), $( ($group_name, &[$($group_about),+]), )+];
+        }
+    };
+    (@row ($($path:tt)+) $key:literal, $ty:ty, $kind:expr, $example:literal, [$($doc:literal),+]) => {
+        $crate::table::Setting {
+            key: $key,
+            example: $example,
+            doc: &[$($doc),+],
+            read: |of, value, reading| {
+                if let Some(value) = <_ as $crate::kinds::Kind<$ty>>::read(&$kind, value, reading) {
+                    of.$($path)+ = value;
+                }
+            },
+            value: |of| <_ as $crate::kinds::Kind<$ty>>::write(&$kind, &of.$($path)+),
+            wanted: || <_ as $crate::kinds::Kind<$ty>>::wanted(&$kind),
+            unset: || <_ as $crate::kinds::Kind<$ty>>::unset(&$kind),
+            is_text: || <_ as $crate::kinds::Kind<$ty>>::is_text(&$kind),
+            is_required: || <_ as $crate::kinds::Kind<$ty>>::is_required(&$kind),
+        }
+    };
+}
+pub(crate) use settings;

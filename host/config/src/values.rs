@@ -1,0 +1,109 @@
+//! The types of settings that are words.
+
+/// A type whose values are words.
+pub trait Word: Copy + PartialEq + Sized + 'static {
+    /// Every value.
+    const ALL: &'static [Self];
+
+    /// The word for it.
+    fn name(self) -> &'static str;
+
+    /// The value of this word.
+    fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|word| word.name() == name)
+    }
+}
+
+/// Enumerations and their words.
+macro_rules! words {
+    ($(
+        $(#[doc = $about:literal])+
+        $Name:ident { $( $(#[doc = $doc:literal])+ $Value:ident = $word:literal, )+ }
+    )+) => { $(
+        $(#[doc = $about])+
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum $Name { $( $(#[doc = $doc])+ $Value, )+ }
+
+        impl Word for $Name {
+            const ALL: &'static [$Name] = &[$($Name::$Value),+];
+
+            fn name(self) -> &'static str {
+                match self { $($Name::$Value => $word,)+ }
+            }
+        }
+    )+ };
+}
+
+words! {
+    /// What follows the abnormal end of a proc.
+    OnAbort {
+        /// The job is ended.
+        Terminate = "terminate",
+        /// The other procs go on.
+        Continue = "continue",
+    }
+
+    /// What holds where every policy of a hook passes.
+    PolicyDefault {
+        /// The rule that Peal comes with.
+        BuiltIn = "built-in",
+        /// Yes.
+        Grant = "grant",
+        /// No.
+        Deny = "deny",
+    }
+
+    /// How closely a peer is compared with what it claims to be.
+    IdentityCheck {
+        /// Its process must belong to the proc's.
+        Process = "process",
+        /// Its user and group must be the proc's.
+        User = "user",
+    }
+
+    /// What a policy that fails counts as.
+    OnFailure {
+        /// The request is denied.
+        Deny = "deny",
+        /// Those after it decide.
+        Pass = "pass",
+    }
+
+    /// Whose module it is.
+    Scope {
+        /// The site's.
+        Site = "site",
+    }
+
+    /// Whether a module takes part.
+    Mode {
+        /// It does.
+        Active = "active",
+    }
+
+    /// Where a channel may write.
+    SinkName {
+        /// The standard output of `peal`.
+        Stdout = "stdout",
+        /// The standard error of `peal`.
+        Stderr = "stderr",
+    }
+}
+
+/// A log channel's place in the site's order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OrderedChannel {
+    /// Its name in lower case, as in `local_syslog`.
+    pub name: String,
+    /// Whether it must succeed.
+    pub requirement: Requirement,
+}
+
+/// Whether a log channel must succeed for its request to do so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Requirement {
+    /// It need not.
+    Optional,
+    /// It is always tried, and its failure makes the request fail.
+    Required,
+}

@@ -1,0 +1,221 @@
+//! Every key is read from every layer, each layer overrides those before it, and everybody can see where a value comes from.
+mod support;
+
+use peal_config::{Config, Given, Module, OnAbort, Origin, Setting, Settings, Sources, docs};
+use std::collections::BTreeSet;
+use support::{Site, line, load, with_option, with_variable};
+
+/// The example of a text without its quotes, as one writes it in a shell.
+fn unquoted(setting: &Setting<Config>) -> &str {
+    setting.example.trim_matches('"')
+}
+
+/// Where the last part of a dotted key stands in a line that begins with it.
+fn column(key: &str) -> usize {
+    key.rfind('.').map_or(1, |dot| dot + 2)
+}
+
+#[test]
+fn every_key_is_read_from_the_file_the_environment_and_the_command_line() {
+    for setting in Config::ALL {
+        let default = setting.value(&Config::default());
+        let (section, name) = setting.key.split_once('.').unwrap();
+        let file = load(&format!("[{section}]\n{name} = {}\n", setting.example)).unwrap();
+        let value = setting.value(&file.config);
+        assert_ne!(value, default, "{}: the example is the default", setting.key);
+        assert_eq!(line(file.origin(setting.key)), (2, column(name)), "{}", setting.key);
+
+        for text in [setting.example, unquoted(setting)] {
+            let variable = setting.variable();
+            let environment = with_variable(&variable, text).load().unwrap();
+            assert_eq!(setting.value(&environment.config), value, "{variable}={text}");
+            assert_eq!(environment.origin(setting.key), &Origin::Environment { variable });
+            let option = with_option(&format!("{}={text}", setting.key)).load().unwrap();
+            assert_eq!(setting.value(&option.config), value, "--set {}={text}", setting.key);
+            let origin = Origin::CommandLine { option: format!("--set {}", setting.key) };
+            assert_eq!(option.origin(setting.key), &origin);
+        }
+        let others = Config::ALL.iter().filter(|other| other.key != setting.key);
+        for other in others {
+            assert_eq!(
+                other.value(&file.config),
+                other.value(&Config::default()),
+                "{} sets {}",
+                setting.key,
+                other.key
+            );
+            assert_eq!(file.origin(other.key), &Origin::BuiltIn);
+        }
+    }
+}
+
+#[test]
+fn every_key_of_a_module_is_read() {
+    for setting in Module::ALL {
+        let name = setting.key.strip_prefix("module.").unwrap();
+        let needed: String = ["name = \"n\"\n", "path = \"p\"\n"]
+            .into_iter()
+            .filter(|line| !line.starts_with(&format!("{name} ")))
+            .collect();
+        let loaded = load(&format!("[[module]]\n{name} = {}\n{needed}", setting.example)).unwrap();
+        let module = &loaded.modules[0];
+        // So far there is one scope and one mode.
+        if !["module.scope", "module.mode"].contains(&setting.key) {
+            assert_ne!(setting.value(&module.settings), setting.value(&Module::default()), "{}", setting.key);
+        }
+        assert_eq!(line(module.at(setting.key)), (2, column(name)), "{}", setting.key);
+        let unset = Module::ALL.iter().filter(|other| module.given(other.key).is_none()).count();
+        assert!(unset >= Module::ALL.len() - 3, "{} sets others", setting.key);
+    }
+}
+
+#[test]
+fn every_key_of_the_example_file_is_read_and_says_the_default() {
+    let commented = docs::example();
+    let nothing = load(&commented).unwrap();
+    assert_eq!((&nothing.config, nothing.modules.len()), (&Config::default(), 0));
+
+    // Settings stand behind a `#`, comments behind a `#` and a space.
+    let settings = commented.lines().map(|line| match line.strip_prefix('#') {
+        Some(rest) if !rest.is_empty() && !rest.starts_with(' ') => rest,
+        _ => line,
+    });
+    let all = load(&settings.collect::<Vec<_>>().join("\n")).unwrap();
+    for setting in Config::ALL {
+        assert!(matches!(all.origin(setting.key), Origin::File(_)), "{} is not in the example", setting.key);
+        let default = setting.value(&Config::default());
+        assert!(default.is_none() || default == setting.value(&all.config), "{} has another default", setting.key);
+    }
+    for setting in Module::ALL {
+        assert!(all.modules[0].given(setting.key).is_some(), "{} is not in the example", setting.key);
+    }
+}
+
+#[test]
+fn names_are_told_apart_in_every_layer() {
+    let keys: BTreeSet<&str> =
+        Config::ALL.iter().map(|setting| setting.key).chain(Module::ALL.iter().map(|setting| setting.key)).collect();
+    assert_eq!(keys.len(), Config::ALL.len() + Module::ALL.len());
+    let variables: BTreeSet<String> = Config::ALL.iter().map(Setting::variable).collect();
+    assert_eq!(variables.len(), Config::ALL.len());
+    assert!(variables.contains("PEAL_POLICY_JOB_CONTROL_DEFAULT"), "{variables:?}");
+    assert!(!variables.contains("PEAL_LOG") && !variables.contains("PEAL_CONFIG"));
+}
+
+#[test]
+fn each_layer_overrides_those_before_it() {
+    let site = Site::new("[server]\nevent_cache = 1\noutbox = 11\nmax_clones = 21\n\n[run]\non_abort = \"continue\"\n");
+    let mut sources = site.sources();
+    let cache = |sources: &Sources| {
+        let loaded = sources.load().unwrap();
+        (loaded.config.server.event_cache, loaded.origin("server.event_cache").to_string())
+    };
+    assert_eq!(cache(&Sources::default()), (512, "built-in".to_owned()));
+    assert_eq!(cache(&sources), (1, format!("{}:2:1", site.file().display())));
+    sources.environment.push(("PEAL_SERVER_EVENT_CACHE".into(), "2".into()));
+    sources.environment.push(("PEAL_SERVER_OUTBOX".into(), "12".into()));
+    assert_eq!(cache(&sources), (2, "PEAL_SERVER_EVENT_CACHE".to_owned()));
+    sources.given.push(Given::set("server.event_cache=3").unwrap());
+    assert_eq!(cache(&sources), (3, "--set server.event_cache".to_owned()));
+    sources.given.push(Given::set(" server.event_cache = 4 ").unwrap());
+    assert_eq!(cache(&sources).0, 4, "the later one counts");
+    sources.given.push(Given::option("--on-abort", "run.on_abort", "terminate".to_owned()));
+    let loaded = sources.load().unwrap();
+    assert_eq!((loaded.config.server.outbox, loaded.config.server.max_clones), (12, 21), "each key by itself");
+    assert_eq!(
+        (loaded.config.run.on_abort, loaded.origin("run.on_abort").to_string()),
+        (OnAbort::Terminate, "--on-abort".into())
+    );
+}
+
+#[test]
+fn the_file_is_found_where_it_is_named_or_where_it_usually_lies() {
+    let site = Site::new("[server]\nevent_cache = 7\n");
+    let by_variable =
+        |file: &str| Sources { environment: vec![("PEAL_CONFIG".into(), file.into())], ..Sources::default() }.load();
+    assert_eq!(by_variable(site.file().to_str().unwrap()).unwrap().config.server.event_cache, 7);
+    let absent = by_variable("/no/such.toml").unwrap_err().to_string();
+    assert!(absent.starts_with("cannot read the configuration \"/no/such.toml\""), "{absent}");
+    let mut both = site.sources();
+    both.environment.push(("PEAL_CONFIG".into(), "/no/such.toml".into()));
+    assert_eq!(both.load().unwrap().files, [site.file()], "--config comes before PEAL_CONFIG");
+    assert!(by_variable("").unwrap().files.is_empty());
+    let home = tempfile::tempdir().unwrap();
+    let usual = Sources { environment: vec![("XDG_CONFIG_HOME".into(), home.path().into())], ..Sources::default() };
+    assert_eq!(usual.load().unwrap().config, Config::default(), "a file that nobody named may be absent");
+}
+
+#[test]
+fn drop_ins_follow_in_the_order_of_their_names() {
+    let site = Site::new("[[module]]\nname = \"main\"\npath = \"main.wasm\"\n");
+    site.drop_in(
+        "20-two.toml",
+        "[[module]]\nname = \"c\"\npath = \"c.wasm\"\n[[module]]\nname = \"d\"\npath = \"/d.wasm\"\n",
+    );
+    site.drop_in("10-one.toml", "name = \"b\"\npath = \"b.wasm\"\n\n[limits]\nmemory = 65536\n");
+    site.drop_in("30-nothing.toml", "# to come\n");
+    let loaded = site.load().unwrap();
+    let dir = site.dir.path();
+    let modules: Vec<_> =
+        loaded.modules.iter().map(|module| (&*module.settings.name, module.settings.path.clone())).collect();
+    let drop_ins = dir.join("modules.d");
+    assert_eq!(
+        modules,
+        [
+            ("main", dir.join("main.wasm")),
+            ("b", drop_ins.join("b.wasm")),
+            ("c", drop_ins.join("c.wasm")),
+            ("d", "/d.wasm".into()),
+        ]
+    );
+    assert_eq!(loaded.modules[1].settings.limits.memory, 65_536);
+    assert_eq!(
+        loaded.modules[1].at("module.limits.memory").to_string(),
+        format!("{}:5:1", drop_ins.join("10-one.toml").display())
+    );
+    assert_eq!(loaded.files.len(), 4);
+
+    site.drop_in("40-wrong.toml", "[[module]]\nname = \"main\"\npath = \"x\"\n[server]\nevent_cache = 3\n");
+    let problems = site.load().unwrap_err();
+    assert_eq!(problems.len(), 2, "{problems:#?}");
+    assert!(
+        problems[0].starts_with("modules.d/40-wrong.toml:4:2: \"server\" stands beside [[module]]"),
+        "{problems:#?}"
+    );
+    assert!(
+        problems[1].starts_with("modules.d/40-wrong.toml:2:1: module.name is \"main\", as that of peal.toml:2:1"),
+        "{problems:#?}"
+    );
+}
+
+#[test]
+fn what_is_shown_can_be_read_again_and_is_the_same() {
+    let mut text = String::new();
+    for setting in Config::ALL {
+        let (section, name) = setting.key.split_once('.').unwrap();
+        text.push_str(&format!("{section}.{name} = {}\n", setting.example));
+    }
+    text.push_str("[[module]]\n");
+    for setting in Module::ALL {
+        text.push_str(&format!("{} = {}\n", setting.key.strip_prefix("module.").unwrap(), setting.example));
+    }
+    for text in [text.as_str(), ""] {
+        let loaded = load(text).unwrap();
+        let shown = loaded.view().to_string();
+        let again = load(&shown).unwrap_or_else(|problems| panic!("{shown}\n{problems:#?}"));
+        assert_eq!(again.config, loaded.config, "{shown}");
+        let settings = |loaded: &peal_config::Resolved| {
+            loaded.modules.iter().map(|module| module.settings.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(settings(&again), settings(&loaded), "{shown}");
+    }
+    let json = serde_json::to_value(load("[server]\nevent_cache = 9\n").unwrap().view()).unwrap();
+    let row = |key: &str| json["settings"].as_array().unwrap().iter().find(|row| row["key"] == key).unwrap();
+    assert_eq!(
+        (&row("server.event_cache")["value"], &row("server.event_cache")["origin"]["line"]),
+        (&9.into(), &2.into())
+    );
+    assert_eq!(row("server.event_cache")["origin"]["layer"], "file");
+    assert_eq!(row("server.outbox")["origin"]["layer"], "built-in");
+    assert!(row("store.path")["value"].is_null() && row("store.path")["unset"] == "nothing is kept");
+}

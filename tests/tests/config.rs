@@ -1,0 +1,166 @@
+//! `peal config` and what the other verbs do with a configuration, as an admin meets it.
+use peal_tests::{Done, guest, peal, root, run};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+use tempfile::TempDir;
+
+/// A directory with a `peal.toml`.
+fn site(text: &str) -> (TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("peal.toml");
+    fs::write(&file, text).unwrap();
+    (dir, file)
+}
+
+fn check(file: &Path) -> Done {
+    run(peal(["config", "check"]).arg(file))
+}
+
+/// What a run under this configuration is refused with; `peal config check` says the same.
+#[track_caller]
+fn refused(text: &str) -> String {
+    let (dir, file) = site(text);
+    let told = check(&file).expect_status(1).stderr;
+    let run = run(peal(["run", "--config"]).arg(&file).args(["--", "true"])).expect_status(125);
+    assert_eq!(run.stderr, told);
+    told.replace(&format!("{}/", dir.path().display()), "")
+}
+
+#[test]
+fn a_run_under_a_wrong_configuration_is_refused_with_file_line_column_and_what_would_be_right() {
+    let unknown = refused("[run]\non_abrot = \"continue\"\n");
+    assert_eq!(unknown, "peal: peal.toml:2:1: unknown key \"run.on_abrot\"; did you mean `on_abort`?\n");
+    let several = refused("[run]\non_abort = \"explode\"\n[server]\noutbox = 0\n");
+    let lines: Vec<&str> = several.lines().collect();
+    assert_eq!(
+        lines[0],
+        "peal: peal.toml:2:12: run.on_abort is \"explode\"; it should be \"terminate\" or \"continue\""
+    );
+    assert_eq!(lines[1], "peal: peal.toml:4:10: server.outbox is 0; it should be a whole number from 1 to 1000000");
+    let absent = run(&mut peal(["run", "--config", "/no/such.toml", "--", "true"])).expect_status(125);
+    assert!(absent.stderr.contains("cannot read the configuration \"/no/such.toml\""), "{}", absent.stderr);
+    run(&mut peal(["run", "--set", "server.outbox", "--", "true"])).expect_status(2);
+}
+
+#[test]
+fn what_a_component_is_must_fit_what_its_settings_say() {
+    let module = |more: &str| format!("[[module]]\nname = \"m\"\npath = {:?}\n{more}\n", guest("report"));
+    let ungranted = refused(&module(""));
+    let says = "peal: peal.toml:1:1: module m imports peal:pmix/logging, which it is not granted (add \"logging\" to its grants)";
+    assert_eq!(ungranted.trim_end(), says);
+    let pinned = refused(&module(&format!("grants = [\"logging\"]\nsha256 = \"{}\"", "0".repeat(64))));
+    assert!(pinned.starts_with("peal: peal.toml:5:1: ") && pinned.contains("the configuration wants 0000"), "{pinned}");
+    let absent = refused("[[module]]\nname = \"m\"\npath = \"m.wasm\"\n");
+    assert!(absent.starts_with("peal: peal.toml:3:1: cannot read ") && absent.contains("/m.wasm"), "{absent}");
+    let text = refused(&format!("[[module]]\nname = \"m\"\npath = {:?}\n", root().join("README.md")));
+    assert!(text.starts_with("peal: peal.toml:3:1: module m: it is not WebAssembly"), "{text}");
+    // Each of these belongs to another kind of module, and would do nothing.
+    let misplaced = refused(&module(
+        "grants = [\"logging\"]\non_failure = \"pass\"\nchannels = [\"stdout\"]\nsinks = [\"stdout\"]\nstate_quota = 1\n",
+    ));
+    for (line, words) in [
+        (5, "cannot use module.on_failure: it exports no policy"),
+        (6, "cannot use module.channels: it exports no log-channel"),
+        (7, "cannot use module.sinks: `sink` is not among its grants"),
+        (8, "cannot use module.state_quota: `state` is not among its grants"),
+    ] {
+        assert!(misplaced.contains(&format!("peal: peal.toml:{line}:1: module m {words}\n")), "{misplaced}");
+    }
+    let (_dir, file) = site(&module("grants = [\"logging\"]\nplace = { before = \"nobody\" }"));
+    check(&file).expect_status(0);
+    let place = run(peal(["run", "--config"]).arg(&file).args(["--", "true"])).expect_status(125).stderr;
+    assert!(place.contains("peal.toml:5:1: ") && place.contains("no handler is called \"nobody\""), "{place}");
+}
+
+#[test]
+fn a_right_configuration_is_told_to_be_so() {
+    let module = format!("name = \"m\"\npath = {:?}\ngrants = [\"logging\"]\n", guest("report"));
+    let (dir, file) = site("[server]\nevent_cache = 9\n");
+    fs::create_dir(dir.path().join("modules.d")).unwrap();
+    fs::write(dir.path().join("modules.d/m.toml"), module).unwrap();
+    let done = check(&file).expect_status(0);
+    assert!(done.stdout.starts_with("all is well, 1 modules:") && done.stdout.contains("modules.d/m.toml"), "{done:?}");
+    let none = run(&mut peal(["config", "check"])).expect_status(0);
+    assert_eq!(none.stdout, "all is well, 0 modules: no file was read\n");
+}
+
+#[test]
+fn what_holds_is_shown_with_the_layer_that_it_comes_from() {
+    let (_dir, file) = site("[server]\nevent_cache = 9\noutbox = 10\nmax_clones = 11\n");
+    let show = |more: &[&str]| {
+        let mut command = peal(["config", "show", "--config"]);
+        command.arg(&file).args(more).env("PEAL_SERVER_OUTBOX", "20").env("PEAL_STORE_PATH", "/srv/peal.db");
+        run(command.args(["--set", "server.max_clones=30"])).expect_status(0).stdout
+    };
+    let text = show(&[]);
+    for (value, origin) in [
+        ("event_cache = 9", format!("{}:2:1", file.display())),
+        ("outbox = 20", "PEAL_SERVER_OUTBOX".to_owned()),
+        ("path = \"/srv/peal.db\"", "PEAL_STORE_PATH".to_owned()),
+        ("max_clones = 30", "--set server.max_clones".to_owned()),
+        ("on_abort = \"terminate\"", "built-in".to_owned()),
+        ("# threads: one per core", "built-in".to_owned()),
+    ] {
+        let found = text.lines().find(|line| line.split("  ").next() == Some(value));
+        assert!(found.is_some_and(|line| line.ends_with(&format!("  # {origin}"))), "{value} of {origin}: {text}");
+    }
+    let json: serde_json::Value = serde_json::from_str(&show(&["--json"])).unwrap();
+    let row = |key: &str| json["settings"].as_array().unwrap().iter().find(|row| row["key"] == key).unwrap().clone();
+    assert_eq!(row("server.outbox")["value"], 20);
+    assert_eq!(row("server.outbox")["origin"]["variable"], "PEAL_SERVER_OUTBOX");
+    assert_eq!(row("server.event_cache")["origin"]["line"], 2);
+    assert_eq!(row("server.max_clones")["origin"]["option"], "--set server.max_clones");
+    let wrong = run(peal(["config", "show"]).env("PEAL_SERVER_OUTBX", "20")).expect_status(125).stderr;
+    assert_eq!(wrong, "peal: PEAL_SERVER_OUTBX: unknown setting; did you mean `PEAL_SERVER_OUTBOX`?\n");
+}
+
+/// The file lets the job go on when a proc fails, and this one would for an hour.
+#[test]
+fn the_layers_above_the_file_reach_the_run() {
+    let program = ["--", "sh", "-c", "[ $PMIX_RANK = 0 ] && exit 3; exec sleep 3600"];
+    let (_dir, file) = site("[run]\non_abort = \"continue\"\n");
+    let job = || {
+        let mut command = peal(["run", "-n", "2"]);
+        command.env("PEAL_CONFIG", &file);
+        command
+    };
+    run(job().args(["--on-abort", "terminate"]).args(program)).expect_status(3);
+    run(job().args(["--set", "run.on_abort=terminate"]).args(program)).expect_status(3);
+    run(job().env("PEAL_RUN_ON_ABORT", "terminate").args(program)).expect_status(3);
+}
+
+#[test]
+fn the_documents_are_printed_as_they_lie_in_the_repository() {
+    for (verb, file) in [("example", "docs/peal.example.toml"), ("reference", "docs/configuration.md")] {
+        let printed = run(&mut peal(["config", verb])).expect_status(0).stdout;
+        assert!(
+            printed == fs::read_to_string(root().join(file)).unwrap(),
+            "{file} is stale: peal config {verb} > {file}"
+        );
+    }
+    check(&root().join("docs/peal.example.toml")).expect_status(0);
+}
+
+/// Whatever README.md says of a key is what holds.
+#[test]
+fn the_tables_of_the_readme_name_existing_keys_and_their_defaults() {
+    let json = run(&mut peal(["config", "show", "--json"])).expect_status(0).stdout;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let settings = json["settings"].as_array().unwrap();
+    let sections: Vec<&str> =
+        settings.iter().map(|row| row["key"].as_str().unwrap().split('.').next().unwrap()).collect();
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    for row in readme.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let key = cells[1].trim_matches('`');
+        if !key.split_once('.').is_some_and(|(section, _)| sections.contains(&section)) {
+            continue;
+        }
+        let found = settings.iter().find(|setting| setting["key"] == key);
+        let found = found.unwrap_or_else(|| panic!("README.md names {key}, which is no setting"));
+        let value = &found["value"];
+        assert!(value.is_null() || cells[2].trim_matches('`') == value.to_string(), "README.md: {row}; it is {value}");
+    }
+}
