@@ -4,7 +4,7 @@ use peal_core::job::JobSpec;
 use peal_model::{Event, Nspace, Proc, Rank, code};
 use peal_sandbox::{GuestPool, PoolSettings};
 use peal_server::{
-    EmbeddedFabric, GuestPools, HostedChains, Notices, Parts, Server, ServerSettings, embedded::EmbeddedHost,
+    EmbeddedFabric, GuestPools, Host, HostedChains, Notices, Parts, Server, ServerSettings, embedded::EmbeddedHost,
 };
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::mpsc, time::timeout};
@@ -27,11 +27,22 @@ pub struct Node {
 impl Node {
     /// Starts a server for a job of that name and size, joined to the others of its fabric.
     pub async fn start(settings: ServerSettings, fabric: &Arc<EmbeddedFabric>, job: &str, size: u32) -> Node {
+        Node::under(Arc::new(EmbeddedHost::new(Notices::default())), settings, fabric, job, size).await
+    }
+
+    /// The same in the host environment of a test.
+    pub async fn under(
+        host: Arc<dyn Host>,
+        settings: ServerSettings,
+        fabric: &Arc<EmbeddedFabric>,
+        job: &str,
+        size: u32,
+    ) -> Node {
         let notices = Notices::default();
         let pool = Arc::new(GuestPool::new(PoolSettings::default()).unwrap());
         let parts = Parts {
             me: Proc::new(Nspace::new("server").unwrap(), Rank(0)),
-            host: Arc::new(EmbeddedHost::new(notices.clone())),
+            host,
             fabric: fabric.clone(),
             chains: HostedChains::default(),
             pools: GuestPools { site: pool.clone(), tenants: pool },

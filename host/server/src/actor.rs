@@ -1,5 +1,6 @@
 //! The one task that owns the server's state: everything that happens goes through it, in one order.
 use crate::{
+    admission::Arrival,
     chains::Chains,
     counters::Counters,
     fabric::{Fabric, ServerId},
@@ -12,7 +13,7 @@ use peal_core::{
     job::{JobSpec, Life},
     server::{Action, Allowance, Counts, FenceId, PeerId, Refusal, RequestId, Server, Upcall},
 };
-use peal_model::{Event, Identity, Info, Kval, Nspace, Proc, RankData, Reply, Request, Size, Status};
+use peal_model::{Event, Info, Kval, Nspace, Proc, RankData, Reply, Request, Size, Status};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -60,8 +61,8 @@ pub(crate) struct Outbox {
 /// What connections say.
 #[derive(Debug)]
 pub(crate) enum FromClient {
-    /// A proc wants to connect; what is for it goes to `outbox`.
-    Admit { proc: Proc, claimed: Identity, outbox: Outbox, admitted: oneshot::Sender<Result<PeerId, Refusal>> },
+    /// Somebody wants to connect; what is for them goes to `outbox`.
+    Admit { arrival: Arrival, outbox: Outbox, admitted: oneshot::Sender<Result<PeerId, Refusal>> },
     /// A request.
     Request { to: RequestId, request: Request },
     /// A message that is no request, and the status that says so.
@@ -227,8 +228,8 @@ impl Actor {
 
     fn client(&mut self, message: FromClient) -> Vec<Action> {
         match message {
-            FromClient::Admit { proc, claimed, outbox, admitted } => {
-                let (answer, actions) = match self.state.admit(&proc, claimed) {
+            FromClient::Admit { arrival, outbox, admitted } => {
+                let (answer, actions) = match self.state.admit(&arrival.proc, arrival.peer.identity) {
                     Ok((peer, actions)) => {
                         self.outboxes.insert(peer, outbox);
                         (Ok(peer), actions)

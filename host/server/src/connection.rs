@@ -1,16 +1,14 @@
 //! One connection: handshake, then requests in and answers and events out. Whatever is wrong with it affects nobody else.
 use crate::{
     actor::{FromClient, Outbox, Outgoing},
+    admission::{self, Unwelcome},
     counters::Counters,
-    loopback,
+    identity::Checker,
     quiet::{Once, Quiet, warn_once},
 };
-use peal_core::server::{PeerId, Refusal, RequestId};
-use peal_model::{CommandCode, Identity, Proc, code};
-use peal_wire::{
-    Codec, Credential, Frame, FrameDecoder, GDS_HASH, Hello, HelloDecoder, Limits, PeerKind, Quoted, Tag, Welcome,
-    WireError,
-};
+use peal_core::server::{PeerId, RequestId};
+use peal_model::{CommandCode, code};
+use peal_wire::{Codec, Frame, FrameDecoder, Limits, Tag, Welcome, WireError};
 use std::{
     collections::HashMap,
     net::SocketAddr,
@@ -27,7 +25,7 @@ use tokio::{
         TcpStream,
         tcp::{OwnedReadHalf, OwnedWriteHalf},
     },
-    sync::{Notify, mpsc, oneshot, watch},
+    sync::{Notify, mpsc, watch},
 };
 
 /// How much is read at once, in bytes.
@@ -38,6 +36,7 @@ const READ: usize = 64 * 1024;
 pub(crate) struct Lobby {
     pub(crate) clients: mpsc::Sender<FromClient>,
     pub(crate) counters: Arc<Counters>,
+    pub(crate) checker: Arc<Checker>,
     pub(crate) limits: Limits,
     pub(crate) handshake_timeout: Duration,
     pub(crate) outbox: usize,
@@ -60,31 +59,10 @@ pub(crate) enum Stage {
 /// Why a connection ends early.
 #[derive(Debug, Error)]
 enum Fault {
-    #[error("the handshake took longer than {0:?}")]
-    Slow(Duration),
-    #[error("the connection was closed in the middle of the handshake")]
-    Half,
     #[error("malformed: {0}")]
     Wire(#[from] WireError),
     #[error("a request for job data cannot be answered: {0}")]
     JobData(WireError),
-    #[error("{0} are not served yet")]
-    Kind(&'static str),
-    #[error("data store {0}; only \"hash\" is served")]
-    Gds(Quoted),
-    #[error("a credential of module {0}; only native is served")]
-    Credential(&'static str),
-    #[error(transparent)]
-    Refused(#[from] Refusal),
-    #[error("{proc} belongs to user {wanted}, the socket to {}", .found.map_or("nobody".to_owned(), |uid| format!("user {uid}")))]
-    Impostor {
-        /// Who it claims to be.
-        proc: Proc,
-        wanted: u32,
-        found: Option<u32>,
-    },
-    #[error("there are {0} connections, more are not allowed")]
-    TooMany(usize),
     #[error("tag {0} is in use by a request that awaits its answer")]
     TagInUse(u32),
     #[error("the server is stopping")]
@@ -104,25 +82,20 @@ pub(crate) async fn serve(mut stream: TcpStream, lobby: Lobby) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "small messages will be delayed");
     }
-    let mut stage = lobby.stage.clone();
-    let received = tokio::select! {
-        received = receive_hello(&mut stream, &lobby) => received,
-        // The listener is gone only if the server is.
-        _ = stage.wait_for(|stage| *stage != Stage::Accept) => Err(Fault::Stopping),
-    };
-    let (hello, rest) = match received {
+    let (hello, rest) = match admission::hello(&mut stream, &lobby).await {
         Ok(received) => received,
         // Closing without a byte is the only refusal that every client understands.
-        Err(fault) => return refuse(&lobby, &from, &fault),
+        Err(reason) => return refuse(&lobby, &from, &reason),
     };
     let (queue, inbox) = mpsc::channel(lobby.outbox);
     let cut = Arc::new(Notify::new());
     let waiting = Arc::new(AtomicUsize::new(0));
     let outbox = Outbox { queue, waiting: waiting.clone(), cut: cut.clone() };
-    let (peer, proc) = match admit(&stream, &hello, outbox, &lobby).await {
+    let admitted = match admission::admit(&stream, &hello, outbox, &lobby).await {
         Ok(admitted) => admitted,
-        Err(fault) => return refuse(&lobby, &from, &fault),
+        Err(reason) => return refuse(&lobby, &from, &reason),
     };
+    let (peer, proc) = (admitted.id, &admitted.proc);
     let codec = Codec::of(&hello, lobby.limits);
     let open = OpenRequests { commands: Mutex::default(), max: lobby.max_open_requests };
     let (reader, writer) = stream.into_split();
@@ -143,65 +116,15 @@ pub(crate) async fn serve(mut stream: TcpStream, lobby: Lobby) {
 
 /// Refuses a connection that was accepted although there is no room for it.
 pub(crate) fn refuse_for_want_of_room(lobby: &Lobby, from: SocketAddr, max: usize) {
-    refuse(lobby, &from.to_string(), &Fault::TooMany(max));
+    refuse(lobby, &from.to_string(), &Unwelcome::TooMany(max));
 }
 
-fn refuse(lobby: &Lobby, from: &str, fault: &Fault) {
-    lobby.counters.connections_refused.count();
+fn refuse(lobby: &Lobby, from: &str, reason: &Unwelcome) {
+    reason.count(&lobby.counters);
     match lobby.refusals.allow(Instant::now()) {
-        Some(left_out) => tracing::warn!(from, reason = %fault, left_out, "a connection is refused"),
-        None => tracing::debug!(from, reason = %fault, "a connection is refused"),
+        Some(left_out) => tracing::warn!(from, %reason, left_out, "a connection is refused"),
+        None => tracing::debug!(from, %reason, "a connection is refused"),
     }
-}
-
-/// Reads until the handshake is complete; what came behind it belongs to the first frame.
-async fn receive_hello(stream: &mut TcpStream, lobby: &Lobby) -> Result<(Hello, Vec<u8>), Fault> {
-    let receive = async {
-        let mut decoder = HelloDecoder::new(lobby.limits);
-        let mut buffer = vec![0; 4096];
-        loop {
-            let count = stream.read(&mut buffer).await?;
-            if count == 0 {
-                return Err(Fault::Half);
-            }
-            let mut received = buffer.get(..count).unwrap_or_default();
-            if let Some(hello) = decoder.feed(&mut received)? {
-                return Ok((hello, received.to_vec()));
-            }
-        }
-    };
-    let timeout = lobby.handshake_timeout;
-    tokio::time::timeout(timeout, receive).await.unwrap_or(Err(Fault::Slow(timeout)))
-}
-
-async fn admit(stream: &TcpStream, hello: &Hello, outbox: Outbox, lobby: &Lobby) -> Result<(PeerId, Proc), Fault> {
-    let proc = match &hello.peer {
-        PeerKind::Client(proc) => proc.clone(),
-        PeerKind::Tool(..) => return Err(Fault::Kind("tools")),
-        PeerKind::Launcher(..) => return Err(Fault::Kind("launchers")),
-        PeerKind::Singleton(..) => return Err(Fault::Kind("singletons")),
-        PeerKind::Scheduler(..) => return Err(Fault::Kind("schedulers")),
-    };
-    if hello.gds.as_bytes() != GDS_HASH.as_bytes() {
-        return Err(Fault::Gds(Quoted::new(hello.gds.as_bytes())));
-    }
-    let claimed = match &hello.credential {
-        Credential::Native(user) => Identity { uid: user.uid, gid: user.gid },
-        Credential::None => return Err(Fault::Credential("none")),
-        Credential::Munge(_) => return Err(Fault::Credential("munge")),
-        Credential::Other { .. } => return Err(Fault::Credential("unknown")),
-    };
-    let (near, far) = (stream.local_addr()?, stream.peer_addr()?);
-    let found =
-        tokio::task::spawn_blocking(move || loopback::owner(far, near)).await.map_err(std::io::Error::other)??;
-    if found != Some(claimed.uid) {
-        return Err(Fault::Impostor { proc, wanted: claimed.uid, found });
-    }
-    let (admitted, answer) = oneshot::channel();
-    let admit = FromClient::Admit { proc: proc.clone(), claimed, outbox, admitted };
-    lobby.clients.send(admit).await.map_err(|_| Fault::Stopping)?;
-    let peer = answer.await.map_err(|_| Fault::Stopping)??;
-    Ok((peer, proc))
 }
 
 /// The requests of a connection that await their answer. An answer can only be packed by knowing what was asked, and one

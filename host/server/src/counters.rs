@@ -29,6 +29,9 @@ pub struct Counters {
     pub connections: Counter,
     /// Connections refused: too many, too slow, malformed, or of nobody known.
     pub connections_refused: Counter,
+    /// Of these, connections of somebody whom the kernel knows to be another than they claim, or whose proc belongs to
+    /// another user.
+    pub impostors: Counter,
     /// Messages that could not be understood. They were answered with a status, or with the end of the connection where not
     /// even their length made sense.
     pub messages_malformed: Counter,

@@ -37,11 +37,27 @@ pub struct Group {
     pub infos: Vec<Info>,
 }
 
+/// Which process the host started for a proc.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ProcessOf {
+    /// The host did not start it.
+    Unknown,
+    /// The process of this id, which has not been waited for.
+    Running(u32),
+    /// None, any more or yet: nobody can be that proc.
+    Ended,
+}
+
 /// What a host environment does for the procs of its jobs. What it does not provide answers `PMIX_ERR_NOT_SUPPORTED`.
 ///
 /// A host has no handle by which it could log: a host that answers a log upcall can therefore never wait for itself.
 #[allow(unused_variables, reason = "the defaults decline without looking")]
 pub trait Host: Send + Sync + 'static {
+    /// Which process was started for a proc. Asked whenever somebody claims to be it, and must not wait.
+    fn process_of(&self, proc: &Proc) -> ProcessOf {
+        ProcessOf::Unknown
+    }
+
     /// A proc connected for the first time.
     fn client_connected(&self, proc: &Proc) {}
 

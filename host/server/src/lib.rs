@@ -5,13 +5,14 @@
 //! chains, which run on guest threads and never on tokio's.
 
 mod actor;
+mod admission;
 mod chains;
 mod connection;
 mod counters;
 pub mod embedded;
 mod fabric;
 mod host;
-mod loopback;
+mod identity;
 mod notice;
 mod quiet;
 mod server;
@@ -21,6 +22,7 @@ pub use actor::ServerHandle;
 pub use chains::{ChainSettings, GuestPools, HostedChains, HostedHandler};
 pub use counters::{Counter, Counters};
 pub use fabric::{EmbeddedFabric, Fabric, Gathered, ServerId};
-pub use host::{Answer, Group, GroupOperation, Host, Spawned};
+pub use host::{Answer, Group, GroupOperation, Host, ProcessOf, Spawned};
+pub use identity::{IdentityCheck, Peer, peer_of};
 pub use notice::{Notice, Notices};
 pub use server::{Parts, Server, ServerError, ServerSettings};

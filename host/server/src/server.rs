@@ -6,6 +6,7 @@ use crate::{
     counters::Counters,
     fabric::{EmbeddedFabric, Fabric, ServerId},
     host::Host,
+    identity::{Checker, IdentityCheck},
     notice::Notices,
     quiet::Quiet,
 };
@@ -37,6 +38,8 @@ pub struct ServerSettings {
     pub core: peal_core::server::Settings,
     /// Those of messages.
     pub wire: Limits,
+    /// How much of what a peer claims must be true.
+    pub identity: IdentityCheck,
     /// The most connections at once.
     pub max_connections: usize,
     /// How long a handshake may take.
@@ -60,6 +63,7 @@ impl Default for ServerSettings {
         ServerSettings {
             core: peal_core::server::Settings::default(),
             wire: Limits::default(),
+            identity: IdentityCheck::default(),
             max_connections: 4096,
             handshake_timeout: Duration::from_secs(10),
             outbox: 65_536,
@@ -123,6 +127,7 @@ impl Server {
         parts.fabric.join(id, handle.clone());
         let state = peal_core::server::Server::new(settings.core);
         let fabric: Arc<dyn Fabric> = parts.fabric.clone();
+        let checker = Arc::new(Checker::new(settings.identity, parts.host.clone()));
         let actor = Actor {
             state,
             started: Instant::now(),
@@ -141,6 +146,7 @@ impl Server {
         let lobby = Lobby {
             clients,
             counters: counters.clone(),
+            checker,
             limits: settings.wire,
             handshake_timeout: settings.handshake_timeout,
             outbox: settings.outbox,

@@ -144,7 +144,7 @@ impl Job {
             return Err(LaunchError::Size { size: 0, why: "at least one is needed".to_owned() });
         }
         for rank in (0..self.request.size).map(Rank) {
-            let mut child = self.family.start(|| {
+            let mut child = self.family.start(self.proc(rank), || {
                 let child = launch::spawn(&self.request, rank, uri)?;
                 let number = child.id();
                 Ok((child, number))
@@ -192,8 +192,9 @@ impl Job {
     }
 
     async fn proc_ended(&mut self, rank: Rank, end: ProcEnd) {
-        self.running.remove(&rank).into_iter().for_each(|pid| self.family.ended(pid));
         let proc = self.proc(rank);
+        self.running.remove(&rank);
+        self.family.ended(&proc);
         self.notices.tell(Notice::ProcEnded { proc: proc.clone(), end });
         let abnormal = end.abnormal(self.server.life(proc.clone()).await);
         self.server.proc_ended(proc.clone(), abnormal.clone());

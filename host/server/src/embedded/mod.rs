@@ -15,7 +15,7 @@ pub use output::Tagging;
 use self::{job::Job, stray::Family};
 use crate::{
     actor::ServerHandle,
-    host::{Answer, Host},
+    host::{Answer, Host, ProcessOf},
     notice::Notices,
 };
 use peal_model::{Nspace, Proc, Status, Text, code};
@@ -79,6 +79,13 @@ impl EmbeddedHost {
 }
 
 impl Host for EmbeddedHost {
+    fn process_of(&self, proc: &Proc) -> ProcessOf {
+        if !self.jobs().contains_key(&proc.nspace) {
+            return ProcessOf::Unknown;
+        }
+        self.family.process_of(proc).map_or(ProcessOf::Ended, ProcessOf::Running)
+    }
+
     fn abort(&self, source: Proc, status: Status, message: Option<Text>, targets: Vec<Proc>) -> Answer<'_, ()> {
         let own = targets.is_empty() || targets.iter().all(|target| *target == Proc::all(source.nspace.clone()));
         let job = self.jobs().get(&source.nspace).cloned();

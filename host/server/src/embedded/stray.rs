@@ -1,7 +1,8 @@
 //! Leaves no process behind: what a proc started, and what of it got away from its process group.
+use peal_model::Proc;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, set_child_subreaper, waitpid};
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, HashSet},
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -11,7 +12,7 @@ pub(crate) struct Family {
     /// Children from before the first job (a shell that started one and then became us): not ours to end.
     strangers: HashSet<Pid>,
     /// Procs that run, of all jobs. Others wait for them.
-    procs: Mutex<HashSet<Pid>>,
+    procs: Mutex<BTreeMap<Proc, Pid>>,
 }
 
 impl Family {
@@ -24,10 +25,13 @@ impl Family {
     }
 
     /// A proc has ended, and was waited for.
-    pub(crate) fn ended(&self, number: u32) {
-        if let Some(pid) = pid(number) {
-            self.procs().remove(&pid);
-        }
+    pub(crate) fn ended(&self, proc: &Proc) {
+        self.procs().remove(proc);
+    }
+
+    /// The process of a proc that runs.
+    pub(crate) fn process_of(&self, proc: &Proc) -> Option<u32> {
+        self.procs().get(proc).map(|pid| pid.as_raw_nonzero().get().cast_unsigned())
     }
 
     /// Reaps orphans that have ended by themselves.
@@ -57,19 +61,20 @@ impl Family {
     fn orphans(&self) -> Vec<Pid> {
         // The lock is held over the look, so that no proc is started between the two.
         let procs = self.procs();
-        children().into_iter().filter(|child| !procs.contains(child) && !self.strangers.contains(child)).collect()
+        let ours: HashSet<&Pid> = procs.values().chain(&self.strangers).collect();
+        children().into_iter().filter(|child| !ours.contains(child)).collect()
     }
 
-    fn procs(&self) -> MutexGuard<'_, HashSet<Pid>> {
+    fn procs(&self) -> MutexGuard<'_, BTreeMap<Proc, Pid>> {
         // Nothing in here panics half-way, so what a poisoned lock guards is whole.
         self.procs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Starts a proc while nobody takes its process for an orphan.
-    pub(crate) fn start<T, E>(&self, spawn: impl FnOnce() -> Result<(T, Option<u32>), E>) -> Result<T, E> {
+    pub(crate) fn start<T, E>(&self, proc: Proc, spawn: impl FnOnce() -> Result<(T, Option<u32>), E>) -> Result<T, E> {
         let mut procs = self.procs();
         let (child, number) = spawn()?;
-        procs.extend(number.and_then(pid));
+        procs.extend(number.and_then(pid).map(|pid| (proc, pid)));
         Ok(child)
     }
 }

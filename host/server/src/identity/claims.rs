@@ -1,0 +1,112 @@
+//! Live claims on procs whose processes the host does not know: the first one is believed, and what descends from its
+//! process are its clones.
+use super::{
+    Impostor,
+    process::{self, Process},
+    socket::Sockets,
+};
+use peal_model::Proc;
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// A user's claim on a proc: what others claim is no business of theirs.
+type Claimed = (Proc, u32);
+
+/// The far end of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct FarEnd {
+    pub(super) far: SocketAddr,
+    pub(super) near: SocketAddr,
+    pub(super) inode: u64,
+}
+
+/// The claims that live.
+#[derive(Debug, Default)]
+pub(super) struct Claims(Mutex<HashMap<Claimed, Claimants>>);
+
+/// Who claims a proc.
+#[derive(Debug, Default)]
+struct Claimants {
+    /// Whose descendants the claimants are; looked for only when there is a second one.
+    first: Option<Process>,
+    live: Vec<FarEnd>,
+}
+
+/// A claim that lives as long as this does.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    claims: Arc<Claims>,
+    claimed: Claimed,
+    end: FarEnd,
+}
+
+impl Claims {
+    /// Claims a proc for the holder of a connection, or says who has it. Looks at processes, so it takes its time.
+    pub(super) fn claim(
+        self: &Arc<Self>,
+        proc: &Proc,
+        uid: u32,
+        end: FarEnd,
+        sockets: &Sockets,
+    ) -> Result<Claim, Impostor> {
+        let claimed = (proc.clone(), uid);
+        loop {
+            let Some((first, other)) = self.join(&claimed, end) else { return Ok(self.claim_of(claimed, end)) };
+            let first = first.filter(|first| first.is_there());
+            match first.or_else(|| process::holders(other.inode).into_iter().next()) {
+                Some(first) if process::holder_below(first.pid, end.inode).is_some() => {
+                    let mut all = self.all();
+                    let claimants = all.entry(claimed.clone()).or_default();
+                    claimants.first = Some(first);
+                    claimants.live.push(end);
+                    drop(all);
+                    return Ok(self.claim_of(claimed, end));
+                }
+                Some(first) => return Err(Impostor::Second { proc: proc.clone(), first: first.pid }),
+                // Whoever held it let it go: what is left of the claim is a message of ours that was not yet read.
+                None if sockets.find(other.far, other.near)?.is_none() => self.forget(&claimed, other),
+                None => return Err(Impostor::Hidden(proc.clone())),
+            }
+        }
+    }
+
+    /// Joins nobody; or else says whom there is to be compared with.
+    fn join(&self, claimed: &Claimed, end: FarEnd) -> Option<(Option<Process>, FarEnd)> {
+        let mut all = self.all();
+        let claimants = all.entry(claimed.clone()).or_default();
+        match claimants.live.first() {
+            Some(other) => Some((claimants.first, *other)),
+            None => {
+                claimants.live.push(end);
+                None
+            }
+        }
+    }
+
+    fn claim_of(self: &Arc<Self>, claimed: Claimed, end: FarEnd) -> Claim {
+        Claim { claims: self.clone(), claimed, end }
+    }
+
+    fn forget(&self, claimed: &Claimed, end: FarEnd) {
+        let mut all = self.all();
+        let Some(claimants) = all.get_mut(claimed) else { return };
+        claimants.live.retain(|other| *other != end);
+        if claimants.live.is_empty() {
+            all.remove(claimed);
+        }
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<Claimed, Claimants>> {
+        // Nothing in here panics half-way, so what a poisoned lock guards is whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.claims.forget(&self.claimed, self.end);
+    }
+}

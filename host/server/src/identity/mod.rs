@@ -1,0 +1,133 @@
+//! Who a peer is: what it claims, compared with what the kernel says of its socket and of the process that holds it.
+
+mod claims;
+mod process;
+mod socket;
+mod table;
+
+pub(crate) use self::claims::Claim;
+use self::{
+    claims::{Claims, FarEnd},
+    socket::{Socket, Sockets},
+};
+use crate::host::{Host, ProcessOf};
+use peal_model::{Identity, Proc};
+use std::{io, net::SocketAddr, sync::Arc};
+use thiserror::Error;
+use tokio::net::UnixStream;
+
+/// How much of what a peer claims must be true (design, section 8).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum IdentityCheck {
+    /// User, group and process: only the process that the host started for a proc, and its descendants, may be that proc.
+    #[default]
+    Process,
+    /// The user alone, for launchers that leave the procs they start: any process of a job's user may be any of its procs.
+    User,
+}
+
+/// Who a peer is, by the kernel's word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Peer {
+    /// User and group. The group of a peer on TCP is as claimed where its process is not looked for.
+    pub identity: Identity,
+    /// Its process, where that was looked for and can be told.
+    pub pid: Option<u32>,
+}
+
+/// The process at the other end of a Unix socket (`SO_PEERCRED`): the one that connected, as whom it was then.
+pub fn peer_of(stream: &UnixStream) -> io::Result<Peer> {
+    let credentials = stream.peer_cred()?;
+    Ok(Peer {
+        identity: Identity { uid: credentials.uid(), gid: credentials.gid() },
+        // Zero stands for a process that cannot be seen from here.
+        pid: credentials.pid().and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid != 0),
+    })
+}
+
+/// What the kernel contradicts, or cannot confirm.
+#[derive(Debug, Error)]
+pub(crate) enum Impostor {
+    #[error("user {claimed} is claimed, the socket belongs to {}", .found.map_or("nobody".to_owned(), |uid| format!("user {uid}")))]
+    User { claimed: u32, found: Option<u32> },
+    #[error("group {claimed} is claimed, process {pid} runs as group {found}")]
+    Group { claimed: u32, found: u32, pid: u32 },
+    #[error(
+        "{proc} is claimed; process {root}, which was started for it, does not hold the socket, nor does a descendant of it that can be looked at"
+    )]
+    Elsewhere { proc: Proc, root: u32 },
+    #[error("{0} is claimed, whose process has ended")]
+    Ended(Proc),
+    #[error("{proc} is claimed; it is process {first}, from which whoever holds the socket does not descend")]
+    Second { proc: Proc, first: u32 },
+    #[error("{0} is claimed, and connected already from a process that cannot be looked at")]
+    Hidden(Proc),
+    #[error("the process that holds the socket cannot be found")]
+    Unseen,
+    #[error("the kernel does not say who it is: {0}")]
+    Kernel(#[from] io::Error),
+}
+
+/// Who a peer says it is.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Claimant {
+    /// A proc of a job.
+    Proc(Proc),
+    /// Nobody's proc, perhaps with its process id.
+    Tool(Option<u32>),
+}
+
+/// The desk at which claims are checked.
+pub(crate) struct Checker {
+    check: IdentityCheck,
+    host: Arc<dyn Host>,
+    claims: Arc<Claims>,
+    sockets: Sockets,
+}
+
+impl Checker {
+    pub(crate) fn new(check: IdentityCheck, host: Arc<dyn Host>) -> Checker {
+        Checker { check, host, claims: Arc::default(), sockets: Sockets::default() }
+    }
+
+    /// Compares what the peer at `far`, connected to us at `near`, claims with what the kernel says. The claim that
+    /// comes back lives as long as the connection. Reads files of the kernel's: not for tokio's own threads.
+    pub(crate) fn check(
+        &self,
+        claimant: &Claimant,
+        claimed: Identity,
+        far: SocketAddr,
+        near: SocketAddr,
+    ) -> Result<(Peer, Option<Claim>), Impostor> {
+        let found = self.sockets.find(far, near)?;
+        let Some(Socket { inode, .. }) = found.filter(|socket| socket.uid == claimed.uid) else {
+            return Err(Impostor::User { claimed: claimed.uid, found: found.map(|socket| socket.uid) });
+        };
+        if self.check == IdentityCheck::User {
+            return Ok((Peer { identity: claimed, pid: None }, None));
+        }
+        let pid = match claimant {
+            Claimant::Tool(hint) => tool(*hint, inode).ok_or(Impostor::Unseen)?,
+            Claimant::Proc(proc) => match self.host.process_of(proc) {
+                ProcessOf::Running(root) => process::holder_below(root, inode)
+                    .ok_or_else(|| Impostor::Elsewhere { proc: proc.clone(), root })?,
+                ProcessOf::Ended => return Err(Impostor::Ended(proc.clone())),
+                ProcessOf::Unknown => {
+                    let end = FarEnd { far, near, inode };
+                    let claim = self.claims.claim(proc, claimed.uid, end, &self.sockets)?;
+                    return Ok((Peer { identity: claimed, pid: None }, Some(claim)));
+                }
+            },
+        };
+        match process::effective_group(pid).ok_or(Impostor::Unseen)? {
+            found if found == claimed.gid => Ok((Peer { identity: claimed, pid: Some(pid) }, None)),
+            found => Err(Impostor::Group { claimed: claimed.gid, found, pid }),
+        }
+    }
+}
+
+/// The process of a tool: the one it says it is, if that holds the socket, or whichever does.
+fn tool(hint: Option<u32>, inode: u64) -> Option<u32> {
+    let said = hint.filter(|pid| process::holds(*pid, inode));
+    said.or_else(|| process::holders(inode).first().map(|process| process.pid))
+}

@@ -1,0 +1,161 @@
+//! Processes, as `/proc` tells of them: which one holds a socket, what descends from it, as which group it runs.
+use std::{
+    collections::{HashSet, VecDeque},
+    fs,
+    path::Path,
+};
+
+/// More processes of one proc are not looked at.
+const LARGEST_TREE: usize = 4096;
+
+/// How often a tree is looked through before a socket counts as held by nobody in it: the kernel's list of children may
+/// miss one while another ends.
+const LOOKS: u32 = 3;
+
+/// A process that no later one of the same number is taken for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Process {
+    pub(super) pid: u32,
+    /// When it was started, in ticks since the system was.
+    started: u64,
+}
+
+impl Process {
+    /// The process of that number, if there is one.
+    pub(super) fn of(pid: u32) -> Option<Process> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        Some(Process { pid, started: started(&stat)? })
+    }
+
+    /// Whether it has not ended.
+    pub(super) fn is_there(self) -> bool {
+        Process::of(self.pid) == Some(self)
+    }
+}
+
+/// Which process holds a socket, of this one and its descendants.
+pub(super) fn holder_below(root: u32, inode: u64) -> Option<u32> {
+    (0..LOOKS).find_map(|_| tree(root).find(|pid| holds(*pid, inode)))
+}
+
+/// Which processes hold a socket, of all that can be looked at: those that were started first come first.
+pub(super) fn holders(inode: u64) -> Vec<Process> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let mut found: Vec<Process> = pids.filter(|pid| holds(*pid, inode)).filter_map(Process::of).collect();
+    found.sort_by_key(|process| (process.started, process.pid));
+    found
+}
+
+/// Whether a process holds a socket; not, if it may not be looked at.
+pub(super) fn holds(pid: u32, inode: u64) -> bool {
+    let link = format!("socket:[{inode}]");
+    let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    files.flatten().any(|file| fs::read_link(file.path()).is_ok_and(|target| target == Path::new(&link)))
+}
+
+/// The group that a process runs as.
+pub(super) fn effective_group(pid: u32) -> Option<u32> {
+    group(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
+}
+
+/// A process and its descendants, nearest first. Children are only looked for when those before them have been seen.
+fn tree(root: u32) -> impl Iterator<Item = u32> {
+    let mut seen = HashSet::from([root]);
+    let mut next = VecDeque::from([root]);
+    let mut last = None;
+    std::iter::from_fn(move || {
+        for child in last.map(children).unwrap_or_default() {
+            // A number may be given anew while we look.
+            if seen.len() < LARGEST_TREE && seen.insert(child) {
+                next.push_back(child);
+            }
+        }
+        last = next.pop_front();
+        last
+    })
+}
+
+fn children(pid: u32) -> Vec<u32> {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let lists = tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    lists.flat_map(|list| list.split_whitespace().filter_map(|word| word.parse().ok()).collect::<Vec<_>>()).collect()
+}
+
+/// Of `/proc/PID/stat`. The second word is the program's name in parentheses, with whatever it holds.
+fn started(stat: &str) -> Option<u64> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// Of `/proc/PID/status`: real, effective, saved, and that for files.
+fn group(status: &str) -> Option<u32> {
+    status.lines().find_map(|line| line.strip_prefix("Gid:"))?.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        io::{BufRead, BufReader},
+        net::{TcpListener, TcpStream},
+        os::{fd::OwnedFd, linux::fs::MetadataExt},
+        process::{Command, Stdio},
+    };
+
+    #[test]
+    fn programs_may_be_called_what_they_like() {
+        let stat = "17 (a) 1 (b) S 1 17 17 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4711 2 3 4\n";
+        assert_eq!(started(stat), Some(4711));
+        for broken in ["", "17 a S 1", "17 (a) S 1 2 3"] {
+            assert_eq!(started(broken), None);
+        }
+    }
+
+    #[test]
+    fn the_effective_group_is_the_second() {
+        let status = "Name:\tGid:\t9\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\nGroups:\t0\n";
+        assert_eq!(group(status), Some(6));
+        assert_eq!(group("Name:\tsh\n"), None);
+        assert_eq!(effective_group(std::process::id()), Some(rustix::process::getegid().as_raw()));
+    }
+
+    #[test]
+    fn a_socket_is_held_by_its_process_and_by_descendants_that_got_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let held = OwnedFd::from(stream);
+        let inode = fs::File::from(held.try_clone().unwrap()).metadata().unwrap().st_ino();
+        let me = std::process::id();
+        assert!(holds(me, inode) && !holds(me, inode + 1_000_000));
+        assert_eq!(holder_below(me, inode), Some(me));
+
+        // A grandchild gets it, and nobody else keeps it.
+        let script = "exec 3<&0 0</dev/null; sleep 1000 & echo $!; exec 3<&-; echo closed; wait";
+        let mut shell = Command::new("sh");
+        let mut shell = shell.args(["-c", script]).stdin(held).stdout(Stdio::piped()).spawn().unwrap();
+        let mut stranger = Command::new("sleep").arg("1000").spawn().unwrap();
+        let mut lines = BufReader::new(shell.stdout.take().unwrap()).lines();
+        let sleep: u32 = lines.next().unwrap().unwrap().parse().unwrap();
+        assert_eq!(lines.next().unwrap().unwrap(), "closed");
+        for root in [me, shell.id(), sleep] {
+            assert_eq!(holder_below(root, inode), Some(sleep));
+        }
+        assert_eq!(holder_below(stranger.id(), inode), None);
+        assert_eq!(holders(inode).iter().map(|process| process.pid).collect::<Vec<_>>(), [sleep]);
+
+        let process = Process::of(shell.id()).unwrap();
+        assert!(process.is_there());
+        assert!(!Process { started: process.started + 1, ..process }.is_there(), "another one of the same number");
+        rustix::process::kill_process(
+            rustix::process::Pid::from_raw(sleep.cast_signed()).unwrap(),
+            rustix::process::Signal::KILL,
+        )
+        .unwrap();
+        for child in [&mut shell, &mut stranger] {
+            let _ = child.kill();
+            child.wait().unwrap();
+        }
+        assert!(!process.is_there());
+    }
+}

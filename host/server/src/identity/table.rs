@@ -1,0 +1,56 @@
+//! The kernel's table of TCP sockets, for want of socket diagnosis.
+use super::socket::Socket;
+use std::{
+    fs, io,
+    net::{IpAddr, SocketAddr},
+};
+
+/// Those of IPv4, of this network namespace.
+const TABLE: &str = "/proc/net/tcp";
+
+/// The socket at `far` that is connected to ours at `near`.
+pub(super) fn find(far: SocketAddr, near: SocketAddr) -> io::Result<Option<Socket>> {
+    Ok(find_in(&fs::read_to_string(TABLE)?, far, near))
+}
+
+fn find_in(table: &str, far: SocketAddr, near: SocketAddr) -> Option<Socket> {
+    let (far, near) = (printed(far)?, printed(near)?);
+    table.lines().find_map(|line| {
+        // sl local_address rem_address st tx_queue:rx_queue tr:tm->when retrnsmt uid timeout inode ...
+        let mut words = line.split_whitespace().skip(1);
+        let ours = words.next() == Some(far.as_str()) && words.next() == Some(near.as_str());
+        if !ours {
+            return None;
+        }
+        let uid = words.nth(4)?.parse().ok()?;
+        Some(Socket { uid, inode: words.nth(1)?.parse().ok()? })
+    })
+}
+
+/// An address as the table has it: the bytes of the address as a number in host order, and the port, in hexadecimal.
+fn printed(address: SocketAddr) -> Option<String> {
+    match address.ip() {
+        IpAddr::V4(ip) => Some(format!("{:08X}:{:04X}", u32::from_ne_bytes(ip.octets()), address.port())),
+        IpAddr::V6(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn a_connection_is_found_from_both_ends() {
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
+             0: 0100007F:1F90 0100007F:C001 01 00000000:00000000 00:00000000 00000000     0        0 11 1 0 20 4 0 10 -1\n\
+             1: 0100007F:C001 0100007F:1F90 01 00000000:00000000 00:00000000 00000000 65534        0 12 1 0 20 4 0 10 -1\n\
+             2: 0100007F:C002 0100007F:1F90 05 00000000:00000000 03:0000176F 00000000     0        0 0 3 00000000b4b0be17\n";
+        let (server, client) = ("127.0.0.1:8080".parse().unwrap(), "127.0.0.1:49153".parse().unwrap());
+        assert_eq!(find_in(table, client, server), Some(Socket { uid: 65534, inode: 12 }));
+        assert_eq!(find_in(table, server, client), Some(Socket { uid: 0, inode: 11 }));
+        assert_eq!(find_in(table, client, client), None);
+        let closed = find_in(table, "127.0.0.1:49154".parse().unwrap(), server);
+        assert_eq!(closed, Some(Socket { uid: 0, inode: 0 }), "nobody's, and yet of user 0");
+    }
+}
