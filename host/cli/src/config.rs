@@ -3,7 +3,7 @@ use crate::args::ConfigArgs;
 use peal_config::{Config, Given, Problems, Resolved, Sources};
 use peal_core::server::Allowance;
 use peal_sandbox::Capability;
-use peal_server::{ChainSettings, ServerSettings};
+use peal_server::{ChainSettings, IdentityCheck, ServerSettings};
 
 /// Reads all layers; `options` are those of the verb that are settings too, and come last.
 pub fn load(args: ConfigArgs, options: impl IntoIterator<Item = Given>) -> Result<Resolved, Problems> {
@@ -47,6 +47,10 @@ pub fn server_settings(config: &Config) -> ServerSettings {
             drain_timeout: server.chain_drain_timeout,
         },
         drain_timeout: server.drain_timeout,
+        identity: match config.identity.check {
+            peal_config::IdentityCheck::Process => IdentityCheck::Process,
+            peal_config::IdentityCheck::User => IdentityCheck::User,
+        },
     }
 }
 
