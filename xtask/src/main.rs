@@ -32,8 +32,8 @@ enum Chore {
     Demo,
     /// Set up whatever the tests need and run them all
     ///
-    /// Generated code, formatting, lints, the tests of the SDK and those of the host. With arguments, only the tests of
-    /// the host, and the arguments go to `cargo test --workspace`.
+    /// Generated code, formatting, lints, the tests of the SDK and the guests, and those of the host. With arguments, only
+    /// the tests of the host, and the arguments go to `cargo test --workspace`.
     Test {
         /// Passed to `cargo test --workspace`, such as the name of one test
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

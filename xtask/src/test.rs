@@ -16,8 +16,8 @@ pub fn run(root: &Path, args: &[String]) -> Result<()> {
         step("generated code", || codegen::check(root))?;
         step("format", || format(root))?;
         step("lints", || lints(root))?;
-        step("tests of the SDK", || {
-            command::run(guest_cargo(root).args(["test", "--quiet", "--package", "peal-sdk"]))
+        step("tests of the SDK and the guests", || {
+            command::run(guest_cargo(root).args(["test", "--quiet", "--workspace"]))
         })?;
     }
     step("programs", || {

@@ -1,41 +1,77 @@
 //! What the contract in `wit/` becomes in Rust. The rest of the crate makes it pleasant; authors need not look here.
 #![allow(missing_docs, clippy::all, clippy::restriction, unsafe_code, reason = "generated")]
 
-/// World `handler`.
-pub mod handler {
+/// What modules import.
+mod imports {
     wit_bindgen::generate!({
-        world: "handler",
+        world: "capabilities",
         path: "../../wit",
-        pub_export_macro: true,
-        export_macro_name: "export_handler",
         additional_derives: [PartialEq],
         additional_derives_ignore: ["info-flags"],
     });
 }
 
-/// What world `managed-handler` adds to [`handler`]: one crate cannot generate the same export twice, but a module may
-/// export both and is then a managed handler.
-pub mod managed {
-    wit_bindgen::generate!({
-        inline: "
-            package peal:sdk;
-            world managed {
-                include peal:pmix/capabilities@0.1.0;
-                export peal:pmix/lifecycle@0.1.0;
-            }
-        ",
-        path: "../../wit",
-        pub_export_macro: true,
-        export_macro_name: "export_lifecycle",
-        with: {
-            "peal:pmix/types@0.1.0": super::handler::peal::pmix::types,
-            "peal:pmix/call@0.1.0": super::handler::peal::pmix::call,
-            "peal:pmix/logging@0.1.0": super::handler::peal::pmix::logging,
-            "peal:pmix/clock@0.1.0": super::handler::peal::pmix::clock,
-            "peal:pmix/notify@0.1.0": super::handler::peal::pmix::notify,
-        },
-    });
+/// A role with a macro that exports it: each has a world of its own, because a component exports only what it fills. One
+/// crate cannot generate the same import twice, hence `with`.
+macro_rules! role {
+    ($role:ident, $export:literal, $world:literal) => {
+        pub mod $role {
+            wit_bindgen::generate!({
+                inline: $world,
+                path: "../../wit",
+                pub_export_macro: true,
+                export_macro_name: $export,
+                with: {
+                    "peal:pmix/types@0.1.0": crate::bindings::types,
+                    "peal:pmix/call@0.1.0": crate::bindings::call,
+                    "peal:pmix/amendment@0.1.0": crate::bindings::amendment,
+                    "peal:pmix/logging@0.1.0": crate::bindings::logging,
+                    "peal:pmix/clock@0.1.0": crate::bindings::clock,
+                    "peal:pmix/notify@0.1.0": crate::bindings::notify,
+                    "peal:pmix/sink@0.1.0": crate::bindings::sink,
+                    "peal:pmix/state@0.1.0": crate::bindings::state,
+                },
+            });
+        }
+    };
 }
 
-pub use handler::exports::peal::pmix::event_handler::EventHead;
-pub use handler::peal::pmix::{call, clock, logging, notify, types};
+role!(
+    event_handler,
+    "export_event_handler",
+    "package peal:sdk;
+     world event-handler { include peal:pmix/capabilities@0.1.0; export peal:pmix/event-handler@0.1.0; }"
+);
+role!(
+    connection_policy,
+    "export_connection_policy",
+    "package peal:sdk;
+     world connection-policy { include peal:pmix/capabilities@0.1.0; export peal:pmix/connection-policy@0.1.0; }"
+);
+role!(
+    event_policy,
+    "export_event_policy",
+    "package peal:sdk;
+     world event-policy { include peal:pmix/capabilities@0.1.0; export peal:pmix/event-policy@0.1.0; }"
+);
+role!(
+    job_control_policy,
+    "export_job_control_policy",
+    "package peal:sdk;
+     world job-control-policy { include peal:pmix/capabilities@0.1.0; export peal:pmix/job-control-policy@0.1.0; }"
+);
+role!(
+    log_channel,
+    "export_log_channel",
+    "package peal:sdk;
+     world log-channel { include peal:pmix/capabilities@0.1.0; export peal:pmix/log-channel@0.1.0; }"
+);
+role!(
+    lifecycle,
+    "export_lifecycle",
+    "package peal:sdk;
+     world lifecycle { include peal:pmix/capabilities@0.1.0; export peal:pmix/lifecycle@0.1.0; }"
+);
+
+pub use event_handler::exports::peal::pmix::event_handler::EventHead;
+pub use imports::peal::pmix::{amendment, call, clock, logging, notify, sink, state, types};

@@ -1,6 +1,6 @@
 //! The event being handled. Nothing of it is copied into the module until it is asked for.
 use crate::{
-    Identity, Info, Proc, Range, Step, Value,
+    Identity, Info, Outcome, Proc, Range, Step, Value,
     bindings::{EventHead, call},
     tree::{lift_chain, lift_content, lift_found},
 };
@@ -13,7 +13,7 @@ pub struct Event {
 }
 
 impl Event {
-    pub(crate) fn new(head: EventHead) -> Event {
+    fn new(head: EventHead) -> Event {
         Event { head }
     }
 
@@ -76,4 +76,31 @@ impl Event {
     pub fn step_count(&self) -> u32 {
         self.head.steps
     }
+}
+
+/// What [`crate::handler!`] exports as `handle`.
+#[doc(hidden)]
+pub fn run_handle(head: EventHead, handle: impl Fn(&Event) -> Outcome) -> i32 {
+    handle(&Event::new(head)).deliver()
+}
+
+/// Makes a component of this crate: a module whose events are handled by a `fn(&Event) -> Outcome`. Which events those
+/// are, the admin's file or the command line says.
+#[macro_export]
+macro_rules! handler {
+    ($handle:path) => {
+        const _: () = {
+            use $crate::bindings::event_handler::{self as bindings, exports::peal::pmix::event_handler as role};
+
+            struct Module;
+
+            impl role::Guest for Module {
+                fn handle(head: role::EventHead) -> i32 {
+                    $crate::run_handle(head, $handle)
+                }
+            }
+
+    bindings::export_event_handler!(Module with_types_in bindings);
+        };
+    };
 }

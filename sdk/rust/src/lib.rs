@@ -16,10 +16,56 @@
 //! handler!(handle);
 //! ```
 //!
+//! A policy is a function from a request to what it says of it. A module may fill several of these roles; this one decides
+//! about job control and about events, by one rule, which its admin sets:
+//!
+//! ```
+//! use peal_sdk::{
+//!     Config, PolicyOutcome, Registration, Request, event_policy, job_control_policy, lifecycle, state, status,
+//! };
+//!
+//! fn init(config: &Config) -> Result<Vec<Registration>, String> {
+//!     let uid = config.get("uid").and_then(|value| value.as_u64()).ok_or("the setting \"uid\" is missing")?;
+//!     state::set("uid", &uid.to_le_bytes()).map_err(|status| format!("it cannot be kept: {status}"))?;
+//!     Ok(Vec::new())
+//! }
+//!
+//! fn stop() {}
+//!
+//! fn decide(request: &Request) -> PolicyOutcome {
+//!     let Ok(Some(locked)) = state::get("uid") else { return PolicyOutcome::pass() };
+//!     match request.identity() {
+//!         Some(identity) if u64::from(identity.uid).to_le_bytes()[..] == locked => {
+//!             PolicyOutcome::deny(status::PMIX_ERR_NO_PERMISSIONS)
+//!                 .because(format!("uid {} is locked until Monday", identity.uid))
+//!         }
+//!         _ => PolicyOutcome::pass(),
+//!     }
+//! }
+//!
+//! lifecycle!(init, stop);
+//! event_policy!(decide);
+//! job_control_policy!(decide);
+//! ```
+//!
+//! A log channel is a function from a request to what became of it, and writes to the sinks that its admin opened for it:
+//!
+//! ```
+//! use peal_sdk::{LogRequest, channel, sink, status};
+//!
+//! fn log(request: &LogRequest) -> Result<(), i32> {
+//!     let text = request.get(request.channel()).ok_or(status::PMIX_ERR_BAD_PARAM)?;
+//!     sink::write("journal", text.as_str().ok_or(status::PMIX_ERR_BAD_PARAM)?)
+//! }
+//!
+//! channel!(log);
+//! ```
+//!
 //! A module asks its host for what it uses and for nothing else: whoever never calls [`log`] does not import `logging`.
 //! A panic is a trap; the host drops the instance and the chain goes on.
 #[doc(hidden)]
 pub mod bindings;
+mod channel;
 pub mod clock;
 mod event;
 mod lifecycle;
@@ -27,70 +73,25 @@ pub mod log;
 mod names;
 mod notify;
 mod outcome;
+mod policy;
+pub mod sink;
+pub mod state;
 mod tree;
 mod value;
 
+pub use channel::LogRequest;
+#[doc(hidden)]
+pub use channel::run_log;
 pub use event::Event;
+#[doc(hidden)]
+pub use event::run_handle;
 #[doc(hidden)]
 pub use lifecycle::run_init;
 pub use lifecycle::{Config, Registration};
 pub use names::{key, status};
 pub use notify::notify;
 pub use outcome::Outcome;
-pub use value::{Identity, Info, InfoFlags, Opaque, Proc, Range, Step, Value};
-
-/// What [`handler!`] exports as `handle`.
 #[doc(hidden)]
-pub fn run_handle(head: bindings::EventHead, handle: impl Fn(&Event) -> Outcome) -> i32 {
-    handle(&Event::new(head)).deliver()
-}
-
-/// Makes a component of this crate: a module whose events are handled by a `fn(&Event) -> Outcome`. Which events those
-/// are, the admin's file or the command line says.
-#[macro_export]
-macro_rules! handler {
-    ($handle:path) => {
-        const _: () = {
-            use $crate::bindings::handler::{self as bindings, exports::peal::pmix::event_handler};
-
-            struct Module;
-
-            impl event_handler::Guest for Module {
-                fn handle(head: event_handler::EventHead) -> i32 {
-                    $crate::run_handle(head, $handle)
-                }
-            }
-
-    bindings::export_handler!(Module with_types_in bindings);
-        };
-    };
-}
-
-/// Beside [`handler!`], for a module that says itself which events it handles: an
-/// `init: fn(&Config) -> Result<Vec<Registration>, String>` is called before anything else, with the settings from the
-/// admin's file, and a `stop: fn()` when the module is taken out of service.
-#[macro_export]
-macro_rules! lifecycle {
-    ($init:path, $stop:path) => {
-        const _: () = {
-            use $crate::bindings::{
-                managed::{self as bindings, exports::peal::pmix::lifecycle},
-                types,
-            };
-
-            struct Module;
-
-            impl lifecycle::Guest for Module {
-                fn init(config: types::Content) -> Result<Vec<types::Registration>, String> {
-                    $crate::run_init(config, $init)
-                }
-
-                fn stop() {
-                    $stop()
-                }
-            }
-
-    bindings::export_lifecycle!(Module with_types_in bindings);
-        };
-    };
-}
+pub use policy::run_decide;
+pub use policy::{ConnectionKind, Matter, PolicyOutcome, REASON, Request, Target};
+pub use value::{Identity, Info, InfoFlags, Opaque, Proc, Range, Step, Value};

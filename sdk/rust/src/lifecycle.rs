@@ -78,3 +78,33 @@ pub fn run_init(
     let config = Config { settings: lift_content(config) };
     Ok(init(&config)?.into_iter().map(Registration::lower).collect())
 }
+
+/// Beside the macros of other roles, for a module with settings: an
+/// `init: fn(&Config) -> Result<Vec<Registration>, String>` is called before anything else, with the settings from the
+/// admin's file, and a `stop: fn()` when the module is taken out of service. A handler says by its registrations which events
+/// it handles; others return none.
+#[macro_export]
+macro_rules! lifecycle {
+    ($init:path, $stop:path) => {
+        const _: () = {
+            use $crate::bindings::{
+                lifecycle::{self as bindings, exports::peal::pmix::lifecycle as role},
+                types,
+            };
+
+            struct Module;
+
+            impl role::Guest for Module {
+                fn init(config: types::Content) -> Result<Vec<types::Registration>, String> {
+                    $crate::run_init(config, $init)
+                }
+
+                fn stop() {
+                    $stop()
+                }
+            }
+
+    bindings::export_lifecycle!(Module with_types_in bindings);
+        };
+    };
+}

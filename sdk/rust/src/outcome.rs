@@ -1,7 +1,7 @@
-//! What a handler says of the event: a status, and infos for whoever comes after it.
+//! What a handler says of an event, or a log channel of a request: a status, and infos for whoever comes after it.
 use crate::{Info, Value, bindings::call, status, tree::lower_info};
 
-/// What a handler did about an event. RFC 0002, "Event handlers".
+/// What a handler did about an event, or a log channel about a request. RFC 0002, "Event handlers".
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct Outcome {
@@ -30,6 +30,11 @@ impl Outcome {
         Outcome::status(status::PMIX_EVENT_ACTION_COMPLETE)
     }
 
+    /// It was logged.
+    pub fn success() -> Outcome {
+        Outcome::status(status::PMIX_SUCCESS)
+    }
+
     /// Any status, as one of [`crate::status`] or a number that programs agreed upon.
     pub fn status(status: i32) -> Outcome {
         Outcome { status, infos: Vec::new() }
@@ -48,5 +53,11 @@ impl Outcome {
             call::push(&info, &arrays);
         }
         self.status
+    }
+}
+
+impl From<Result<(), i32>> for Outcome {
+    fn from(result: Result<(), i32>) -> Outcome {
+        result.map_or_else(Outcome::status, |()| Outcome::success())
     }
 }

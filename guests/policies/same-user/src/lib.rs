@@ -1,0 +1,70 @@
+//! Lets everybody do with what is their own, and nothing beyond: the rules that hold by default, as a module to read and to
+//! replace. Put it last, for it decides about nearly everything that comes to it.
+//!
+//! - A proc may connect as the user that it is registered for; a tool if its user is that of the server or of all the jobs
+//!   that it asks about, or root.
+//! - An event may not claim another source than the one it has. Otherwise this passes, and the default decides, which does
+//!   not deliver it across users.
+//! - Procs may be controlled by the user that they belong to.
+use peal_sdk::{
+    ConnectionKind, Identity, Matter, PolicyOutcome, Request, Target, Value, connection_policy, event_policy,
+    job_control_policy, key, status,
+};
+
+fn decide(request: &Request) -> PolicyOutcome {
+    let Some(identity) = request.identity() else {
+        return refuse(format!("nobody knows whose {} is", requester(request)));
+    };
+    match request.matter() {
+        Matter::Connection(ConnectionKind::Client) => own(request, identity, "connect as a proc of"),
+        Matter::Connection(ConnectionKind::Tool) => tool(request, identity),
+        Matter::Event { .. } => event(request),
+        Matter::JobControl => own(request, identity, "control"),
+    }
+}
+
+fn own(request: &Request, identity: Identity, what: &str) -> PolicyOutcome {
+    for Target { proc, owner } in request.targets() {
+        match owner {
+            None => {
+                return PolicyOutcome::deny(status::PMIX_ERR_NOT_FOUND)
+                    .because(format!("job {} is not known here", proc.nspace));
+            }
+            Some(owner) if owner.uid != identity.uid => {
+                let (uid, job) = (identity.uid, proc.nspace);
+                return refuse(format!("uid {uid} may not {what} job {job} of uid {}", owner.uid));
+            }
+            Some(_) => {}
+        }
+    }
+    PolicyOutcome::grant()
+}
+
+fn tool(request: &Request, Identity { uid, .. }: Identity) -> PolicyOutcome {
+    let is_server = request.server().is_some_and(|server| server.uid == uid);
+    let owns = |target: &Target| target.owner.is_some_and(|owner| owner.uid == uid);
+    if uid == 0 || is_server || (request.target_count() > 0 && request.targets().iter().all(owns)) {
+        return PolicyOutcome::grant();
+    }
+    refuse(format!("uid {uid} is neither root nor that of the server, nor that of all jobs that its tool asks about"))
+}
+
+fn event(request: &Request) -> PolicyOutcome {
+    match (request.get(key::PMIX_EVENT_PROXY), request.requester()) {
+        (None, _) => PolicyOutcome::pass(),
+        (Some(Value::Proc(claimed)), Some(requester)) if claimed == requester => PolicyOutcome::pass(),
+        (Some(_), _) => refuse(format!("{} claims that another is the source of its event", requester(request))),
+    }
+}
+
+fn refuse(reason: String) -> PolicyOutcome {
+    PolicyOutcome::deny(status::PMIX_ERR_NO_PERMISSIONS).because(reason)
+}
+
+fn requester(request: &Request) -> String {
+    request.requester().map_or("a tool without a name".to_owned(), |proc| proc.to_string())
+}
+
+connection_policy!(decide);
+event_policy!(decide);
+job_control_policy!(decide);

@@ -1,0 +1,242 @@
+//! Policies: the request being decided about, and what a policy says of it.
+pub use crate::bindings::connection_policy::exports::peal::pmix::connection_policy::ConnectionKind;
+use crate::{
+    Identity, Info, Proc, Range, Step, Value,
+    bindings::{
+        amendment, call, connection_policy::exports::peal::pmix::connection_policy,
+        event_policy::exports::peal::pmix::event_policy, job_control_policy::exports::peal::pmix::job_control_policy,
+        types,
+    },
+    tree::{lift_chain, lift_content, lift_found, lower_content, lower_info},
+};
+
+/// The key under which a reason in words is shown to the requester.
+pub const REASON: &str = "peal.reason";
+
+/// What is decided about.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Matter {
+    /// Whether somebody may connect.
+    Connection(ConnectionKind),
+    /// Whether an event may be raised, and reach other users.
+    Event {
+        /// What happened: one of [`crate::status`], or a number that programs agreed upon.
+        code: i32,
+        /// Whom it is meant for.
+        range: Range,
+    },
+    /// Whether procs may be controlled.
+    JobControl,
+}
+
+/// A proc that a request is about, and whose it is.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Target {
+    /// The proc; its rank may be the wildcard.
+    pub proc: Proc,
+    /// User and group of its job; none where that job is not known here.
+    pub owner: Option<Identity>,
+}
+
+/// The request being decided about. It is a view of the call being made: each question is answered by the host, so keep an
+/// answer that is needed twice.
+#[derive(Debug)]
+pub struct Request {
+    matter: Matter,
+    targets: u32,
+    steps: u32,
+}
+
+impl Request {
+    /// What is decided about; known without asking the host.
+    pub fn matter(&self) -> Matter {
+        self.matter
+    }
+
+    /// Who asks; none for a tool that has no name yet.
+    pub fn requester(&self) -> Option<Proc> {
+        call::source()
+    }
+
+    /// As whom, by the kernel's word; none where nobody is behind it.
+    pub fn identity(&self) -> Option<Identity> {
+        call::credentials()
+    }
+
+    /// As whom the server runs.
+    pub fn server(&self) -> Option<Identity> {
+        call::server()
+    }
+
+    /// The procs that it is about, with their owners.
+    pub fn targets(&self) -> Vec<Target> {
+        let (procs, owners) = (call::targets(), call::owners());
+        procs.into_iter().zip(owners).map(|(proc, owner)| Target { proc, owner }).collect()
+    }
+
+    /// How many procs it is about; known without asking the host.
+    pub fn target_count(&self) -> u32 {
+        self.targets
+    }
+
+    /// What it carries: an event's infos, what a peer said of itself.
+    pub fn infos(&self) -> Vec<Info> {
+        lift_content(call::infos())
+    }
+
+    /// How it is to be done: the directives of job control.
+    pub fn directives(&self) -> Vec<Info> {
+        lift_content(call::directives())
+    }
+
+    /// The value of this key ([`crate::key`] has the Standard's) among its infos or else its directives. A repeated key means
+    /// the last.
+    pub fn get(&self, key: &str) -> Option<Value> {
+        call::get(key).map(lift_found)
+    }
+
+    /// What those before this one in the chain said, oldest first.
+    pub fn steps(&self) -> Vec<Step> {
+        lift_chain(call::steps())
+    }
+
+    /// How many policies of this chain were asked before; known without asking the host.
+    pub fn step_count(&self) -> u32 {
+        self.steps
+    }
+}
+
+impl From<connection_policy::RequestHead> for Request {
+    fn from(head: connection_policy::RequestHead) -> Request {
+        Request { matter: Matter::Connection(head.kind), targets: head.targets, steps: head.steps }
+    }
+}
+
+impl From<event_policy::RequestHead> for Request {
+    fn from(head: event_policy::RequestHead) -> Request {
+        let matter = Matter::Event { code: head.code, range: head.range };
+        Request { matter, targets: head.targets, steps: head.steps }
+    }
+}
+
+impl From<job_control_policy::RequestHead> for Request {
+    fn from(head: job_control_policy::RequestHead) -> Request {
+        Request { matter: Matter::JobControl, targets: head.targets, steps: head.steps }
+    }
+}
+
+/// What a policy says of a request. What is concluded from all of them is the verdict of their chain.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+pub struct PolicyOutcome {
+    outcome: types::Outcome,
+    infos: Vec<Info>,
+    amended: Option<Vec<Info>>,
+}
+
+impl PolicyOutcome {
+    /// Nothing: those after it decide, and if none does, the site's default.
+    pub fn pass() -> PolicyOutcome {
+        PolicyOutcome::new(types::Outcome::Pass)
+    }
+
+    /// Yes; those after it are not asked.
+    pub fn grant() -> PolicyOutcome {
+        PolicyOutcome::new(types::Outcome::Grant)
+    }
+
+    /// No, with the status that the requester is told, such as [`crate::status::PMIX_ERR_NO_PERMISSIONS`]; those after it are
+    /// not asked.
+    pub fn deny(status: i32) -> PolicyOutcome {
+        PolicyOutcome::new(types::Outcome::Deny(status))
+    }
+
+    fn new(outcome: types::Outcome) -> PolicyOutcome {
+        PolicyOutcome { outcome, infos: Vec::new(), amended: None }
+    }
+
+    /// The same with a reason in words, shown to the requester under [`REASON`].
+    pub fn because(self, words: impl Into<String>) -> PolicyOutcome {
+        self.with(REASON, words.into())
+    }
+
+    /// The same with one more info beside it.
+    pub fn with(mut self, key: impl Into<String>, value: impl Into<Value>) -> PolicyOutcome {
+        self.infos.push(Info::new(key, value));
+        self
+    }
+
+    /// The same with these in the place of the request's directives or, where it is about an event or a connection, of its
+    /// infos. Without effect if it denies.
+    pub fn amend(mut self, directives: impl IntoIterator<Item = Info>) -> PolicyOutcome {
+        self.amended = Some(directives.into_iter().collect());
+        self
+    }
+
+    /// Hands all that is beside it to the host.
+    fn deliver(self) -> types::Outcome {
+        for info in self.infos {
+            let (info, arrays) = lower_info(info);
+            call::push(&info, &arrays);
+        }
+        if let Some(amended) = self.amended {
+            amendment::amend(&lower_content(amended));
+        }
+        self.outcome
+    }
+}
+
+/// What the macros of policies export as `decide`.
+#[doc(hidden)]
+pub fn run_decide(head: impl Into<Request>, decide: impl Fn(&Request) -> PolicyOutcome) -> types::Outcome {
+    decide(&head.into()).deliver()
+}
+
+/// Makes a component of this crate: a module that decides who may connect, by a `fn(&Request) -> PolicyOutcome`.
+#[macro_export]
+macro_rules! connection_policy {
+    ($decide:path) => {
+        $crate::export_policy!(connection_policy, export_connection_policy, $decide);
+    };
+}
+
+/// Makes a component of this crate: a module that decides which events may be raised, by a `fn(&Request) -> PolicyOutcome`.
+#[macro_export]
+macro_rules! event_policy {
+    ($decide:path) => {
+        $crate::export_policy!(event_policy, export_event_policy, $decide);
+    };
+}
+
+/// Makes a component of this crate: a module that decides which procs may be controlled, by a
+/// `fn(&Request) -> PolicyOutcome`.
+#[macro_export]
+macro_rules! job_control_policy {
+    ($decide:path) => {
+        $crate::export_policy!(job_control_policy, export_job_control_policy, $decide);
+    };
+}
+
+/// What the macros of policies have in common.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! export_policy {
+    ($role:ident, $export:ident, $decide:path) => {
+        const _: () = {
+            use $crate::bindings::{
+                types,
+                $role::{self as bindings, exports::peal::pmix::$role as role},
+            };
+
+            struct Module;
+
+            impl role::Guest for Module {
+                fn decide(head: role::RequestHead) -> types::Outcome {
+                    $crate::run_decide(head, $decide)
+                }
+            }
+
+    bindings::$export!(Module with_types_in bindings);
+        };
+    };
+}
