@@ -7,7 +7,7 @@ use crate::{
 use anyhow::{Context, Result};
 use peal_model::{Nspace, Proc, Rank};
 use peal_server::{
-    EmbeddedFabric, Notice, Notices, Parts, Server, ServerSettings,
+    EmbeddedFabric, Notice, Notices, Parts, Rendezvous, Server, ServerSettings, ToolSettings,
     embedded::{EmbeddedHost, JobEnd, JobRequest, LaunchError, RunningJob, Tagging},
 };
 use peal_store::{Store, StoreError};
@@ -51,6 +51,9 @@ pub fn run(args: Run) -> Result<ExitCode> {
         let server = Server::start(settings(&config), parts).await?;
         let scribe = tokio::task::spawn_blocking(scribe(told, store, request.clone(), args.events));
         let uri = server.uri().to_string();
+        let tools = Rendezvous::publish(&ToolSettings::default(), server.uri(), std::slice::from_ref(&request.nspace));
+        // The job runs as well without.
+        let _tools = tools.inspect_err(|error| tracing::warn!(%error, "tools cannot find this job by themselves")).ok();
         // Before the job starts: from then on a signal must not end us without it.
         let mut interrupts = Interrupts::new().context("cannot listen to signals")?;
         let ended = match host.launch(&server.handle(), &uri, request).await {
