@@ -3,7 +3,7 @@ use crate::in_process::{Node, soon};
 use peal_model::{Info, Proc, Request, Status};
 use peal_wire::{
     BufferType, Codec, Credential, Encoding, Frame, FrameDecoder, GDS_HASH, Header, Hello, Limits, PeerKind, Tag, User,
-    WelcomeDecoder, WelcomeForm,
+    Welcome, WelcomeDecoder,
 };
 use std::net::SocketAddr;
 use tokio::{
@@ -83,14 +83,14 @@ impl Raw {
 
     /// Waits for the answer to a handshake; nothing if the server closes instead.
     pub async fn welcomed(mut self, hello: &Hello) -> Option<Peer> {
-        let mut decoder = WelcomeDecoder::new(WelcomeForm::Client);
+        let mut decoder = WelcomeDecoder::new(hello.peer.welcome_form(&hello.dialect()));
         while self.read().await {
             let mut unread = self.unread.as_slice();
             let welcome = decoder.feed(&mut unread).unwrap();
             self.unread = unread.to_vec();
-            if welcome.is_some() {
+            if let Some(welcome) = welcome {
                 let codec = Codec::of(hello, Limits::default());
-                return Some(Peer { raw: self, codec, frames: FrameDecoder::new(&codec.limits) });
+                return Some(Peer { raw: self, welcome, codec, frames: FrameDecoder::new(&codec.limits) });
             }
         }
         None
@@ -100,6 +100,8 @@ impl Raw {
 /// A connection behind its handshake.
 pub struct Peer {
     raw: Raw,
+    /// What the server said first.
+    pub welcome: Welcome,
     /// How it and the server speak.
     pub codec: Codec,
     frames: FrameDecoder,

@@ -127,7 +127,7 @@ async fn who_is_nobody_known_is_refused_without_a_byte() {
     let gds = |name: &'static str| -> Lie { Box::new(move |hello| hello.gds = Text::from(name)) };
     let client = |proc: Proc| peer(PeerKind::Client(proc));
     let lies: Vec<(&str, Lie)> = vec![
-        ("an unknown namespace", client(stranger)),
+        ("an unknown namespace", client(stranger.clone())),
         ("a rank beyond the last", client(siege.node.proc(SIZE))),
         ("the wildcard rank", client(Proc::new(me.nspace.clone(), rank::PMIX_RANK_WILDCARD))),
         ("another user", credential(Credential::Native(next_uid))),
@@ -139,9 +139,13 @@ async fn who_is_nobody_known_is_refused_without_a_byte() {
         }),
         ("shared memory", gds("ds21")),
         ("no data store", gds("")),
-        ("a tool that wants a name", peer(PeerKind::Tool(user, Identity::Wanted))),
+        ("a tool of two users", peer(PeerKind::Tool(next_uid, Identity::Wanted))),
         ("a tool by another's name", peer(PeerKind::Tool(user, Identity::Own(me.clone())))),
-        ("a launcher", peer(PeerKind::Launcher(user, Identity::Started(me.clone())))),
+        (
+            "a tool by the server's name",
+            peer(PeerKind::Tool(user, Identity::Own(siege.node.server.uri().proc.clone()))),
+        ),
+        ("a launcher that nobody started", peer(PeerKind::Launcher(user, Identity::Started(stranger.clone())))),
         ("a singleton", peer(PeerKind::Singleton(user, me.clone()))),
         ("a scheduler", peer(PeerKind::Scheduler(user, me.clone()))),
     ];

@@ -3,7 +3,7 @@ use crate::args::ConfigArgs;
 use peal_config::{Config, Given, Problems, Resolved, Sources};
 use peal_core::server::Allowance;
 use peal_sandbox::Capability;
-use peal_server::{ChainSettings, IdentityCheck, ServerSettings};
+use peal_server::{ChainSettings, IdentityCheck, ServerSettings, Serves, ToolSettings};
 
 /// Reads all layers; `options` are those of the verb that are settings too, and come last.
 pub fn load(args: ConfigArgs, options: impl IntoIterator<Item = Given>) -> Result<Resolved, Problems> {
@@ -52,6 +52,24 @@ pub fn server_settings(config: &Config) -> ServerSettings {
             peal_config::IdentityCheck::User => IdentityCheck::User,
         },
     }
+}
+
+/// Where tools find the server; nothing if they may not come.
+pub fn tool_settings(config: &Config, serves: Serves) -> Option<ToolSettings> {
+    let tools = &config.tools;
+    if !tools.enable {
+        return None;
+    }
+    let mut settings = ToolSettings::default();
+    if let Some(dir) = &tools.system_dir {
+        settings.session_dir = dir.join(format!("peal-{}", rustix::process::geteuid().as_raw()));
+        settings.system_dir = dir.clone();
+    }
+    if let Some(dir) = &tools.session_dir {
+        settings.session_dir = dir.clone();
+    }
+    settings.serves = if tools.system_server { Serves::System } else { serves };
+    Some(settings)
 }
 
 /// The limits of a module.

@@ -1,5 +1,5 @@
 //! Arrays of values of one type.
-use crate::{DataType, Info, Proc, Value, data_type as dt};
+use crate::{DataType, Info, Proc, ProcInfo, Value, data_type as dt};
 use thiserror::Error;
 
 /// A value of another type than the array it was offered to.
@@ -38,6 +38,12 @@ impl DataArray {
     /// An array of infos.
     pub fn infos(infos: impl IntoIterator<Item = Info>) -> DataArray {
         DataArray { element: dt::PMIX_INFO, items: infos.into_iter().map(|info| Value::Info(Box::new(info))).collect() }
+    }
+
+    /// An array of what is known of procs.
+    pub fn proc_infos(procs: impl IntoIterator<Item = ProcInfo>) -> DataArray {
+        let items = procs.into_iter().map(|info| Value::ProcInfo(Box::new(info))).collect();
+        DataArray { element: dt::PMIX_PROC_INFO, items }
     }
 
     /// The type of its elements.

@@ -132,6 +132,13 @@ enumeration! {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ProcState(pub u8);
 
+impl ProcState {
+    /// It runs.
+    pub const RUNNING: ProcState = ProcState(number::PMIX_PROC_STATE_RUNNING as u8);
+    /// It has ended.
+    pub const TERMINATED: ProcState = ProcState(number::PMIX_PROC_STATE_TERMINATED as u8);
+}
+
 /// The state of a job (`pmix_job_state_t`), passed through.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct JobState(pub u8);

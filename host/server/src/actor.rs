@@ -13,7 +13,7 @@ use peal_core::{
     job::{JobSpec, Life},
     server::{Action, Allowance, Counts, FenceId, PeerId, Refusal, RequestId, Server, Upcall},
 };
-use peal_model::{Event, Info, Kval, Nspace, Proc, RankData, Reply, Request, Size, Status};
+use peal_model::{ConnectionKind, Event, Identity, Info, Kval, Nspace, Proc, RankData, Reply, Request, Size, Status};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -172,6 +172,8 @@ pub(crate) struct Actor {
     pub(crate) counters: Arc<Counters>,
     pub(crate) outbox_bytes: usize,
     pub(crate) handle: ServerHandle,
+    /// As whom the server runs.
+    pub(crate) identity: Identity,
 }
 
 /// The far ends of a server's queues.
@@ -229,7 +231,14 @@ impl Actor {
     fn client(&mut self, message: FromClient) -> Vec<Action> {
         match message {
             FromClient::Admit { arrival, outbox, admitted } => {
-                let (answer, actions) = match self.state.admit(&arrival.proc, arrival.peer.identity) {
+                let identity = arrival.peer.identity;
+                let admission = match arrival.kind {
+                    ConnectionKind::Client => self.state.admit(&arrival.proc, identity),
+                    ConnectionKind::Tool => {
+                        self.state.admit_tool(&arrival.proc, identity, self.identity).map(|peer| (peer, Vec::new()))
+                    }
+                };
+                let (answer, actions) = match admission {
                     Ok((peer, actions)) => {
                         self.outboxes.insert(peer, outbox);
                         (Ok(peer), actions)
@@ -357,8 +366,9 @@ impl Actor {
             Upcall::Notify(event) => self.host.notify(event),
             Upcall::Request { to, source, request } => {
                 let (host, handle) = (self.host.clone(), self.handle.clone());
+                let identity = self.state.identity(&source);
                 tokio::spawn(async move {
-                    let reply = upcalls::ask(&*host, source, request).await;
+                    let reply = upcalls::ask(&*host, source, identity, request).await;
                     handle.say(Internal::Answer { to, reply });
                 });
             }

@@ -6,16 +6,52 @@ use crate::{
     identity::{Claim, Claimant, Impostor, Peer},
 };
 use peal_core::server::{PeerId, Refusal};
-use peal_model::{Identity, Info, Proc};
-use peal_wire::{Credential, GDS_HASH, Hello, HelloDecoder, PeerKind, Quoted, User, WireError};
-use std::time::Duration;
+use peal_model::{ConnectionKind, IdentError, Identity, Info, Infos, Nspace, Proc, Rank, Value, code, key};
+use peal_wire::{
+    Credential, GDS_HASH, Hello, HelloDecoder, Identity as Name, PeerKind, Quoted, User, Welcome, WelcomeForm,
+    WireError,
+};
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 use thiserror::Error;
 use tokio::{io::AsyncReadExt, net::TcpStream, sync::oneshot};
+
+/// What stands between the server's name and a number in the name of a tool.
+const GIVEN: &str = "-tool-";
+
+/// Names for tools that want one from the server, which has a namespace of its own for each.
+#[derive(Debug)]
+pub(crate) struct ToolNames {
+    server: Proc,
+    given: AtomicU64,
+}
+
+impl ToolNames {
+    pub(crate) fn new(server: Proc) -> ToolNames {
+        ToolNames { server, given: AtomicU64::new(0) }
+    }
+
+    fn next(&self) -> Result<Proc, IdentError> {
+        let number = self.given.fetch_add(1, Ordering::Relaxed) + 1;
+        let nspace = Nspace::new(&format!("{}{GIVEN}{number}", self.server.nspace))?;
+        Ok(Proc::new(nspace, Rank(0)))
+    }
+
+    /// Whether a name is the server's own, or such as it gives.
+    fn reserve(&self, proc: &Proc) -> bool {
+        let rest = proc.nspace.as_str().strip_prefix(self.server.nspace.as_str());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(GIVEN))
+    }
+}
 
 /// Somebody who wants to connect, and all that is known of them; what they claim is not contradicted by the kernel.
 #[derive(Debug)]
 pub(crate) struct Arrival {
-    /// Who they say they are.
+    /// What they are.
+    pub(crate) kind: ConnectionKind,
+    /// Who they say they are, or who a tool without a name is to be.
     pub(crate) proc: Proc,
     /// As whom they run, and in which process.
     pub(crate) peer: Peer,
@@ -28,6 +64,8 @@ pub(crate) struct Arrival {
 pub(crate) struct Admitted {
     pub(crate) id: PeerId,
     pub(crate) proc: Proc,
+    /// What they are told.
+    pub(crate) welcome: Welcome,
     /// Kept as long as the connection is.
     pub(crate) _claim: Option<Claim>,
 }
@@ -43,6 +81,10 @@ pub(crate) enum Unwelcome {
     Wire(#[from] WireError),
     #[error("{0} are not served")]
     Kind(&'static str),
+    #[error("a tool calls itself {0}, as only the server does or calls tools without a name")]
+    Reserved(Proc),
+    #[error("a tool says that it runs as {said}, and in its credential as {credential}")]
+    TwoUsers { said: Identity, credential: Identity },
     #[error("data store {0}; only \"hash\" is served")]
     Gds(Quoted),
     #[error("a credential of module {0}; only native is served")]
@@ -53,6 +95,8 @@ pub(crate) enum Unwelcome {
     Impostor(#[from] Impostor),
     #[error("there are {0} connections, more are not allowed")]
     TooMany(usize),
+    #[error("the server's own name is too long for names of tools: {0}")]
+    Name(#[from] IdentError),
     #[error("the server is stopping")]
     Stopping,
     #[error("{0}")]
@@ -104,36 +148,77 @@ pub(crate) async fn admit(
     outbox: Outbox,
     lobby: &Lobby,
 ) -> Result<Admitted, Unwelcome> {
-    let proc = claimed_proc(&hello.peer)?;
+    let (kind, proc) = claimed_proc(&hello.peer, lobby)?;
     let identity = claimed_identity(hello)?;
-    let (peer, claim) = confirm(stream, Claimant::Proc(proc.clone()), identity, lobby).await?;
+    let claimant = match kind {
+        ConnectionKind::Client => Claimant::Proc(proc.clone()),
+        ConnectionKind::Tool => Claimant::Tool(pid_of(hello)),
+    };
+    let (peer, claim) = confirm(stream, claimant, identity, lobby).await?;
     let (admitted, answer) = oneshot::channel();
-    let arrival = Arrival { proc: proc.clone(), peer, infos: hello.infos.clone() };
+    let arrival = Arrival { kind, proc: proc.clone(), peer, infos: hello.infos.clone() };
     let admit = FromClient::Admit { arrival, outbox, admitted };
     lobby.clients.send(admit).await.map_err(|_| Unwelcome::Stopping)?;
     let id = answer.await.map_err(|_| Unwelcome::Stopping)??;
-    Ok(Admitted { id, proc, _claim: claim })
+    let welcome = welcome(hello, id, &proc, lobby);
+    Ok(Admitted { id, proc, welcome, _claim: claim })
 }
 
-fn claimed_proc(peer: &PeerKind) -> Result<Proc, Unwelcome> {
+/// What somebody is and who they say they are. A tool that a server started has its name from there: it is that job's proc.
+fn claimed_proc(peer: &PeerKind, lobby: &Lobby) -> Result<(ConnectionKind, Proc), Unwelcome> {
     match peer {
-        PeerKind::Client(proc) => Ok(proc.clone()),
-        PeerKind::Tool(..) => Err(Unwelcome::Kind("tools")),
-        PeerKind::Launcher(..) => Err(Unwelcome::Kind("launchers")),
+        PeerKind::Client(proc)
+        | PeerKind::Tool(_, Name::Started(proc))
+        | PeerKind::Launcher(_, Name::Started(proc)) => Ok((ConnectionKind::Client, proc.clone())),
+        PeerKind::Tool(_, Name::Wanted) | PeerKind::Launcher(_, Name::Wanted) => {
+            Ok((ConnectionKind::Tool, lobby.tool_names.next()?))
+        }
+        PeerKind::Tool(_, Name::Own(proc)) | PeerKind::Launcher(_, Name::Own(proc)) => {
+            if lobby.tool_names.reserve(proc) {
+                return Err(Unwelcome::Reserved(proc.clone()));
+            }
+            Ok((ConnectionKind::Tool, proc.clone()))
+        }
         PeerKind::Singleton(..) => Err(Unwelcome::Kind("singletons")),
         PeerKind::Scheduler(..) => Err(Unwelcome::Kind("schedulers")),
     }
+}
+
+fn pid_of(hello: &Hello) -> Option<u32> {
+    match hello.infos.value_of(key::PMIX_PROC_PID) {
+        Some(Value::Pid(pid)) => Some(*pid),
+        _ => None,
+    }
+}
+
+fn welcome(hello: &Hello, id: PeerId, proc: &Proc, lobby: &Lobby) -> Welcome {
+    let server = lobby.tool_names.server.clone();
+    match hello.peer.welcome_form(&hello.dialect()) {
+        WelcomeForm::Client => Welcome::Client { index: index(id) },
+        WelcomeForm::Tool => Welcome::Tool { name: None, server, security: code::PMIX_SUCCESS },
+        WelcomeForm::NamedTool => Welcome::Tool { name: Some(proc.clone()), server, security: code::PMIX_SUCCESS },
+    }
+}
+
+/// What the client puts into the headers of its frames; nobody reads it.
+fn index(peer: PeerId) -> u32 {
+    u32::try_from(peer.0 % u64::from(u32::MAX)).unwrap_or_default()
 }
 
 fn claimed_identity(hello: &Hello) -> Result<Identity, Unwelcome> {
     if hello.gds.as_bytes() != GDS_HASH.as_bytes() {
         return Err(Unwelcome::Gds(Quoted::new(hello.gds.as_bytes())));
     }
-    match &hello.credential {
-        Credential::Native(User { uid, gid }) => Ok(Identity { uid: *uid, gid: *gid }),
-        Credential::None => Err(Unwelcome::Credential("none")),
-        Credential::Munge(_) => Err(Unwelcome::Credential("munge")),
-        Credential::Other { .. } => Err(Unwelcome::Credential("unknown")),
+    let identity = |User { uid, gid }| Identity { uid, gid };
+    let credential = match &hello.credential {
+        Credential::Native(user) => identity(*user),
+        Credential::None => return Err(Unwelcome::Credential("none")),
+        Credential::Munge(_) => return Err(Unwelcome::Credential("munge")),
+        Credential::Other { .. } => return Err(Unwelcome::Credential("unknown")),
+    };
+    match hello.peer.user().map(identity) {
+        Some(said) if said != credential => Err(Unwelcome::TwoUsers { said, credential }),
+        _ => Ok(credential),
     }
 }
 

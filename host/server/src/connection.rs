@@ -1,7 +1,7 @@
 //! One connection: handshake, then requests in and answers and events out. Whatever is wrong with it affects nobody else.
 use crate::{
     actor::{FromClient, Outbox, Outgoing},
-    admission::{self, Unwelcome},
+    admission::{self, ToolNames, Unwelcome},
     counters::Counters,
     identity::Checker,
     quiet::{Once, Quiet, warn_once},
@@ -37,6 +37,7 @@ pub(crate) struct Lobby {
     pub(crate) clients: mpsc::Sender<FromClient>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) checker: Arc<Checker>,
+    pub(crate) tool_names: Arc<ToolNames>,
     pub(crate) limits: Limits,
     pub(crate) handshake_timeout: Duration,
     pub(crate) outbox: usize,
@@ -101,7 +102,7 @@ pub(crate) async fn serve(mut stream: TcpStream, lobby: Lobby) {
     let (reader, writer) = stream.into_split();
     let ended = tokio::select! {
         ended = read_requests(reader, rest, peer, &codec, &open, &lobby) => ended,
-        ended = write_answers(writer, inbox, &waiting, peer, &codec, &open) => ended,
+        ended = write_answers(writer, inbox, &waiting, &admitted.welcome, &codec, &open) => ended,
         () = cut.notified() => Err(Fault::NotReading),
     };
     match ended {
@@ -216,11 +217,11 @@ async fn write_answers(
     mut writer: OwnedWriteHalf,
     mut inbox: mpsc::Receiver<Outgoing>,
     waiting: &AtomicUsize,
-    peer: PeerId,
+    welcome: &Welcome,
     codec: &Codec,
     open: &OpenRequests,
 ) -> Result<(), Fault> {
-    writer.write_all(&Welcome::Client { index: index(peer) }.encode()).await?;
+    writer.write_all(&welcome.encode()).await?;
     let unfit = Once::default();
     while let Some(outgoing) = inbox.recv().await {
         let bytes = outgoing.bytes();
@@ -231,11 +232,6 @@ async fn write_answers(
     }
     writer.shutdown().await?;
     Ok(())
-}
-
-/// What the client puts into the headers of its frames; nobody reads it.
-fn index(peer: PeerId) -> u32 {
-    u32::try_from(peer.0 % u64::from(u32::MAX)).unwrap_or_default()
 }
 
 fn pack(outgoing: Outgoing, codec: &Codec, open: &OpenRequests, unfit: &Once) -> Result<Option<Frame>, Fault> {

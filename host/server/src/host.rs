@@ -1,7 +1,7 @@
 //! The seam to the host environment: one method per upcall, the counterpart of the C server module.
 use peal_core::job::Life;
 use peal_model::{
-    App, Bytes, Event, Info, IofChannel, Kval, Nspace, Pdata, Proc, Query, ResourceUnit, Status, Text, code,
+    App, Bytes, Event, Identity, Info, IofChannel, Kval, Nspace, Pdata, Proc, Query, ResourceUnit, Status, Text, code,
 };
 use std::{future::Future, pin::Pin, sync::Arc};
 
@@ -102,8 +102,8 @@ pub trait Host: Send + Sync + 'static {
         unsupported()
     }
 
-    /// Answer questions.
-    fn query(&self, source: Proc, queries: Vec<Query>) -> Answer<'_, Vec<Info>> {
+    /// Answer questions of somebody who runs as `identity`: one info for each key that is known and may be told.
+    fn query(&self, source: Proc, identity: Identity, queries: Vec<Query>) -> Answer<'_, Vec<Info>> {
         unsupported()
     }
 

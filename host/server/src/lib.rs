@@ -15,6 +15,7 @@ mod host;
 mod identity;
 mod notice;
 mod quiet;
+mod rendezvous;
 mod server;
 mod upcalls;
 
@@ -25,4 +26,5 @@ pub use fabric::{EmbeddedFabric, Fabric, Gathered, ServerId};
 pub use host::{Answer, Group, GroupOperation, Host, ProcessOf, Spawned};
 pub use identity::{IdentityCheck, Peer, peer_of};
 pub use notice::{Notice, Notices};
+pub use rendezvous::{Rendezvous, RendezvousError, Serves, ToolSettings};
 pub use server::{Parts, Server, ServerError, ServerSettings};

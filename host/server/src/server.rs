@@ -1,6 +1,7 @@
 //! A server from start to shutdown: listener, actor, chains.
 use crate::{
     actor::{self, Actor, Queues, ServerHandle},
+    admission::ToolNames,
     chains::{ChainSettings, Chains, GuestPools, HostedChains},
     connection::{self, Lobby, Stage},
     counters::Counters,
@@ -10,8 +11,9 @@ use crate::{
     notice::Notices,
     quiet::Quiet,
 };
-use peal_model::Proc;
+use peal_model::{Identity, Proc};
 use peal_wire::{Limits, ServerUri};
+use rustix::process::{getegid, geteuid};
 use std::{
     collections::BTreeMap,
     net::Ipv4Addr,
@@ -141,12 +143,14 @@ impl Server {
             counters: counters.clone(),
             outbox_bytes: settings.outbox_bytes,
             handle: handle.clone(),
+            identity: Identity { uid: geteuid().as_raw(), gid: getegid().as_raw() },
         };
         let (stopping, stage) = watch::channel(Stage::Accept);
         let lobby = Lobby {
             clients,
             counters: counters.clone(),
             checker,
+            tool_names: Arc::new(ToolNames::new(uri.proc.clone())),
             limits: settings.wire,
             handshake_timeout: settings.handshake_timeout,
             outbox: settings.outbox,

@@ -1,13 +1,13 @@
 //! From a request to the host's method and back to a reply.
 use crate::host::{Answer, Group, GroupOperation, Host};
-use peal_model::{Proc, Reply, Request, Status, Text, code};
+use peal_model::{Identity, Info, Proc, Reply, Request, Status, Text, code};
 
-/// Asks the host what the server does not decide by itself.
-pub(crate) async fn ask(host: &dyn Host, source: Proc, request: Request) -> Reply {
-    answer(host, source, request).await.unwrap_or_else(Reply::Status)
+/// Asks the host what the server does not decide by itself, for somebody who runs as `identity`.
+pub(crate) async fn ask(host: &dyn Host, source: Proc, identity: Option<Identity>, request: Request) -> Reply {
+    answer(host, source, identity, request).await.unwrap_or_else(Reply::Status)
 }
 
-async fn answer(host: &dyn Host, source: Proc, request: Request) -> Result<Reply, Status> {
+async fn answer(host: &dyn Host, source: Proc, identity: Option<Identity>, request: Request) -> Result<Reply, Status> {
     let success = code::PMIX_SUCCESS;
     match request {
         Request::Abort { status, message, targets } => done(host.abort(source, status, message, targets)).await,
@@ -27,7 +27,11 @@ async fn answer(host: &dyn Host, source: Proc, request: Request) -> Result<Reply
             Ok(Reply::Connected { status: success, jobs: Vec::new() })
         }
         Request::Disconnect { procs, infos } => done(host.disconnect(source, procs, infos)).await,
-        Request::Query { queries } => infos(host.query(source, queries)).await,
+        Request::Query { queries } => {
+            let identity = identity.ok_or(code::PMIX_ERR_NO_PERMISSIONS)?;
+            let asked = queries.iter().map(|query| query.keys.len()).sum();
+            found(host.query(source, identity, queries).await?, asked)
+        }
         Request::Log { timestamp, data, directives } => done(host.log(source, timestamp, data, directives)).await,
         Request::Allocate { directive, infos: details } => infos(host.allocate(source, directive, details)).await,
         Request::JobControl { targets, directives } => infos(host.job_control(source, targets, directives)).await,
@@ -91,8 +95,17 @@ async fn done(answer: Answer<'_, ()>) -> Result<Reply, Status> {
     answer.await.map(|()| Reply::Status(code::PMIX_SUCCESS))
 }
 
-async fn infos(answer: Answer<'_, Vec<peal_model::Info>>) -> Result<Reply, Status> {
+async fn infos(answer: Answer<'_, Vec<Info>>) -> Result<Reply, Status> {
     answer.await.map(|infos| Reply::Infos { status: code::PMIX_SUCCESS, infos })
+}
+
+/// What is known of so many keys.
+fn found(infos: Vec<Info>, asked: usize) -> Result<Reply, Status> {
+    match infos.len() {
+        0 => Err(code::PMIX_ERR_NOT_FOUND),
+        known if known < asked => Ok(Reply::Infos { status: code::PMIX_ERR_PARTIAL_SUCCESS, infos }),
+        _ => Ok(Reply::Infos { status: code::PMIX_SUCCESS, infos }),
+    }
 }
 
 fn present(keys: Vec<Option<Text>>) -> Vec<Text> {

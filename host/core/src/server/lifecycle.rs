@@ -27,10 +27,15 @@ impl Server {
             Life::Connected(n) => Life::Connected(n + 1),
             Life::Lost => return Err(Refusal::Ended(proc.clone())),
         };
+        Ok((self.seat(proc), actions))
+    }
+
+    /// A connection for somebody who has been let in.
+    pub(super) fn seat(&mut self, proc: &Proc) -> PeerId {
         self.next_peer += 1;
         let id = PeerId(self.next_peer);
         self.peers.insert(id, Peer { proc: proc.clone(), standing: Standing::Active, interests: Interests::default() });
-        Ok((id, actions))
+        id
     }
 
     /// Where a proc is in its life, if it is known.
@@ -39,8 +44,9 @@ impl Server {
     }
 
     pub(super) fn job_data(&mut self, to: RequestId, source: &Proc) -> Vec<Action> {
-        match self.jobs.get(&source.nspace) {
-            Some(job) => vec![Action::Reply { to, reply: Reply::JobData(job.info.clone()) }],
+        let job = self.jobs.get(&source.nspace).map(|job| job.info.clone());
+        match job.or_else(|| self.tool_data(&source.nspace).map(Arc::new)) {
+            Some(info) => vec![Action::Reply { to, reply: Reply::JobData(info) }],
             None => vec![reply(to, code::PMIX_ERR_NOT_FOUND)],
         }
     }
@@ -52,6 +58,7 @@ impl Server {
         };
         peer.standing = Standing::Left;
         peer.interests = Interests::default();
+        self.tool_left(to.peer);
         if self.leave(&source, Life::Finalized) {
             actions.extend(self.departed(&source));
             actions.push(Action::Host(Upcall::ClientFinalized(source)));
@@ -65,6 +72,7 @@ impl Server {
         let Some(gone) = self.peers.remove(&peer) else { return Vec::new() };
         self.cache.forget(peer);
         self.modex.forget(peer);
+        self.tool_left(peer);
         if gone.standing == Standing::Left || !self.leave(&gone.proc, Life::Lost) {
             return Vec::new();
         }

@@ -8,6 +8,7 @@ mod events;
 mod lifecycle;
 #[cfg(test)]
 mod tests;
+mod tools;
 
 use crate::{
     Time,
@@ -25,6 +26,7 @@ pub use crate::{
 use peal_model::{Event, Identity, Nspace, Proc, Reply, Request, Status, code};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use thiserror::Error;
+use tools::Tools;
 
 /// A connection of a client.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -58,6 +60,8 @@ pub struct Settings {
     pub max_registrations: usize,
     /// How many connections one proc may have (its own and those of its clones).
     pub max_clones: u32,
+    /// How many tools may be connected.
+    pub max_tools: usize,
     /// How many events hosted handlers may raise in all because of one that no handler raised.
     pub allowance: Allowance,
 }
@@ -73,6 +77,7 @@ impl Default for Settings {
             max_held_gets: 4096,
             max_registrations: 65_536,
             max_clones: 64,
+            max_tools: 256,
             allowance: Allowance(256),
         }
     }
@@ -179,6 +184,23 @@ pub enum Refusal {
         /// How many are allowed.
         max: u32,
     },
+    /// A tool of a user who has no business here.
+    #[error("a tool of {found}: they have no job here, and the server runs as {server}")]
+    ForeignTool {
+        /// As whom the tool runs.
+        found: Identity,
+        /// As whom the server runs.
+        server: Identity,
+    },
+    /// A tool calls itself what somebody else is called.
+    #[error("{0} is the name of somebody else")]
+    NameTaken(Proc),
+    /// There are as many tools as there may be.
+    #[error("there are {max} tools, more are not allowed")]
+    TooManyTools {
+        /// How many are allowed.
+        max: usize,
+    },
 }
 
 /// What can be counted.
@@ -210,6 +232,7 @@ enum Standing {
 pub struct Server {
     settings: Settings,
     jobs: BTreeMap<Nspace, Job>,
+    tools: Tools,
     peers: BTreeMap<PeerId, Peer>,
     modex: Modex,
     fences: Fences,
@@ -225,6 +248,7 @@ impl Server {
             cache: EventCache::new(settings.event_cache, settings.event_cache_bytes),
             settings,
             jobs: BTreeMap::new(),
+            tools: Tools::default(),
             peers: BTreeMap::new(),
             fences: Fences::default(),
             next_peer: 0,
@@ -233,6 +257,7 @@ impl Server {
 
     /// Registers a job whose procs may then connect.
     pub fn add_job(&mut self, spec: JobSpec) {
+        self.evict_tools(&spec.nspace);
         self.jobs.insert(spec.nspace.clone(), Job::new(spec));
     }
 
@@ -247,9 +272,10 @@ impl Server {
         Counts { peers: self.peers.len(), events_ejected: self.cache.ejected() }
     }
 
-    /// As whom a proc runs, if its job is known.
+    /// As whom a proc or tool runs, if it is known.
     pub fn identity(&self, proc: &Proc) -> Option<Identity> {
-        self.jobs.get(&proc.nspace).map(|job| Identity { uid: job.spec.uid, gid: job.spec.gid })
+        let of_job = self.jobs.get(&proc.nspace).map(|job| Identity { uid: job.spec.uid, gid: job.spec.gid });
+        of_job.or_else(|| self.tools.identity(&proc.nspace))
     }
 
     /// Takes a request of a client.
@@ -263,6 +289,9 @@ impl Server {
             Request::JobData => self.job_data(to, &source),
             Request::Commit(commits) => self.commit(to, &source, commits),
             Request::Fence { procs, infos } => self.fence(to, source, procs, &infos, now),
+            Request::Get { proc, .. } if !self.may_see(&source, &proc.nspace) => {
+                vec![reply(to, code::PMIX_ERR_NO_PERMISSIONS)]
+            }
             Request::Get { proc, infos, key } => self.get(to, proc, &infos, key, now),
             Request::Finalize => self.finalize(to, source),
             Request::Notify { code, range, infos } => self.client_notifies(to, source, code, range, infos),

@@ -1,13 +1,11 @@
 //! What it takes to start the procs of a job: what is asked for, and the environment they are given.
 use super::output::Tagging;
+use crate::rendezvous::SERVED_VERSION;
 use peal_model::{Nspace, Rank};
 use peal_wire::{BufferType, GDS_HASH, variable};
 use std::{ffi::OsString, path::PathBuf, process::Stdio, time::Duration};
 use thiserror::Error;
 use tokio::process::{Child, Command};
-
-/// The release that the server says it is: a client that believes in a newer one uses what is not served.
-const SERVED_VERSION: &str = "4.2.2";
 
 /// What follows an abnormal end of a proc (`run.on_abort`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -5,6 +5,7 @@ mod end;
 mod job;
 mod launch;
 mod output;
+mod query;
 mod stray;
 
 pub use end::{JobEnd, ProcEnd};
@@ -12,13 +13,13 @@ pub use job::RunningJob;
 pub use launch::{JobRequest, LaunchError, OnAbort};
 pub use output::Tagging;
 
-use self::{job::Job, stray::Family};
+use self::{job::Job, query::JobTable, stray::Family};
 use crate::{
     actor::ServerHandle,
     host::{Answer, Host, ProcessOf},
     notice::Notices,
 };
-use peal_model::{Nspace, Proc, Status, Text, code};
+use peal_model::{Identity, Info, Nspace, Proc, Query, Status, Text, code};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -42,6 +43,8 @@ pub(crate) enum JobCommand {
 /// The embedded host environment. One of them runs the jobs of one `peal` process.
 pub struct EmbeddedHost {
     jobs: Mutex<BTreeMap<Nspace, mpsc::Sender<JobCommand>>>,
+    /// What queries are answered from.
+    table: JobTable,
     family: Arc<Family>,
     notices: Notices,
 }
@@ -49,7 +52,12 @@ pub struct EmbeddedHost {
 impl EmbeddedHost {
     /// A host without jobs; what happens to them is told to `notices`.
     pub fn new(notices: Notices) -> EmbeddedHost {
-        EmbeddedHost { jobs: Mutex::default(), family: Arc::new(Family::adopting()), notices }
+        EmbeddedHost {
+            jobs: Mutex::default(),
+            table: JobTable::default(),
+            family: Arc::new(Family::adopting()),
+            notices,
+        }
     }
 
     /// Starts a job under a server, by the rendezvous `uri` that its procs are given.
@@ -67,6 +75,7 @@ impl EmbeddedHost {
             // Before any proc runs: it may abort its job at once.
             jobs.insert(request.nspace.clone(), commands.clone());
         }
+        self.table.insert(&request, commands.clone());
         let work = Job::new(server.clone(), request, self.family.clone(), self.notices.clone());
         let task = work.start(uri, inbox).await?;
         Ok(RunningJob::new(commands, task))
@@ -84,6 +93,10 @@ impl Host for EmbeddedHost {
             return ProcessOf::Unknown;
         }
         self.family.process_of(proc).map_or(ProcessOf::Ended, ProcessOf::Running)
+    }
+
+    fn query(&self, _source: Proc, identity: Identity, queries: Vec<Query>) -> Answer<'_, Vec<Info>> {
+        Box::pin(std::future::ready(self.table.answer(identity, &queries, &self.family)))
     }
 
     fn abort(&self, source: Proc, status: Status, message: Option<Text>, targets: Vec<Proc>) -> Answer<'_, ()> {

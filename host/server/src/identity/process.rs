@@ -101,6 +101,7 @@ mod tests {
         net::{TcpListener, TcpStream},
         os::{fd::OwnedFd, linux::fs::MetadataExt},
         process::{Command, Stdio},
+        time::{Duration, Instant},
     };
 
     #[test]
@@ -132,17 +133,21 @@ mod tests {
 
         // A grandchild gets it, and nobody else keeps it.
         let script = "exec 3<&0 0</dev/null; sleep 1000 & echo $!; exec 3<&-; echo closed; wait";
-        let mut shell = Command::new("sh");
-        let mut shell = shell.args(["-c", script]).stdin(held).stdout(Stdio::piped()).spawn().unwrap();
+        let mut shell = Command::new("sh").args(["-c", script]).stdin(held).stdout(Stdio::piped()).spawn().unwrap();
         let mut stranger = Command::new("sleep").arg("1000").spawn().unwrap();
         let mut lines = BufReader::new(shell.stdout.take().unwrap()).lines();
         let sleep: u32 = lines.next().unwrap().unwrap().parse().unwrap();
         assert_eq!(lines.next().unwrap().unwrap(), "closed");
+        // Another test may be starting a process, which has it for a moment.
+        let start = Instant::now();
+        while holders(inode).iter().map(|process| process.pid).collect::<Vec<_>>() != [sleep] {
+            assert!(start.elapsed() < Duration::from_secs(10), "{:?}", holders(inode));
+            std::thread::yield_now();
+        }
         for root in [me, shell.id(), sleep] {
             assert_eq!(holder_below(root, inode), Some(sleep));
         }
         assert_eq!(holder_below(stranger.id(), inode), None);
-        assert_eq!(holders(inode).iter().map(|process| process.pid).collect::<Vec<_>>(), [sleep]);
 
         let process = Process::of(shell.id()).unwrap();
         assert!(process.is_there());

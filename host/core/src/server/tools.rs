@@ -1,0 +1,199 @@
+//! Tools: procs that no job has. They come by themselves, each in a namespace of its own, and are nobody's to wait for.
+use super::{PeerId, Refusal, Server, Standing};
+use crate::audience::Interests;
+use peal_model::{Identity, JobEntry, JobInfo, Kval, Nspace, Proc, Value, key};
+use std::collections::BTreeMap;
+
+/// The tools that are connected.
+#[derive(Debug, Default)]
+pub(super) struct Tools(BTreeMap<Proc, Tool>);
+
+#[derive(Debug)]
+struct Tool {
+    peer: PeerId,
+    identity: Identity,
+}
+
+impl Tools {
+    /// As whom a tool runs, by its namespace.
+    pub(super) fn identity(&self, nspace: &Nspace) -> Option<Identity> {
+        self.0.iter().find(|(proc, _)| proc.nspace == *nspace).map(|(_, tool)| tool.identity)
+    }
+
+    /// Forgets the tool of a connection. The last one of its namespace says so.
+    fn leave(&mut self, peer: PeerId) -> Option<Nspace> {
+        let gone = self.0.iter().find(|(_, tool)| tool.peer == peer).map(|(proc, _)| proc.clone())?;
+        self.0.remove(&gone);
+        self.identity(&gone.nspace).is_none().then_some(gone.nspace)
+    }
+}
+
+impl Server {
+    /// Lets a tool of this name connect, or says why not; `server` is as whom this server runs. The name is the tool's as
+    /// long as it is connected.
+    pub fn admit_tool(&mut self, proc: &Proc, identity: Identity, server: Identity) -> Result<PeerId, Refusal> {
+        if !may_attach(identity, server, self.jobs.values().map(|job| job.spec.uid)) {
+            return Err(Refusal::ForeignTool { found: identity, server });
+        }
+        if self.jobs.contains_key(&proc.nspace) || self.tools.0.contains_key(proc) {
+            return Err(Refusal::NameTaken(proc.clone()));
+        }
+        if self.tools.identity(&proc.nspace).is_some_and(|other| other != identity) {
+            return Err(Refusal::NameTaken(proc.clone()));
+        }
+        let max = self.settings.max_tools;
+        if self.tools.0.len() >= max {
+            return Err(Refusal::TooManyTools { max });
+        }
+        let peer = self.seat(proc);
+        self.tools.0.insert(proc.clone(), Tool { peer, identity });
+        Ok(peer)
+    }
+
+    /// A job takes its name from tools that have it: these are heard no more.
+    pub(super) fn evict_tools(&mut self, nspace: &Nspace) {
+        let evicted = self.tools.0.extract_if(.., |proc, _| proc.nspace == *nspace).map(|(_, tool)| tool.peer);
+        for peer in evicted.collect::<Vec<_>>() {
+            if let Some(peer) = self.peers.get_mut(&peer) {
+                (peer.standing, peer.interests) = (Standing::Left, Interests::default());
+            }
+        }
+        self.modex.drop_job(nspace);
+    }
+
+    /// A tool left, in order or not: what it has put goes with it.
+    pub(super) fn tool_left(&mut self, peer: PeerId) {
+        if let Some(nspace) = self.tools.leave(peer) {
+            self.modex.drop_job(&nspace);
+        }
+    }
+
+    /// What a tool is told of its own namespace.
+    pub(super) fn tool_data(&self, nspace: &Nspace) -> Option<JobInfo> {
+        self.tools.identity(nspace)?;
+        let entries =
+            [key::PMIX_JOB_SIZE, key::PMIX_UNIV_SIZE].map(|key| JobEntry::Job(Kval::new(key, Value::Uint32(1))));
+        Some(JobInfo { nspace: nspace.clone(), entries: entries.into() })
+    }
+
+    /// Whether what is known of a namespace is `requester`'s business: it belongs to the same user, or root asks.
+    pub(super) fn may_see(&self, requester: &Proc, nspace: &Nspace) -> bool {
+        let owner = self.jobs.get(nspace).map(|job| job.spec.uid);
+        requester.nspace == *nspace
+            || self.identity(requester).is_some_and(|asks| asks.uid == 0 || owner.is_none_or(|owner| owner == asks.uid))
+    }
+}
+
+/// Who may attach a tool where no policy decides: root, the server's own user, and users who have a job here.
+fn may_attach(tool: Identity, server: Identity, mut jobs: impl Iterator<Item = u32>) -> bool {
+    tool.uid == 0 || tool.uid == server.uid || jobs.any(|owner| owner == tool.uid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Time,
+        job::JobSpec,
+        server::{Action, RequestId, Settings},
+    };
+    use peal_model::{Commit, KeyName, Rank, Reply, Request, Scope, Status, code};
+
+    const SERVER: Identity = Identity { uid: 500, gid: 500 };
+    const OWNER: Identity = Identity { uid: 1000, gid: 100 };
+    const ROOT: Identity = Identity { uid: 0, gid: 0 };
+    const OTHER: Identity = Identity { uid: 1001, gid: 100 };
+    const KEY: KeyName = KeyName("test.key");
+
+    fn proc(nspace: &str, rank: u32) -> Proc {
+        Proc::new(Nspace::new(nspace).unwrap(), Rank(rank))
+    }
+
+    /// A server with a job of two procs; at most three tools.
+    fn server() -> Server {
+        let mut server = Server::new(Settings { max_tools: 3, ..Settings::default() });
+        let Identity { uid, gid } = OWNER;
+        server.add_job(JobSpec { nspace: Nspace::new("job").unwrap(), size: 2, hostname: "node".into(), uid, gid });
+        server
+    }
+
+    fn ask(server: &mut Server, peer: PeerId, request: Request) -> Reply {
+        let actions = server.request(RequestId { peer, tag: 1 }, request, Time(0));
+        let [Action::Reply { reply, .. }] = actions.as_slice() else { panic!("{actions:?}") };
+        reply.clone()
+    }
+
+    #[test]
+    fn root_the_servers_user_and_users_of_jobs_may_attach_tools() {
+        for (identity, welcome) in [(ROOT, true), (SERVER, true), (OWNER, true), (OTHER, false)] {
+            let mut server = server();
+            let admitted = server.admit_tool(&proc("tool", 0), identity, SERVER);
+            assert_eq!(admitted.is_ok(), welcome, "{admitted:?}");
+            assert_eq!(server.identity(&proc("tool", 0)), welcome.then_some(identity));
+        }
+    }
+
+    #[test]
+    fn a_name_is_somebodys_until_they_leave_and_tools_are_counted() {
+        let mut server = server();
+        let taken = |proc: &Proc| Err(Refusal::NameTaken(proc.clone()));
+        let (of_job, tool, second) = (proc("job", 7), proc("tool", 0), proc("tool", 1));
+        assert_eq!(server.admit_tool(&of_job, OWNER, SERVER), taken(&of_job));
+        let peer = server.admit_tool(&tool, OWNER, SERVER).unwrap();
+        assert_eq!(server.admit_tool(&tool, OWNER, SERVER), taken(&tool));
+        assert_eq!(server.admit_tool(&second, ROOT, SERVER), taken(&second), "a namespace has one user");
+        server.admit_tool(&second, OWNER, SERVER).unwrap();
+        server.admit_tool(&proc("third", 0), ROOT, SERVER).unwrap();
+        let fourth = proc("fourth", 0);
+        assert_eq!(server.admit_tool(&fourth, ROOT, SERVER), Err(Refusal::TooManyTools { max: 3 }));
+        // Who has finalized and comes back before its connection is seen to end keeps its new name.
+        assert_eq!(ask(&mut server, peer, Request::Finalize).status(), code::PMIX_SUCCESS);
+        server.admit_tool(&tool, OWNER, SERVER).unwrap();
+        assert_eq!(server.disconnected(peer), []);
+        assert_eq!(server.admit_tool(&tool, OWNER, SERVER), taken(&tool));
+    }
+
+    #[test]
+    fn a_job_takes_its_name_from_a_tool() {
+        let mut server = server();
+        let peer = server.admit_tool(&proc("next", 0), OTHER, OTHER).unwrap();
+        let Identity { uid, gid } = OWNER;
+        server.add_job(JobSpec { nspace: Nspace::new("next").unwrap(), size: 1, hostname: "node".into(), uid, gid });
+        assert_eq!(ask(&mut server, peer, Request::JobData).status(), code::PMIX_ERR_INIT);
+        assert_eq!(server.identity(&proc("next", 0)), Some(OWNER));
+        server.admit(&proc("next", 0), OWNER).unwrap();
+        assert_eq!(server.disconnected(peer), []);
+        assert_eq!(server.life(&proc("next", 0)), Some(crate::job::Life::Connected(1)));
+    }
+
+    #[test]
+    fn a_tool_has_data_of_its_own_and_leaves_nothing_behind() {
+        let mut server = server();
+        let tool = proc("tool", 0);
+        let peer = server.admit_tool(&tool, OWNER, SERVER).unwrap();
+        let Reply::JobData(info) = ask(&mut server, peer, Request::JobData) else { panic!("no job data") };
+        assert_eq!(info.nspace, tool.nspace);
+        let kvals = vec![Kval::new(KEY, Value::Bool(true))];
+        let commit = Request::Commit(vec![Commit { scope: Scope::Global, kvals }]);
+        assert_eq!(ask(&mut server, peer, commit).status(), code::PMIX_SUCCESS);
+        assert!(server.modex.find(&tool, None).is_some());
+        assert_eq!(server.disconnected(peer), []);
+        assert!(server.modex.find(&tool, None).is_none());
+        assert_eq!((server.identity(&tool), server.counts().peers), (None, 0));
+    }
+
+    #[test]
+    fn what_others_have_put_is_none_of_a_users_business() {
+        let get = |of: &Proc| Request::Get { proc: of.clone(), infos: Vec::new(), key: Some("pmix.job.size".into()) };
+        let job = Proc::all(Nspace::new("job").unwrap());
+        for (identity, status) in
+            [(OWNER, code::PMIX_SUCCESS), (ROOT, code::PMIX_SUCCESS), (SERVER, code::PMIX_ERR_NO_PERMISSIONS)]
+        {
+            let mut server = server();
+            let peer = server.admit_tool(&proc("tool", 0), identity, SERVER).unwrap();
+            assert_eq!(ask(&mut server, peer, get(&job)).status(), status, "{identity}");
+            let unknown: Status = ask(&mut server, peer, get(&proc("nobody", 0))).status();
+            assert_eq!(unknown, code::PMIX_ERR_NOT_FOUND);
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Files in directories where others may lay traps: everything is reached from a directory that was looked at, no link is
+//! followed, and a file appears whole or not at all.
+use super::{RendezvousError, file};
+use rustix::{
+    fd::{AsFd, BorrowedFd, OwnedFd},
+    fs::{
+        self, AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, fchmod, flock, fstat, openat, renameat,
+        statat, unlinkat,
+    },
+    io::Errno,
+    process::geteuid,
+};
+use std::{
+    fs::File,
+    io::{Read, Write},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// The longest file that is read, in bytes.
+const LONGEST: u64 = 4096;
+
+/// Who else may write in a directory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Sharing {
+    /// Nobody. It is made if it is not there.
+    Own,
+    /// Perhaps everybody, each only what is theirs.
+    Sticky,
+}
+
+/// A directory that is fit for files that tools trust.
+#[derive(Clone, Debug)]
+pub(super) struct Directory {
+    path: PathBuf,
+    fd: Arc<OwnedFd>,
+}
+
+/// A file of ours, which is removed when this is dropped.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) path: PathBuf,
+    directory: Directory,
+    name: String,
+    /// Held open and locked, so that others see that its server lives.
+    file: File,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        // Another server may have taken the name.
+        let same = match (fstat(&self.file), statat(&self.directory.fd, &self.name, AtFlags::SYMLINK_NOFOLLOW)) {
+            (Ok(ours), Ok(there)) => (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino),
+            _ => false,
+        };
+        if same && let Err(error) = unlinkat(&self.directory.fd, &self.name, AtFlags::empty()) {
+            tracing::warn!(path = ?self.path, %error, "a rendezvous file cannot be removed");
+        }
+    }
+}
+
+impl Directory {
+    /// Opens a directory, unless others could change what we write there.
+    pub(super) fn open(path: &Path, sharing: Sharing) -> Result<Directory, RendezvousError> {
+        let unfit = |why: String| RendezvousError::Directory { path: path.to_owned(), why };
+        if sharing == Sharing::Own {
+            match fs::mkdir(path, Mode::from_raw_mode(0o755)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(unfit(error.to_string())),
+            }
+        }
+        let flags = match sharing {
+            // Whoever could lay a link there could choose the directory.
+            Sharing::Own => OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW,
+            Sharing::Sticky => OFlags::DIRECTORY | OFlags::CLOEXEC,
+        };
+        let fd = openat(CWD, path, flags, Mode::empty()).map_err(|error| match error {
+            Errno::NOTDIR | Errno::LOOP => unfit("it is a link or a file; it should be a directory".to_owned()),
+            error => unfit(error.to_string()),
+        })?;
+        let stat = fstat(&fd).map_err(|error| unfit(error.to_string()))?;
+        let me = geteuid().as_raw();
+        let (owner, mode) = (stat.st_uid, stat.st_mode);
+        let (open, sticky) = (mode & 0o022 != 0, mode & 0o1000 != 0);
+        match sharing {
+            Sharing::Own if owner != me => Err(unfit(format!("it belongs to user {owner}; it should to user {me}"))),
+            Sharing::Sticky if owner != me && owner != 0 => {
+                Err(unfit(format!("it belongs to user {owner}; it should to user {me} or root")))
+            }
+            Sharing::Own if open => {
+                Err(unfit(format!("others may write in it, its mode {:o} should be 755", mode & 0o7777)))
+            }
+            Sharing::Sticky if open && !sticky => Err(unfit(format!(
+                "others may remove what is in it, its mode {:o} should be 1777 or 755",
+                mode & 0o7777
+            ))),
+            _ => Ok(Directory { path: path.to_owned(), fd: Arc::new(fd) }),
+        }
+    }
+
+    /// Waits until no other server of this user looks through the directory, and lets none as long as what comes back is kept.
+    pub(super) fn take_turn(&self) -> Result<OwnedFd, RendezvousError> {
+        let name = ".peal.lock";
+        let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // Others cannot open it, and so not hold us up.
+        let lock = openat(&self.fd, name, flags, Mode::from_raw_mode(0o600)).map_err(|error| self.io(name, error))?;
+        flock(&lock, FlockOperation::LockExclusive).map_err(|error| self.io(name, error))?;
+        Ok(lock)
+    }
+
+    /// Removes what servers left that were killed.
+    pub(super) fn sweep(&self) {
+        let Ok(entries) = Dir::read_from(&self.fd) else { return };
+        for entry in entries.flatten() {
+            let Some(name) = entry.file_name().to_str().ok().filter(|name| is_ours(name)) else { continue };
+            let Some(Found { owner: Owner::Nobody, .. }) = self.look_at(name) else { continue };
+            match unlinkat(&self.fd, name, AtFlags::empty()) {
+                Ok(()) => tracing::info!(path = ?self.path.join(name), "what a dead server left is removed"),
+                Err(error) => tracing::warn!(path = ?self.path.join(name), %error, "what a dead server left stays"),
+            }
+        }
+    }
+
+    /// Writes a file whole, in place of what a dead server left.
+    pub(super) fn write(&self, name: &str, contents: &str) -> Result<Entry, RendezvousError> {
+        if let Some(Found { owner: Owner::Process(pid), uid }) = self.look_at(name)
+            && [0, geteuid().as_raw()].contains(&uid)
+        {
+            return Err(RendezvousError::Taken { path: self.path.join(name), pid });
+        }
+        let unfinished = format!(".{name}.{}", std::process::id());
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OFlags::CLOEXEC;
+        let create = || openat(&self.fd, &unfinished, flags, Mode::from_raw_mode(0o600));
+        let fd = create().or_else(|error| match error {
+            // Of a server that had our number before; whose else it is stays, and we fail.
+            Errno::EXIST => unlinkat(&self.fd, &unfinished, AtFlags::empty()).and_then(|()| create()),
+            error => Err(error),
+        });
+        let file = File::from(fd.map_err(|error| self.io(name, error))?);
+        let written = self.fill(&file, contents).and_then(|()| renameat(&self.fd, &unfinished, &self.fd, name));
+        if let Err(error) = written {
+            // What is left of it the next sweep removes.
+            let _ = unlinkat(&self.fd, &unfinished, AtFlags::empty());
+            return Err(self.io(name, error));
+        }
+        Ok(Entry { path: self.path.join(name), directory: self.clone(), name: name.to_owned(), file })
+    }
+
+    fn fill(&self, mut file: &File, contents: &str) -> Result<(), Errno> {
+        flock(file.as_fd(), FlockOperation::NonBlockingLockExclusive)?;
+        file.write_all(contents.as_bytes()).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        fchmod(file.as_fd(), Mode::from_raw_mode(0o640))
+    }
+
+    /// Whose a file is; nothing if there is none that could be a server's.
+    fn look_at(&self, name: &str) -> Option<Found> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = File::from(openat(&self.fd, name, flags, Mode::empty()).ok()?);
+        let stat = fstat(&file).ok()?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return None;
+        }
+        let mut contents = String::new();
+        let read = (&file).take(LONGEST).read_to_string(&mut contents);
+        let pid = read.ok().and_then(|_| file::pid(&contents));
+        let alive = pid.filter(|pid| Path::new(&format!("/proc/{pid}")).exists());
+        // A server in another container has a number that means nothing here, and holds its lock all the same.
+        let owner = match alive.or_else(|| is_locked(file.as_fd()).then(|| pid.unwrap_or_default())) {
+            Some(pid) => Owner::Process(pid),
+            None => Owner::Nobody,
+        };
+        Some(Found { owner, uid: stat.st_uid })
+    }
+
+    fn io(&self, name: &str, error: Errno) -> RendezvousError {
+        RendezvousError::Io { path: self.path.join(name), source: error.into() }
+    }
+}
+
+/// A file that is there.
+struct Found {
+    owner: Owner,
+    uid: u32,
+}
+
+/// Which server a file tells of.
+enum Owner {
+    Process(u32),
+    Nobody,
+}
+
+fn is_locked(file: BorrowedFd<'_>) -> bool {
+    flock(file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
+}
+
+/// Whether a file is named as servers name theirs, finished or not.
+fn is_ours(name: &str) -> bool {
+    name.strip_prefix('.').unwrap_or(name).starts_with("pmix.")
+}

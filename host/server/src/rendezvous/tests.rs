@@ -1,0 +1,175 @@
+//! Files of servers, and traps in their way.
+use super::*;
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
+    process::Command,
+};
+
+struct Node {
+    root: tempfile::TempDir,
+}
+
+impl Node {
+    fn new() -> Node {
+        Node { root: tempfile::tempdir().unwrap() }
+    }
+
+    fn settings(&self, serves: Serves) -> ToolSettings {
+        let system_dir = self.root.path().to_owned();
+        ToolSettings { session_dir: system_dir.join("session"), system_dir, serves, hostname: "node".to_owned() }
+    }
+
+    fn publish(&self, serves: Serves) -> Result<Rendezvous, RendezvousError> {
+        let uri = "server.0;tcp4://127.0.0.1:54661".parse().unwrap();
+        Rendezvous::publish(&self.settings(serves), &uri, &[Nspace::new("job").unwrap()])
+    }
+
+    fn session(&self) -> PathBuf {
+        self.settings(Serves::Itself).session_dir
+    }
+
+    /// The files, without the lock.
+    fn files(&self) -> Vec<String> {
+        let names =
+            fs::read_dir(self.session()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.filter(|name| name != ".peal.lock").collect();
+        names.sort();
+        names
+    }
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().mode() & 0o7777
+}
+
+/// The number of a process that has ended.
+fn dead() -> u32 {
+    let mut child = Command::new("true").spawn().unwrap();
+    child.wait().unwrap();
+    child.id()
+}
+
+#[test]
+fn a_server_is_found_by_process_and_namespace_as_long_as_it_is_there() {
+    let node = Node::new();
+    let pid = std::process::id();
+    let published = node.publish(Serves::Itself).unwrap();
+    let wanted = [format!("pmix.node.tool.{pid}"), "pmix.node.tool.job".into(), "pmix.node.tool.server".into()];
+    assert_eq!(node.files(), wanted);
+    for path in published.paths() {
+        assert_eq!((mode(path), fs::metadata(path).unwrap().uid()), (0o640, geteuid().as_raw()));
+        let text = fs::read_to_string(path).unwrap();
+        assert!(text.starts_with(&format!("server.0;tcp4://127.0.0.1:54661\n4.2.2\n{pid}\n")), "{text}");
+    }
+    assert_eq!(mode(&node.session()) & 0o022, 0);
+    drop(published);
+    assert_eq!(node.files(), [""; 0]);
+}
+
+#[test]
+fn only_a_server_of_the_session_or_system_is_found_as_such_and_there_is_one() {
+    let node = Node::new();
+    let system = node.root.path().join("pmix.sys.node");
+    let first = node.publish(Serves::Session).unwrap();
+    assert!(node.files().contains(&"pmix.node.tool".to_owned()) && !system.exists());
+    let second = node.publish(Serves::Session).unwrap_err().to_string();
+    assert!(second.contains("belongs to a server that runs, process "), "{second}");
+    drop(first);
+    let first = node.publish(Serves::System).unwrap();
+    assert!(system.exists());
+    drop(first);
+    assert!(!system.exists());
+}
+
+#[test]
+fn what_a_dead_server_left_is_replaced_and_what_lives_stays() {
+    let node = Node::new();
+    drop(node.publish(Serves::Itself).unwrap());
+    let leave = |name: &str, pid: u32| {
+        let text = format!("old.0;tcp4://127.0.0.1:1\n4.2.2\n{pid}\n0:0\n\n\n");
+        fs::write(node.session().join(name), text).unwrap();
+    };
+    leave("pmix.node.tool.job", dead());
+    leave("pmix.node.tool.gone", dead());
+    leave(".pmix.node.tool.torn.7", dead());
+    leave("pmix.other.tool.9", 1);
+    fs::write(node.session().join("letter"), "mine").unwrap();
+    let _published = node.publish(Serves::Itself).unwrap();
+    let files = node.files();
+    assert_eq!(files.len(), 5, "{files:?}");
+    assert!(files.contains(&"letter".to_owned()) && files.contains(&"pmix.other.tool.9".to_owned()));
+    let job = fs::read_to_string(node.session().join("pmix.node.tool.job")).unwrap();
+    assert!(job.starts_with("server.0;"), "{job}");
+}
+
+#[test]
+fn a_file_that_another_server_wrote_in_the_meantime_is_not_removed() {
+    let node = Node::new();
+    let published = node.publish(Serves::Itself).unwrap();
+    let path = node.session().join("pmix.node.tool.job");
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, "another's").unwrap();
+    drop(published);
+    assert_eq!(node.files(), ["pmix.node.tool.job"]);
+}
+
+#[test]
+fn traps_are_not_stepped_into() {
+    let node = Node::new();
+    let victim = node.root.path().join("victim");
+    fs::write(&victim, "precious").unwrap();
+    // A link where a file shall be, finished or not.
+    drop(node.publish(Serves::Itself).unwrap());
+    let pid = std::process::id();
+    for name in ["pmix.node.tool.job".to_owned(), format!(".pmix.node.tool.job.{pid}")] {
+        symlink(&victim, node.session().join(name)).unwrap();
+    }
+    symlink(&victim, node.root.path().join("pmix.sys.node")).unwrap();
+    drop(node.publish(Serves::System).unwrap());
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+    assert_eq!(mode(&victim) & 0o777, 0o644 & mode(&victim));
+
+    // A directory that is none, is somebody else's, or is open to everybody.
+    let refused = |why: &str| {
+        let error = node.publish(Serves::System).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    };
+    fs::set_permissions(node.root.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    refused("others may remove what is in it, its mode 777 should be 1777 or 755");
+    fs::set_permissions(node.root.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+    drop(node.publish(Serves::System).unwrap());
+    fs::set_permissions(node.session(), fs::Permissions::from_mode(0o1777)).unwrap();
+    refused("others may write in it, its mode 1777 should be 755");
+    if geteuid().is_root() {
+        fs::set_permissions(node.session(), fs::Permissions::from_mode(0o755)).unwrap();
+        std::os::unix::fs::chown(node.session(), Some(65_534), None).unwrap();
+        refused("it belongs to user 65534; it should to user 0");
+    }
+    fs::remove_dir_all(node.session()).unwrap();
+    symlink(node.root.path(), node.session()).unwrap();
+    refused("it is a link or a file; it should be a directory");
+}
+
+#[test]
+fn a_namespace_is_no_path() {
+    let node = Node::new();
+    let uri = "server.0;tcp4://127.0.0.1:54661".parse().unwrap();
+    for name in ["../job", "/etc/passwd", &"x".repeat(200)] {
+        let nspace = Nspace::new(name).unwrap();
+        let error = Rendezvous::publish(&node.settings(Serves::Itself), &uri, &[nspace]).unwrap_err();
+        assert!(matches!(error, RendezvousError::Nspace(_)), "{error}");
+    }
+}
+
+#[test]
+fn files_lie_where_tools_look() {
+    let of = |pairs: &[(&str, &str)]| {
+        ToolSettings::of(|name| pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1.into()))
+    };
+    let uid = geteuid().as_raw();
+    assert_eq!(of(&[]).session_dir, Path::new(&format!("/tmp/peal-{uid}")));
+    assert_eq!(of(&[("TMPDIR", "/a"), ("PMIX_SYSTEM_TMPDIR", "/b")]).system_dir, Path::new("/b"));
+    assert_eq!(of(&[("TMPDIR", ""), ("TMP", "/c")]).session_dir, Path::new(&format!("/c/peal-{uid}")));
+    assert_eq!(of(&[("PMIX_SERVER_TMPDIR", "/d")]).session_dir, Path::new("/d"));
+}

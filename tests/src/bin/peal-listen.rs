@@ -1,0 +1,23 @@
+//! Waits for one event of a code and says from whom it came.
+use anyhow::{Context, Result};
+use peal_client::{Client, Handler, Outcome};
+use peal_model::{Status, code};
+use tokio::sync::mpsc;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    let wanted = Status(std::env::args().nth(1).context("say which code")?.parse()?);
+    let client = Client::init().await?;
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let handler = Handler::native(move |call| {
+        // Once is enough.
+        let _ = tell.send(call.event().source.clone());
+        Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
+    });
+    client.register(&[wanted], &[], handler).await?;
+    println!("ready");
+    let source = told.recv().await.context("the server is gone")?.context("the event has no source")?;
+    println!("heard {wanted} from {source}");
+    client.finalize().await?;
+    Ok(())
+}

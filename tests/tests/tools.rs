@@ -1,0 +1,325 @@
+//! Tools (`pmix-wire.md`, sections 1.4 and 2.3): how they find a server, who may attach one, and what they are told.
+use peal_model::{CommandCode, Info, KeyName, Nspace, Proc, Query, Rank, Reply, Request, Scope, Value, code, key};
+use peal_server::ServerSettings;
+use peal_tests::{
+    Done, c_program, finish,
+    in_process::{Node, listener, next},
+    peal, program,
+    raw::{Peer, Raw, encoded, hello},
+    run,
+};
+use peal_wire::{Hello, Identity, PeerKind, User, Welcome};
+use rustix::process::{Pid, Signal, kill_process};
+use std::{
+    io::{BufRead, BufReader, Write},
+    os::unix::process::CommandExt,
+    path::PathBuf,
+    process::{Child, ChildStdout, Command, Stdio},
+};
+use tempfile::TempDir;
+
+/// `peal run` with a directory of its own for files of the system.
+struct Running {
+    dir: TempDir,
+    peal: Child,
+    output: std::io::Lines<BufReader<ChildStdout>>,
+}
+
+impl Running {
+    /// Starts a job and waits until one of its procs has said that it is ready.
+    fn start(dir: TempDir, args: &[&str]) -> Running {
+        let mut command = peal(["run"]);
+        command.args(args).env("PMIX_SYSTEM_TMPDIR", dir.path()).env_remove("PMIX_SERVER_TMPDIR");
+        let mut peal = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut output = BufReader::new(peal.stdout.take().unwrap()).lines();
+        assert_eq!(output.next().expect("the job has ended").unwrap(), "ready");
+        Running { dir, peal, output }
+    }
+
+    fn asleep(args: &[&str]) -> Running {
+        Running::start(
+            tempfile::tempdir().unwrap(),
+            &[args, &["--", "sh", "-c", "echo ready; exec sleep 1000"]].concat(),
+        )
+    }
+
+    /// A tool that finds this server and no other.
+    fn tool(&self, program: impl Into<PathBuf>, args: &[&str]) -> Command {
+        let mut command = Command::new(program.into());
+        command.args(args).env("PMIX_SYSTEM_TMPDIR", self.dir.path()).env_remove("PMIX_SERVER_URI41");
+        command
+    }
+
+    /// The files by which it is found.
+    fn files(&self) -> Vec<String> {
+        files(&self.dir)
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_raw(self.peal.id().cast_signed()).unwrap(), signal).unwrap();
+    }
+
+    fn ends(self, signal: Signal) -> TempDir {
+        self.signal(signal);
+        finish(self.peal);
+        self.dir
+    }
+}
+
+fn files(dir: &TempDir) -> Vec<String> {
+    let session = dir.path().join(format!("peal-{}", rustix::process::geteuid().as_raw()));
+    let names = session.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.starts_with("pmix.")).collect()
+}
+
+/// A tool of `libpmix`, if it is installed.
+fn installed(name: &str) -> Option<PathBuf> {
+    let path = PathBuf::from("/usr/bin").join(name);
+    if !path.exists() {
+        println!("skipped: {} is not there, for want of libpmix-bin", path.display());
+        return None;
+    }
+    Some(path)
+}
+
+#[test]
+fn pps_lists_the_jobs_of_a_server_that_it_finds_by_its_files() {
+    let Some(pps) = installed("pps") else { return };
+    let running = Running::asleep(&["-n", "2"]);
+    let namespace = format!("Active nspaces: peal-{}-", running.peal.id());
+    let done = run(&mut running.tool(pps, &[])).expect_status(0);
+    let line = done.stderr.lines().find(|line| line.starts_with(&namespace));
+    assert!(line.is_some_and(|line| line.ends_with("@1")), "{done:?}");
+    running.ends(Signal::TERM);
+}
+
+#[test]
+fn pevent_raises_an_event_that_a_handler_of_the_job_hears() {
+    let Some(pevent) = installed("pevent") else { return };
+    let listen = program("peal-listen");
+    let dir = tempfile::tempdir().unwrap();
+    let mut running = Running::start(dir, &["-n", "1", "--", listen.to_str().unwrap(), "-3100"]);
+    // Range 5: the session.
+    run(&mut running.tool(pevent, &["--event=-3100", "--range", "5"])).expect_status(0);
+    let heard = running.output.next().unwrap().unwrap();
+    let from = format!("from peal-{}-", running.peal.id());
+    assert!(heard.contains("-3100") && heard.contains(&from) && heard.contains("-tool-1:0"), "{heard}");
+    let files = running.dir.path().join(format!("peal-{}", rustix::process::geteuid().as_raw()));
+    finish(running.peal).expect_status(0);
+    assert_eq!(files.read_dir().unwrap().count(), 1, "nothing but the lock is left");
+}
+
+#[test]
+fn pattrs_connects_and_is_told_that_nothing_is_known() {
+    let Some(pattrs) = installed("pattrs") else { return };
+    let running = Running::asleep(&[]);
+    let done = run(&mut running.tool(pattrs, &["--host", "all"]));
+    assert!(done.stderr.contains("PMIx_Query_info returned: NOT-FOUND"), "{done:?}");
+    running.ends(Signal::TERM);
+}
+
+#[test]
+fn a_tool_of_the_c_library_learns_what_runs_where() {
+    let Some(tool) = c_program("tool") else { return };
+    let running = Running::asleep(&["-n", "2"]);
+    let proc = |rank: u32| format!("proc {rank}: sh on this host, with a process, state 5");
+    for (args, name) in [(&[][..], "a tool with a given name"), (&["some.name.7"][..], "some.name.7")] {
+        let done = run(&mut running.tool(&tool, args)).expect_status(0);
+        let lines: Vec<&str> = done.stdout.lines().collect();
+        let wanted = [
+            &format!("I am {name}"),
+            "namespaces: one job",
+            "a job runs: sh -c echo ready; exec sleep 1000",
+            &proc(0),
+            &proc(1),
+            "a proc table of nobody: NOT-FOUND",
+            "what nobody knows: NOT-FOUND",
+            "its size: 2",
+        ];
+        assert_eq!(lines, wanted, "{done:?}");
+    }
+    running.ends(Signal::TERM);
+}
+
+#[test]
+fn a_tool_that_a_job_starts_is_its_proc() {
+    let Some(tool) = c_program("tool") else { return };
+    let done =
+        run(peal(["run", "--", tool.to_str().unwrap()]).env("PMIX_SYSTEM_TMPDIR", tempfile::tempdir().unwrap().path()));
+    let first = done.stdout.lines().next().unwrap_or_default();
+    assert!(first.starts_with("I am peal-") && first.ends_with("@1"), "{done:?}");
+    assert!(done.expect_status(0).stdout.ends_with("its size: 1\n"));
+}
+
+#[test]
+fn what_a_killed_server_leaves_the_next_one_removes() {
+    let running = Running::asleep(&[]);
+    let mut left = running.files();
+    assert_eq!(left.len(), 3, "{left:?}");
+    let dir = running.ends(Signal::KILL);
+    assert_eq!(files(&dir).len(), 3, "nobody was there to remove them");
+    let next = Running::start(dir, &["--", "sh", "-c", "echo ready; exec sleep 1000"]);
+    left.retain(|name| next.files().contains(name));
+    assert_eq!((left, next.files().len()), (Vec::new(), 3));
+    assert_eq!(files(&next.ends(Signal::TERM)), Vec::<String>::new());
+}
+
+/// What a tool says first; it is this user's.
+fn greeting(kind: impl FnOnce(User) -> PeerKind) -> Hello {
+    let user = User { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
+    Hello { peer: kind(user), release: "4.2.2".parse().unwrap(), ..hello(proc("unused", 0)) }
+}
+
+fn proc(nspace: &str, rank: u32) -> Proc {
+    Proc::new(Nspace::new(nspace).unwrap(), Rank(rank))
+}
+
+async fn attach(node: &Node, hello: &Hello) -> Option<Peer> {
+    Raw::connect(node).await.greet(hello).await
+}
+
+async fn reply(peer: &mut Peer, command: CommandCode, request: &Request) -> Reply {
+    peer.request(101, request).await;
+    let frame = peer.next().await.expect("the connection is still there");
+    peer.codec.decode_reply(command, &frame.payload).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_kind_of_tool_is_welcomed_in_its_form() {
+    let node = Node::alone(ServerSettings::default(), 2).await;
+    let server = node.server.uri().proc.clone();
+    let welcome = |name: Option<Proc>| Welcome::Tool { name, server: server.clone(), security: code::PMIX_SUCCESS };
+    let own = |name: &str| Identity::Own(proc(name, 3));
+    let started = || Identity::Started(node.proc(1));
+    let kinds: [(Hello, Option<Proc>); 6] = [
+        (greeting(|user| PeerKind::Tool(user, Identity::Wanted)), Some(proc("server-tool-1", 0))),
+        (greeting(|user| PeerKind::Launcher(user, Identity::Wanted)), Some(proc("server-tool-2", 0))),
+        (greeting(|user| PeerKind::Tool(user, own("a.tool"))), None),
+        (greeting(|user| PeerKind::Launcher(user, own("a.launcher"))), None),
+        (greeting(|user| PeerKind::Tool(user, started())), None),
+        (greeting(|user| PeerKind::Launcher(user, started())), None),
+    ];
+    let mut connected = Vec::new();
+    for (hello, name) in kinds {
+        let peer = attach(&node, &hello).await.expect("a tool is welcome");
+        assert_eq!(peer.welcome, welcome(name), "{:?}", hello.peer);
+        connected.push(peer);
+    }
+    // The last two are clones of a rank, and have its data; the others have their own.
+    for (at, nspace) in ["server-tool-1", "server-tool-2", "a.tool", "a.launcher", "job", "job"].iter().enumerate() {
+        let Reply::JobData(info) = reply(&mut connected[at], CommandCode::JobData, &Request::JobData).await else {
+            panic!("no job data")
+        };
+        assert_eq!(info.nspace.as_str(), *nspace);
+    }
+    assert_eq!(node.server.handle().counts().await.peers, 6);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_hears_events_and_is_heard_and_leaves_in_order() {
+    let node = Node::alone(ServerSettings::default(), 1).await;
+    let client = node.client(0).await;
+    let (handler, mut heard) = listener();
+    let news = peal_model::Status(-3100);
+    client.register(&[news], &[], handler).await.unwrap();
+    let mut tool = attach(&node, &greeting(|user| PeerKind::Tool(user, Identity::Wanted))).await.unwrap();
+    tool.request(101, &Request::RegisterEvents { codes: vec![news], infos: Vec::new() }).await;
+    assert_eq!(tool.status(101).await, code::PMIX_SUCCESS);
+    tool.request(102, &Request::Notify { code: news, range: peal_model::Range::Session, infos: Vec::new() }).await;
+    assert_eq!(tool.status(102).await, code::PMIX_SUCCESS);
+    assert_eq!(next(&mut heard).await.source, Some(proc("server-tool-1", 0)));
+    client.notify(news, peal_model::Range::Session, Vec::new()).await.unwrap();
+    let event = tool.next().await.unwrap();
+    assert_eq!(tool.codec.decode_event(&event.payload).unwrap().source, Some(node.proc(0)));
+    // What the embedded host does not know is not found, and what nobody serves is said so.
+    let queries = vec![Query { keys: vec![Some(key::PMIX_QUERY_LOG_CHANNELS.0.into())], qualifiers: Vec::new() }];
+    tool.request(103, &Request::Query { queries }).await;
+    assert_eq!(tool.status(103).await, code::PMIX_ERR_NOT_FOUND);
+    tool.request(104, &Request::Fence { procs: Vec::new(), infos: Vec::new() }).await;
+    assert_eq!(tool.status(104).await, code::PMIX_ERR_INVALID_NAMESPACE);
+    tool.request(105, &Request::Finalize).await;
+    assert_eq!(tool.status(105).await, code::PMIX_SUCCESS);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_are_taken_once_and_tools_are_counted() {
+    let core = peal_core::server::Settings { max_tools: 2, ..Default::default() };
+    let node = Node::alone(ServerSettings { core, ..ServerSettings::default() }, 1).await;
+    let named = |name: &str| greeting(|user| PeerKind::Tool(user, Identity::Own(proc(name, 0))));
+    let first = attach(&node, &named("first")).await.expect("a free name");
+    for taken in ["first", "job", "server", "server-tool-9"] {
+        assert!(attach(&node, &named(taken)).await.is_none(), "{taken}");
+    }
+    let _second = attach(&node, &named("second")).await.expect("a second tool");
+    assert!(attach(&node, &named("third")).await.is_none(), "there may be two");
+    assert_eq!(node.server.counters().connections_refused.get(), 5);
+    drop(first);
+    while attach(&node, &named("first")).await.is_none() {}
+}
+
+/// Says these bytes to a port as another user, and prints how many bytes came back.
+fn answer_to(user: u32, port: u16, bytes: &[u8]) -> Done {
+    let script = format!("exec 3<>/dev/tcp/127.0.0.1/{port}; cat >&3; head -c 4 <&3 | wc -c");
+    let mut command = Command::new("bash");
+    command.args(["-c", &script]).uid(user).gid(user);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(bytes).unwrap();
+    finish(child)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_of_a_user_without_a_job_is_refused_and_one_that_lies_is_an_impostor() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can be another user");
+        return;
+    }
+    let node = Node::alone(ServerSettings::default(), 1).await;
+    let port = node.server.uri().addr.port();
+    let tool = |uid: u32, gid: u32| {
+        let user = User { uid, gid };
+        let credential = peal_wire::Credential::Native(user);
+        encoded(&Hello { credential, ..greeting(|_| PeerKind::Tool(user, Identity::Wanted)) })
+    };
+    let impostors = || node.server.counters().impostors.get();
+    let answer = async |bytes: Vec<u8>| {
+        let done = tokio::task::spawn_blocking(move || answer_to(65_534, port, &bytes)).await.unwrap();
+        done.expect_status(0).stdout.trim().to_owned()
+    };
+    assert_eq!((answer(tool(65_534, 65_534)).await.as_str(), impostors()), ("0", 0), "no job is theirs");
+    let spec = peal_core::job::JobSpec {
+        nspace: Nspace::new("theirs").unwrap(),
+        size: 1,
+        hostname: "node".into(),
+        uid: 65_534,
+        gid: 65_534,
+    };
+    node.server.handle().add_job(spec).await;
+    assert_eq!(answer(tool(65_534, 65_534)).await, "4", "now one is");
+    assert_eq!((answer(tool(0, 65_534)).await.as_str(), impostors()), ("0", 1), "another user");
+    assert_eq!((answer(tool(65_534, 0)).await.as_str(), impostors()), ("0", 2), "another group");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_another_users_procs_have_put_is_not_told() {
+    let node = Node::alone(ServerSettings::default(), 1).await;
+    let uid = rustix::process::geteuid().as_raw();
+    let spec = peal_core::job::JobSpec {
+        nspace: Nspace::new("theirs").unwrap(),
+        size: 1,
+        hostname: "node".into(),
+        uid: uid + 1,
+        gid: 0,
+    };
+    node.server.handle().add_job(spec).await;
+    let client = node.client(0).await;
+    let theirs = Proc::all(Nspace::new("theirs").unwrap());
+    let get = client.get(&theirs, key::PMIX_JOB_SIZE, &[]).await;
+    match (uid, get) {
+        (0, got) => assert_eq!(got.unwrap(), Value::Uint32(1), "root may see everything"),
+        (_, got) => assert_eq!(got.unwrap_err().status(), code::PMIX_ERR_NO_PERMISSIONS),
+    }
+    client.put(Scope::Global, KeyName("test.key").into(), Value::Bool(true));
+    client.commit().await.unwrap();
+    let mine = client.get(client.me(), KeyName("test.key"), &[Info::new(key::PMIX_IMMEDIATE, Value::Bool(true))]).await;
+    assert_eq!(mine.unwrap(), Value::Bool(true));
+}
