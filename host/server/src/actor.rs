@@ -27,8 +27,8 @@ use tokio::sync::{Notify, mpsc, oneshot};
 /// What is to be written to a client.
 #[derive(Debug)]
 pub(crate) enum Outgoing {
-    /// An answer.
-    Reply { tag: u32, reply: Reply },
+    /// An answer; in a box, because the queue of each connection keeps room for some messages however few there are.
+    Reply { tag: u32, reply: Box<Reply> },
     /// An event.
     Event(Arc<Event>),
 }
@@ -40,10 +40,10 @@ impl Outgoing {
         let data = |kvals: &[Kval]| kvals.iter().map(|kval| Size::of_kval(kval).bytes).sum::<usize>();
         match self {
             Outgoing::Event(event) => Size::of_event(event).bytes,
-            Outgoing::Reply { reply: Reply::Data { ranks, .. }, .. } => {
-                ranks.iter().map(|rank| data(&rank.kvals)).sum()
-            }
-            Outgoing::Reply { .. } => size_of::<Reply>(),
+            Outgoing::Reply { reply, .. } => match &**reply {
+                Reply::Data { ranks, .. } => ranks.iter().map(|rank| data(&rank.kvals)).sum(),
+                _ => size_of::<Reply>(),
+            },
         }
     }
 }
@@ -316,7 +316,7 @@ impl Actor {
 
     fn act(&mut self, action: Action) {
         match action {
-            Action::Reply { to, reply } => self.send(to.peer, Outgoing::Reply { tag: to.tag, reply }),
+            Action::Reply { to, reply } => self.send(to.peer, Outgoing::Reply { tag: to.tag, reply: Box::new(reply) }),
             Action::Deliver { peer, event } => self.send(peer, Outgoing::Event(event)),
             Action::Chain { event, allowance } => {
                 let source = event.source.as_ref().and_then(|source| self.state.identity(source));

@@ -10,6 +10,7 @@ use peal_core::server::{PeerId, RequestId};
 use peal_model::{CommandCode, code};
 use peal_wire::{Codec, Frame, FrameDecoder, Limits, Tag, Welcome, WireError};
 use std::{
+    cell::RefCell,
     collections::HashMap,
     net::SocketAddr,
     sync::{
@@ -30,6 +31,11 @@ use tokio::{
 
 /// How much is read at once, in bytes.
 const READ: usize = 64 * 1024;
+
+thread_local! {
+    /// What is read into: one for each thread and not for each connection, most of which are idle most of the time.
+    static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ]);
+}
 
 /// What every connection of a server shares.
 #[derive(Clone)]
@@ -153,26 +159,57 @@ impl OpenRequests {
 }
 
 async fn read_requests(
-    mut reader: OwnedReadHalf,
+    reader: OwnedReadHalf,
     rest: Vec<u8>,
     peer: PeerId,
     codec: &Codec,
     open: &OpenRequests,
     lobby: &Lobby,
 ) -> Result<(), Fault> {
-    let mut frames = FrameDecoder::new(&lobby.limits);
-    let mut buffer = vec![0; READ];
-    let mut received = rest.as_slice();
+    let mut decoder = FrameDecoder::new(&lobby.limits);
     let garbled = Once::default();
+    let mut cut = cut_frames(&mut decoder, &rest);
+    drop(rest);
     loop {
-        while let Some(frame) = frames.feed(&mut received).inspect_err(|_| lobby.counters.messages_malformed.count())? {
+        for frame in cut.frames {
             request(frame, peer, codec, open, &garbled, lobby).await?;
         }
-        let count = reader.read(&mut buffer).await?;
-        if count == 0 {
-            return Ok(());
+        if let Some(error) = cut.error {
+            lobby.counters.messages_malformed.count();
+            return Err(error.into());
         }
-        received = buffer.get(..count).unwrap_or_default();
+        cut = loop {
+            reader.readable().await?;
+            let read = BUFFER.with_borrow_mut(|buffer| {
+                let count = reader.try_read(buffer)?;
+                let received = buffer.get(..count).filter(|received| !received.is_empty());
+                Ok::<_, std::io::Error>(received.map(|received| cut_frames(&mut decoder, received)))
+            });
+            match read {
+                Ok(Some(cut)) => break cut,
+                Ok(None) => return Ok(()),
+                // It only seemed readable.
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error.into()),
+            }
+        };
+    }
+}
+
+/// The frames that end in what was received, and what is wrong behind them.
+struct Cut {
+    frames: Vec<Frame>,
+    error: Option<WireError>,
+}
+
+fn cut_frames(decoder: &mut FrameDecoder, mut received: &[u8]) -> Cut {
+    let mut frames = Vec::new();
+    loop {
+        match decoder.feed(&mut received) {
+            Ok(Some(frame)) => frames.push(frame),
+            Ok(None) => return Cut { frames, error: None },
+            Err(error) => return Cut { frames, error: Some(error) },
+        }
     }
 }
 

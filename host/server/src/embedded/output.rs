@@ -10,6 +10,9 @@ use tokio::{
 /// A line longer than this is passed on in pieces, in bytes.
 const LONGEST_LINE: usize = 64 * 1024;
 
+/// How much is read at once of a proc that says little, in bytes: most say nothing for most of the time.
+const LEAST_READ: usize = 128;
+
 /// How long nothing may come from somebody who holds an output open although the job is gone.
 const IDLE: Duration = Duration::from_secs(2);
 
@@ -53,8 +56,9 @@ async fn copy(
     mut lines: Lines,
     mut writers: watch::Receiver<Writers>,
 ) {
+    let mut room = LEAST_READ;
     loop {
-        lines.waiting.reserve(LONGEST_LINE);
+        lines.waiting.reserve(room);
         let read = tokio::select! {
             read = from.read_buf(&mut lines.waiting) => read,
             () = idle(&mut writers) => {
@@ -64,13 +68,17 @@ async fn copy(
         };
         let end = match read {
             Ok(0) => End::Reached,
-            Ok(_) => End::NotYet,
+            Ok(count) => {
+                room = if count < room { LEAST_READ } else { (4 * room).min(LONGEST_LINE) };
+                End::NotYet
+            }
             Err(error) => {
                 tracing::warn!(rank = %lines.rank, %error, "cannot read a proc's output");
                 End::Reached
             }
         };
         let ready = lines.take(end);
+        lines.waiting.shrink_to(room);
         if !ready.is_empty() {
             // Nobody reads our own output any more: go on reading, so that the proc is not held up.
             let _ = to.write_all(&ready).await;
