@@ -33,6 +33,7 @@ pub fn server_settings(config: &Config) -> ServerSettings {
             max_held_gets: server.max_held_gets,
             max_registrations: server.max_registrations,
             max_clones: server.max_clones,
+            max_tools: if config.tools.enable { peal_core::server::Settings::default().max_tools } else { 0 },
             allowance: Allowance(server.raised_events),
         },
         max_connections: server.max_connections,
