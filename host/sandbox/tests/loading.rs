@@ -33,6 +33,19 @@ fn a_capability_that_is_not_granted_is_named() {
 }
 
 #[test]
+fn each_capability_is_a_grant_of_its_own_and_tenants_have_neither_sinks_nor_state() {
+    // imports all three
+    let bytes = component("scribe");
+    for missing in [Capability::Notify, Capability::Sink, Capability::State] {
+        let others: Grants = Capability::ALL.into_iter().filter(|capability| *capability != missing).collect();
+        let error = refusal(&bytes, &others);
+        assert!(matches!(&error, LoadError::NotGranted { interface, .. } if *interface == missing), "{error}");
+    }
+    let tenant = Grants::tenant();
+    assert!(!tenant.allows(Capability::Sink) && !tenant.allows(Capability::State));
+}
+
+#[test]
 fn an_import_that_peal_does_not_offer_is_named_whatever_is_granted() {
     let error = refusal(&component("stranger"), &Grants::all());
     assert!(
@@ -147,6 +160,12 @@ fn inspect_tells_without_running_anything() {
     assert_eq!(json["roles"], serde_json::json!(["event-handler", "lifecycle"]));
     assert_eq!(json["capabilities"], serde_json::json!(["logging"]));
     assert_eq!(json["digest"].as_str().unwrap().len(), 64);
+
+    let json = serde_json::to_value(inspect(&component("judge")).unwrap()).unwrap();
+    assert_eq!(json["roles"], serde_json::json!(["connection-policy", "event-policy", "job-control-policy"]));
+    assert_eq!(json["capabilities"], serde_json::json!(["notify", "sink", "state"]));
+    let json = serde_json::to_value(inspect(&component("scribe")).unwrap()).unwrap();
+    assert_eq!(json["roles"], serde_json::json!(["log-channel"]));
 
     let stranger = inspect(&component("stranger")).unwrap();
     assert_eq!(stranger.unknown_imports, ["wasi:random/random@0.2.0"]);
