@@ -4,8 +4,9 @@
  * given to PMIx_Abort for a job that was aborted). It is what another server
  * is compared with.
  *
- *     host N PROGRAM [ARGUMENTS...]
+ *     host [--tools DIRECTORY] N PROGRAM [ARGUMENTS...]
  *
+ * With a directory it serves tools, too, and leaves its rendezvous files there.
  * It prints nothing on stdout; complaints go to stderr. Host functions that it
  * does not have are left out of the module, which makes the library answer
  * PMIX_ERR_NOT_SUPPORTED. */
@@ -24,6 +25,7 @@
 #include <pmix_server.h>
 
 #include "host_published.h"
+#include "host_services.h"
 
 #define NSPACE "job"
 #define MAX_PROCS 1024
@@ -138,7 +140,10 @@ static pmix_status_t register_events(pmix_status_t *codes, size_t ncodes, const 
 
 static pmix_status_t deregister_events(pmix_status_t *codes, size_t ncodes, pmix_op_cbfunc_t done, void *data)
 {
-    (void) codes, (void) ncodes, (void) done, (void) data;
+    (void) done, (void) data;
+    for (size_t i = 0; i < ncodes; i++) {
+        fprintf(stderr, "host: nobody wants %d any more\n", codes[i]);
+    }
     return PMIX_OPERATION_SUCCEEDED;
 }
 
@@ -164,6 +169,10 @@ static pmix_server_module_t module = {
     .register_events = register_events,
     .deregister_events = deregister_events,
     .notify_event = notify_event,
+    .query = query,
+    .tool_connected = tool_connected,
+    .log = log_data,
+    .job_control = job_control,
 };
 
 /* ---- the job's data ---------------------------------------------------- */
@@ -356,15 +365,35 @@ static void wait_for_all(void)
     }
 }
 
+static void start_server(const char *tools)
+{
+    if (NULL == tools) {
+        require("init", PMIx_server_init(&module, NULL, 0));
+        return;
+    }
+    pmix_info_t infos[4];
+    PMIX_INFO_LOAD(&infos[0], PMIX_SERVER_TOOL_SUPPORT, NULL, PMIX_BOOL);
+    PMIX_INFO_LOAD(&infos[1], PMIX_SERVER_SYSTEM_SUPPORT, NULL, PMIX_BOOL);
+    PMIX_INFO_LOAD(&infos[2], PMIX_SERVER_TMPDIR, tools, PMIX_STRING);
+    PMIX_INFO_LOAD(&infos[3], PMIX_SYSTEM_TMPDIR, tools, PMIX_STRING);
+    require("init", PMIx_server_init(&module, infos, 4));
+}
+
 int main(int argc, char **argv)
 {
+    const char *name = argv[0], *tools = NULL;
+    if (argc > 3 && 0 == strcmp(argv[1], "--tools")) {
+        tools = argv[2];
+        argv += 2;
+        argc -= 2;
+    }
     int procs = argc > 2 ? atoi(argv[1]) : 0;
     if (procs < 1 || procs > MAX_PROCS) {
-        fprintf(stderr, "usage: %s N PROGRAM [ARGUMENTS...], with N from 1 to %d\n", argv[0], MAX_PROCS);
+        fprintf(stderr, "usage: %s [--tools DIRECTORY] N PROGRAM [ARGUMENTS...], with N from 1 to %d\n", name, MAX_PROCS);
         return 2;
     }
     job_size = (uint32_t) procs;
-    require("init", PMIx_server_init(&module, NULL, 0));
+    start_server(tools);
     register_job();
     start_all(argv + 2);
     wait_for_all();

@@ -1,6 +1,9 @@
 //! What the end-to-end tests share: where things are, and running a command that must not hang.
+pub mod c_server;
+pub mod false_server;
 pub mod in_process;
 pub mod raw;
+pub mod seeded;
 pub mod siege;
 
 use std::{

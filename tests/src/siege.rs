@@ -32,7 +32,12 @@ pub struct Siege {
 impl Siege {
     /// Starts the server and its well-behaved clients.
     pub async fn begin(settings: ServerSettings) -> Siege {
-        let node = Node::alone(settings, SIZE).await;
+        Siege::of_size(settings, SIZE).await
+    }
+
+    /// The same with another number of ranks.
+    pub async fn of_size(settings: ServerSettings, size: u32) -> Siege {
+        let node = Node::alone(settings, size).await;
         let (first, second) = (node.client(0).await, node.client(1).await);
         let (handler, heard) = listener();
         second.register(&[NEWS, FLOOD], &[], handler).await.unwrap();
@@ -61,6 +66,14 @@ impl Siege {
         })
         .await;
         assert_eq!(next(&mut self.heard).await.infos.value_of(ROUND), Some(&round));
+    }
+
+    /// The well-behaved clients leave in order, and so does the server.
+    pub async fn end(self) {
+        let leave = async { tokio::join!(self.first.finalize(), self.second.finalize()) };
+        let left = soon("the well-behaved clients leave", leave).await;
+        assert!(left.0.is_ok() && left.1.is_ok(), "{left:?}");
+        soon("the server stops", self.node.server.shutdown()).await;
     }
 
     /// How many so far.

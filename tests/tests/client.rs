@@ -261,7 +261,7 @@ async fn errors_arrive_with_their_status() {
         assert_eq!(error.status(), status, "{what}: {error}");
     }
     let refused = Client::connect(&node.environment(2)).await.err().unwrap();
-    assert!(matches!(refused, ClientError::Refused { .. }), "{refused}");
+    assert!(matches!(refused, ClientError::Unwelcome { status: None, .. }), "{refused}");
     let environment = node.environment(1);
     soon("the server stops", node.server.shutdown()).await;
     let unreachable = Client::connect(&environment).await.err().unwrap();
@@ -291,10 +291,15 @@ async fn a_lost_server_is_an_event_and_the_end_of_open_requests() {
     let node = Node::alone(ServerSettings::default(), 2).await;
     let client = node.client(0).await;
     let (handler, mut heard) = listener();
-    let lost = code::PMIX_ERR_LOST_CONNECTION_TO_SERVER;
+    let lost = code::PMIX_ERR_LOST_CONNECTION;
     client.register(&[lost, MARK], &[], handler).await.unwrap();
+    let (by_its_other_name, mut heard_too) = listener();
+    client.register(&[code::PMIX_ERR_LOST_CONNECTION_TO_SERVER], &[], by_its_other_name).await.unwrap();
+    let (default, mut heard_by_default) = listener();
+    client.register(&[], &[], default).await.unwrap();
     client.put(Scope::Local, NOTE.into(), Value::Bool(true));
     let (me, other) = (client.me().clone(), node.proc(1));
+    let server = client.server().unwrap();
     let patience = [Info::new(key::PMIX_TIMEOUT, Value::Uint32(600))];
     let open = client.get(&other, KeyName("test.never"), &patience);
     let lose = async {
@@ -303,14 +308,20 @@ async fn a_lost_server_is_an_event_and_the_end_of_open_requests() {
         node.server.shutdown().await;
     };
     let (outcome, ()) = soon("the open request ends", async { tokio::join!(open, lose) }).await;
-    assert!(matches!(outcome, Err(ClientError::Lost)), "{outcome:?}");
+    assert!(matches!(outcome, Err(ClientError::Lost { .. })), "{outcome:?}");
     let event = next(&mut heard).await;
+    assert_eq!(event.affected(), [server]);
     assert_eq!((event.code, event.source, event.range), (lost, Some(me), Range::ProcLocal));
+    assert_eq!(next(&mut heard_too).await.code, code::PMIX_ERR_LOST_CONNECTION_TO_SERVER);
     let error = client.notify(NEWS, Range::Global, Vec::new()).await.unwrap_err();
     assert_eq!(error.status(), lost);
     // What stays in the process needs no server.
     client.notify(MARK, Range::ProcLocal, Vec::new()).await.unwrap();
     assert_eq!(next(&mut heard).await.code, MARK);
+    // Who asked for all events hears of the loss once.
+    for code in [lost, NEWS, MARK] {
+        assert_eq!(next(&mut heard_by_default).await.code, code);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

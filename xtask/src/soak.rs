@@ -10,7 +10,7 @@ const CASES: u32 = 20_000;
 /// How long and from where.
 #[derive(clap::Args)]
 pub struct Soak {
-    /// How long each fuzz target runs, in seconds
+    /// How long each fuzz target runs, and how long a server is attacked with fuzzed requests, in seconds
     #[arg(long, default_value_t = 60)]
     seconds: u32,
     /// Where the random numbers start; as printed by a run that is to be repeated
@@ -19,8 +19,8 @@ pub struct Soak {
 }
 
 impl Soak {
-    /// Fuzzes what reads bytes from outside, beginning with the recorded messages; then runs the property tests with many
-    /// cases.
+    /// Fuzzes what reads bytes from outside, beginning with the recorded messages; then attacks servers with fuzzed
+    /// requests, and runs the property tests with many cases.
     pub fn run(&self, root: &Path) -> Result<()> {
         let seed = self.seed.map_or_else(seed_of_the_moment, Ok)?;
         println!("seed {seed}");
@@ -36,6 +36,10 @@ impl Soak {
             fuzz.env("RUSTC_BOOTSTRAP", "1").args(["fuzz", "run", "--fuzz-dir", "tests/fuzz", target, "--"]);
             run(fuzz.args([format!("-max_total_time={}", self.seconds), format!("-seed={seed}")]))?;
         }
+        println!("\n== fuzzed requests for {} s, seed {seed}", self.seconds);
+        let mut requests = cargo(root);
+        requests.env("PEAL_FUZZ_SECONDS", self.seconds.to_string()).env("PEAL_FUZZ_SEED", seed.to_string());
+        run(requests.args(["test", "--package", "peal-tests", "--test", "fuzzed_requests"]))?;
         println!("\n== property tests, {CASES} cases each, seed {seed}");
         let mut properties = cargo(root);
         properties.env("PROPTEST_CASES", CASES.to_string()).env("PROPTEST_RNG_SEED", seed.to_string());

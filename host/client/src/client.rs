@@ -1,41 +1,38 @@
-//! The client, as a program uses it.
+//! The client, as a program uses it: coming and going, and the data of its job.
 use crate::{
-    ClientError, Environment, Handler,
+    Call, ClientError, ClientSettings, Environment,
     data::{self, Known},
-    events::{self, ForServer, Handlers},
-    link::{Arrival, Link, Pending},
+    events::Handlers,
+    link::{Appointment, Connected, Link, LinkId},
+    lock,
+    queue::EventQueue,
+    session::{Session, handle_events},
 };
-use peal_core::{
-    audience,
-    registration::{Registration, RegistrationId},
-};
-use peal_model::{
-    Commit, Event, Info, Infos, Key, Kval, Proc, Range, RankData, Reply, Request, Scope, Status, Value, code, key,
-};
+use peal_model::{CommandCode, Commit, Info, Infos, Key, Kval, Proc, RankData, Reply, Request, Scope, Value, key};
 use peal_sandbox::{GuestPool, PoolSettings};
+use peal_wire::PeerKind;
 use std::{
     num::NonZeroUsize,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
+    time::Duration,
 };
-use tokio::{sync::mpsc, task::JoinHandle};
+use tokio::task::JoinHandle;
 
-/// What the client and its event task share.
-struct Shared {
-    me: Proc,
-    link: Link,
-    handlers: Handlers,
-    /// Held while a change of the registrations is made here and told to the server, so that both see the same order. Never
-    /// while an answer is waited for, which may lie behind events whose handling needs it.
-    changes: tokio::sync::Mutex<()>,
+/// A proc's connection to its PMIx server. Clones are cheap and share everything; when the last one is dropped the
+/// connection is closed, and a proc that has not finalized is lost to its server.
+///
+/// Every call has a time limit: one of the [`ClientSettings`], or the one of [`Client::within`].
+#[derive(Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+    limit: Option<Duration>,
 }
 
-/// A proc's connection to its PMIx server.
-pub struct Client {
-    shared: Arc<Shared>,
+struct Inner {
+    session: Arc<Session>,
     known: Mutex<Known>,
     put: Mutex<Vec<(Scope, Kval)>>,
     events: JoinHandle<()>,
-    raise: mpsc::UnboundedSender<Event>,
 }
 
 impl Client {
@@ -46,39 +43,69 @@ impl Client {
 
     /// Connects to the server that this environment names.
     pub async fn connect(environment: &Environment) -> Result<Client, ClientError> {
+        Client::connect_with(environment, ClientSettings::default()).await
+    }
+
+    /// The same with other times and bounds.
+    pub async fn connect_with(environment: &Environment, settings: ClientSettings) -> Result<Client, ClientError> {
+        let to = Appointment {
+            server: environment.server.clone(),
+            release: environment.release.clone(),
+            peer: PeerKind::Client(environment.me.clone()),
+            infos: Vec::new(),
+        };
+        Client::start(environment.me.clone(), to, settings).await
+    }
+
+    /// Connects for the first time. The server may give us another name than we have.
+    pub(crate) async fn start(me: Proc, to: Appointment, settings: ClientSettings) -> Result<Client, ClientError> {
         // One thread: a client's handlers see its events one after the other.
         let threads = PoolSettings { threads: NonZeroUsize::MIN, ..PoolSettings::default() };
         let handlers = Handlers::new(GuestPool::new(threads).map_err(ClientError::Thread)?);
-        let (link, arrivals) = Link::connect(environment).await?;
-        let Reply::JobData(info) = link.ask(Request::JobData).await? else { return Err(ClientError::UnfitAnswer) };
-        let mut known = Known::default();
-        known.learn_job(Arc::unwrap_or_clone(info));
-        let shared =
-            Arc::new(Shared { me: environment.me.clone(), link, handlers, changes: tokio::sync::Mutex::default() });
-        let (raise, raised) = mpsc::unbounded_channel();
-        let events = tokio::spawn(handle_events(shared.clone(), arrivals, raised));
-        Ok(Client { shared, known: Mutex::new(known), put: Mutex::default(), events, raise })
+        let (queue, arrivals) = EventQueue::new(settings.event_queue_bytes);
+        let Connected { link, name } = Link::connect(LinkId(0), to, &settings, queue.clone()).await?;
+        let mut known = Known::new(settings.data_bytes);
+        let limit = settings.answer_timeout;
+        match bounded(CommandCode::JobData, Some(limit), link.ask(Request::JobData)).await? {
+            Reply::JobData(info) => known.learn_job(Arc::unwrap_or_clone(info)),
+            _ => return Err(ClientError::UnfitAnswer { call: Call(CommandCode::JobData) }),
+        }
+        let session = Arc::new(Session::new(name.unwrap_or(me), link, settings, handlers, queue));
+        let events = tokio::spawn(handle_events(session.clone(), arrivals));
+        let inner = Inner { session, known: Mutex::new(known), put: Mutex::default(), events };
+        Ok(Client { inner: Arc::new(inner), limit: None })
+    }
+
+    /// The same client, whose calls may take so long: `client.within(second).get(..)`. A call that is over its time fails
+    /// with [`ClientError::TimedOut`]; what the server still does about it is not undone.
+    pub fn within(&self, limit: Duration) -> Client {
+        Client { inner: self.inner.clone(), limit: Some(limit) }
     }
 
     /// Who we are.
     pub fn me(&self) -> &Proc {
-        &self.shared.me
+        &self.session().me
+    }
+
+    /// The server that calls go to; none if the connection to it is lost.
+    pub fn server(&self) -> Option<Proc> {
+        self.session().server()
     }
 
     /// The other procs of our job.
     pub fn peers(&self) -> Vec<Proc> {
-        data::peers(self.me(), lock(&self.known).job_size(self.me()).unwrap_or_default())
+        data::peers(self.me(), lock(&self.inner.known).job_size(self.me()).unwrap_or_default())
     }
 
     /// Keeps a value to be handed over by the next commit (`PMIx_Put`).
     pub fn put(&self, scope: Scope, key: Key, value: Value) {
-        lock(&self.put).push((scope, Kval { key, value }));
+        lock(&self.inner.put).push((scope, Kval { key, value }));
     }
 
-    /// Hands over what was put (`PMIx_Commit`).
+    /// Hands over what was put (`PMIx_Commit`). If that fails, the next commit tries again.
     pub async fn commit(&self) -> Result<(), ClientError> {
-        let put = std::mem::take(&mut *lock(&self.put));
-        lock(&self.known)
+        let put = std::mem::take(&mut *lock(&self.inner.put));
+        lock(&self.inner.known)
             .learn(RankData { proc: self.me().clone(), kvals: put.iter().map(|(_, kval)| kval.clone()).collect() });
         let of = |scopes: [Scope; 2]| -> Vec<Kval> {
             put.iter().filter(|(scope, _)| scopes.contains(scope)).map(|(_, kval)| kval.clone()).collect()
@@ -87,178 +114,113 @@ impl Client {
             [(Scope::Local, of([Scope::Local, Scope::Global])), (Scope::Remote, of([Scope::Remote, Scope::Global]))];
         let commits = pairs.into_iter().filter(|(_, kvals)| !kvals.is_empty());
         let commits = commits.map(|(scope, kvals)| Commit { scope, kvals }).collect();
-        self.shared.link.ask(Request::Commit(commits)).await.map(drop)
+        let done = self.ask(Request::Commit(commits)).await.map(drop);
+        if done.is_err() {
+            lock(&self.inner.put).splice(0..0, put);
+        }
+        done
     }
 
     /// Waits until these procs have called it too; none means our whole job (`PMIx_Fence`).
     pub async fn fence(&self, procs: &[Proc], infos: &[Info]) -> Result<(), ClientError> {
         let procs = if procs.is_empty() { vec![Proc::all(self.me().nspace.clone())] } else { procs.to_vec() };
-        self.shared.link.ask(Request::Fence { procs, infos: infos.to_vec() }).await.map(drop)
+        self.ask(Request::Fence { procs, infos: infos.to_vec() }).await.map(drop)
     }
 
     /// A value of a proc, or of a job for its wildcard rank (`PMIx_Get`). Asks the server for what is not known yet, unless
     /// `PMIX_OPTIONAL` says not to.
     pub async fn get(&self, proc: &Proc, key: impl Into<Key>, infos: &[Info]) -> Result<Value, ClientError> {
         let key = key.into();
-        if let Some(value) = lock(&self.known).find(proc, &key) {
+        if let Some(value) = lock(&self.inner.known).find(proc, &key) {
             return Ok(value);
         }
         if infos.is_true(key::PMIX_OPTIONAL) {
-            return Err(ClientError::Status(code::PMIX_ERR_NOT_FOUND));
+            return Err(ClientError::NotFound { proc: proc.clone(), key });
         }
         let get = Request::Get { proc: proc.clone(), infos: infos.to_vec(), key: Some(key.as_str().into()) };
-        let ranks = match self.shared.link.ask(get).await? {
+        let ranks = match self.ask(get).await? {
             Reply::Data { ranks, .. } => ranks,
             Reply::Status(_) => Vec::new(),
-            _ => return Err(ClientError::UnfitAnswer),
+            _ => return Err(ClientError::UnfitAnswer { call: Call(CommandCode::Get) }),
         };
-        let mut known = lock(&self.known);
+        let found = data::find(&ranks, proc, &key);
+        let mut known = lock(&self.inner.known);
         ranks.into_iter().for_each(|data| known.learn(data));
-        known.find(proc, &key).ok_or(ClientError::Status(code::PMIX_ERR_NOT_FOUND))
+        found.ok_or_else(|| ClientError::NotFound { proc: proc.clone(), key })
     }
 
-    /// Registers a handler for these codes; none means all (`PMIx_Register_event_handler`).
-    pub async fn register(
-        &self,
-        codes: &[Status],
-        directives: &[Info],
-        handler: Handler,
-    ) -> Result<RegistrationId, ClientError> {
-        let registration = Registration::from_directives(codes, directives)?;
-        let (id, told) = {
-            let _turn = self.shared.changes.lock().await;
-            // Recorded here first: cached events may come right behind the server's acknowledgement.
-            let (id, for_server) = self.shared.handlers.register(codes, registration, handler)?;
-            (id, self.shared.tell(for_server).await)
-        };
-        let answered = match told {
-            Ok(Some(pending)) => pending.answer().await.map(drop),
-            Ok(None) => Ok(()),
-            Err(error) => Err(error),
-        };
-        match answered {
-            Ok(()) => Ok(id),
-            Err(error) => {
-                self.shared.handlers.deregister(id);
-                Err(error)
-            }
-        }
-    }
-
-    /// Takes a handler out; `PMIX_ERR_NOT_FOUND` if there is none of that number (`PMIx_Deregister_event_handler`).
-    pub async fn deregister(&self, id: RegistrationId) -> Result<(), ClientError> {
-        let known = self.shared.deregister(id).await?;
-        known.then_some(()).ok_or(ClientError::Status(code::PMIX_ERR_NOT_FOUND))
-    }
-
-    /// Raises an event (`PMIx_Notify_event`). Our own handlers see it here, if it is meant for us; the server never sends it
-    /// back. One of range `PMIX_RANGE_PROC_LOCAL` goes nowhere else.
-    pub async fn notify(&self, code: Status, range: Range, infos: Vec<Info>) -> Result<(), ClientError> {
-        let event = Event { code, source: Some(self.me().clone()), range, infos: infos.clone() };
-        if audience::includes(&event, self.me()) {
-            // The event task lives as long as the client.
-            let _ = self.raise.send(event);
-        }
-        if range == Range::ProcLocal {
-            return Ok(());
-        }
-        self.shared.link.ask(Request::Notify { code, range, infos }).await.map(drop)
-    }
-
-    /// Leaves in order (`PMIx_Finalize`).
+    /// Leaves in order (`PMIx_Finalize`): every server that there is is told, and the handlers are dropped. Clones of this
+    /// client can make no calls any more.
     pub async fn finalize(self) -> Result<(), ClientError> {
-        self.shared.link.ask(Request::Finalize).await.map(drop)
+        let links = self.session().detach_all();
+        let mut outcome = Ok(());
+        for link in &links {
+            let left = self.bounded(CommandCode::Finalize, self.answer_limit(), link.ask(Request::Finalize)).await;
+            outcome = outcome.and(left.map(drop));
+        }
+        self.inner.events.abort();
+        self.session().handlers.clear();
+        outcome
+    }
+
+    pub(crate) fn session(&self) -> &Arc<Session> {
+        &self.inner.session
+    }
+
+    /// Asks the server that calls go to, and waits for the answer as long as that call may take.
+    pub(crate) async fn ask(&self, request: Request) -> Result<Reply, ClientError> {
+        let (command, limit) = (request.command(), self.limit_of(&request));
+        let link = self.session().link(command)?;
+        self.bounded(command, limit, link.ask(request)).await
+    }
+
+    /// How long the server may take for a call that waits for nobody else.
+    pub(crate) fn answer_limit(&self) -> Option<Duration> {
+        Some(self.limit.unwrap_or(self.session().settings.answer_timeout))
+    }
+
+    fn limit_of(&self, request: &Request) -> Option<Duration> {
+        let settings = &self.session().settings;
+        let (infos, meets_others) = match request {
+            Request::Fence { infos, .. } | Request::Get { infos, .. } => (infos.as_slice(), true),
+            Request::Log { directives, .. } | Request::JobControl { directives, .. } => (directives.as_slice(), false),
+            Request::Query { queries } => {
+                (queries.first().map(|query| query.qualifiers.as_slice()).unwrap_or_default(), false)
+            }
+            _ => (Default::default(), false),
+        };
+        let asked = infos.value_of(key::PMIX_TIMEOUT).and_then(Value::as_u64).filter(|seconds| *seconds > 0);
+        match (self.limit, asked) {
+            (Some(limit), _) => Some(limit),
+            (None, Some(seconds)) => Some(Duration::from_secs(seconds).saturating_add(settings.answer_timeout)),
+            (None, None) if meets_others => settings.meeting_timeout,
+            (None, None) => Some(settings.answer_timeout),
+        }
+    }
+
+    pub(crate) async fn bounded<T>(
+        &self,
+        command: CommandCode,
+        limit: Option<Duration>,
+        call: impl Future<Output = Result<T, ClientError>>,
+    ) -> Result<T, ClientError> {
+        bounded(command, limit, call).await
     }
 }
 
-impl Drop for Client {
-    /// Without the event task nothing holds the connection any more; a client that has not finalized is lost to its server.
+async fn bounded<T>(
+    command: CommandCode,
+    limit: Option<Duration>,
+    call: impl Future<Output = Result<T, ClientError>>,
+) -> Result<T, ClientError> {
+    let Some(limit) = limit else { return call.await };
+    let late = ClientError::TimedOut { call: Call(command), limit };
+    tokio::time::timeout(limit, call).await.unwrap_or(Err(late))
+}
+
+impl Drop for Inner {
+    /// Without the event task nothing holds the connections any more.
     fn drop(&mut self) {
         self.events.abort();
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing in here panics half-way, so what a poisoned lock guards is whole.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Shared {
-    /// Tells the server of a change; a registration will be answered.
-    async fn tell(&self, what: ForServer) -> Result<Option<Pending>, ClientError> {
-        match what {
-            ForServer::Nothing => Ok(None),
-            ForServer::Register(codes) => {
-                self.link.post(Request::RegisterEvents { codes, infos: Vec::new() }).await.map(Some)
-            }
-            ForServer::Deregister(codes) => self.link.tell(Request::DeregisterEvents { codes }).await.map(|()| None),
-        }
-    }
-
-    /// Takes a handler out, if there is one of that number.
-    async fn deregister(&self, id: RegistrationId) -> Result<bool, ClientError> {
-        let _turn = self.changes.lock().await;
-        match self.handlers.deregister(id) {
-            Some(for_server) => self.tell(for_server).await.map(|_| true),
-            None => Ok(false),
-        }
-    }
-
-    /// Runs an event through our handlers and does what they asked for.
-    async fn handle(&self, event: Event, raise: &mut Vec<Event>) {
-        let (raised, spent) = self.handlers.run(event).await;
-        for id in spent {
-            if let Err(error) = self.deregister(id).await {
-                tracing::warn!(%error, "the server does not know that a one-shot handler is spent");
-            }
-        }
-        for notification in raised {
-            let source = Some(self.me.clone());
-            let (code, range, infos) = (notification.code, notification.range, notification.infos);
-            let event = Event { code, source, range, infos: infos.clone() };
-            if audience::includes(&event, &self.me) {
-                raise.push(event);
-            }
-            let not_sent = move |error| tracing::warn!(%error, %code, "an event that a handler raised is not sent");
-            match self.link.post(Request::Notify { code, range, infos }).await {
-                // The answer may lie behind more events than may wait: handling them must not wait for it.
-                Ok(pending) => drop(tokio::spawn(async move { pending.answer().await.map_err(not_sent) })),
-                Err(error) => not_sent(error),
-            }
-        }
-    }
-}
-
-/// Takes events as they come, one after the other.
-async fn handle_events(
-    shared: Arc<Shared>,
-    mut arrivals: mpsc::Receiver<Arrival>,
-    mut raised: mpsc::UnboundedReceiver<Event>,
-) {
-    let mut connected = true;
-    loop {
-        let event = tokio::select! {
-            Some(event) = raised.recv() => event,
-            arrival = arrivals.recv(), if connected => match arrival {
-                Some(Arrival::Event(event)) => event,
-                Some(Arrival::Garbled(error)) => {
-                    tracing::warn!(%error, "a message of the server is not understood");
-                    events::internal(events::GARBLED, &shared.me)
-                }
-                Some(Arrival::Lost) => events::internal(events::LOST, &shared.me),
-                // What stays in this process is handled without a server.
-                None => {
-                    connected = false;
-                    continue;
-                }
-            },
-            else => return,
-        };
-        let mut more = Vec::new();
-        shared.handle(event, &mut more).await;
-        // What a handler raised for ourselves is handled once; what comes of that in turn goes to the server only.
-        for event in more {
-            shared.handle(event, &mut Vec::new()).await;
-        }
     }
 }

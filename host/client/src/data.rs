@@ -1,14 +1,21 @@
 //! What a client knows of its job and its peers without asking.
-use peal_model::{JobEntry, JobInfo, Key, Kval, Proc, Rank, RankData, Value, key, rank};
+use peal_model::{JobEntry, JobInfo, Key, Kval, Proc, Rank, RankData, Size, Value, key, rank};
 use std::collections::BTreeMap;
 
 /// Values by proc; those of the job are under its wildcard rank.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Known {
     values: BTreeMap<Proc, BTreeMap<Key, Value>>,
+    /// How much more may be remembered, in bytes.
+    room: usize,
 }
 
 impl Known {
+    /// Nothing yet, and room for so many bytes.
+    pub(crate) fn new(room: usize) -> Known {
+        Known { values: BTreeMap::new(), room }
+    }
+
     /// Takes in the job data. What stands in arrays of nodes, applications and sessions is known by its own keys too.
     pub(crate) fn learn_job(&mut self, info: JobInfo) {
         for entry in info.entries {
@@ -26,10 +33,20 @@ impl Known {
         }
     }
 
-    /// Takes in values of a proc.
+    /// Takes in values of a proc, as long as there is room.
     pub(crate) fn learn(&mut self, data: RankData) {
         let values = self.values.entry(data.proc).or_default();
-        values.extend(data.kvals.into_iter().map(|kval| (kval.key, kval.value)));
+        for kval in data.kvals {
+            let bytes = Size::of_kval(&kval).bytes;
+            // An old value must not outlive a newer one that there is no room for.
+            if let Some((key, value)) = values.remove_entry(&kval.key) {
+                self.room = self.room.saturating_add(Size::of_kval(&Kval { key, value }).bytes);
+            }
+            if let Some(room) = self.room.checked_sub(bytes) {
+                self.room = room;
+                values.insert(kval.key, kval.value);
+            }
+        }
     }
 
     /// A value, if it is known.
@@ -53,7 +70,35 @@ fn members(kval: &Kval) -> Vec<Kval> {
     infos.into_iter().map(|info| Kval { key: info.key.clone(), value: info.value.clone() }).collect()
 }
 
+/// A value among those that a server has sent.
+pub(crate) fn find(ranks: &[RankData], proc: &Proc, key: &Key) -> Option<Value> {
+    let of_proc = ranks.iter().rev().filter(|data| data.proc == *proc);
+    of_proc.flat_map(|data| data.kvals.iter().rev()).find(|kval| kval.key == *key).map(|kval| kval.value.clone())
+}
+
 /// The other procs of a job.
 pub(crate) fn peers(me: &Proc, size: u32) -> Vec<Proc> {
     (0..size).map(Rank).filter(|rank| *rank != me.rank).map(|rank| Proc::new(me.nspace.clone(), rank)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peal_model::{KeyName, Nspace};
+
+    #[test]
+    fn what_there_is_no_room_for_is_not_remembered_and_nothing_old_in_its_place() {
+        let proc = Proc::new(Nspace::new("job").unwrap(), Rank(0));
+        let text = |length| Value::string(&"x".repeat(length));
+        let mut known = Known::new(4096);
+        let mut learn = |key: KeyName, value: Value| {
+            known.learn(RankData { proc: proc.clone(), kvals: vec![Kval::new(key, value)] });
+            known.find(&proc, &key.into())
+        };
+        let (first, second) = (KeyName("first"), KeyName("second"));
+        assert_eq!(learn(first, text(3000)), Some(text(3000)));
+        assert_eq!(learn(second, text(3000)), None);
+        assert_eq!(learn(first, text(10_000)), None);
+        assert_eq!(learn(second, text(3000)), Some(text(3000)), "its room is free again");
+    }
 }

@@ -1,7 +1,9 @@
 //! What can go wrong for a client.
-use peal_core::registration::RegistrationError;
-use peal_model::Status;
-use peal_wire::WireError;
+use crate::Call;
+use peal_core::registration::{RegistrationError, RegistrationId};
+use peal_model::{Info, Key, Proc, Status};
+use peal_wire::{ServerUri, WireError};
+use std::{fmt::Write, path::PathBuf, time::Duration};
 use thiserror::Error;
 
 /// Why a client's call failed.
@@ -23,38 +25,164 @@ pub enum ClientError {
         /// What would be right.
         wanted: &'static str,
     },
-    /// The server cannot be reached.
-    #[error("cannot reach the server at {uri}: {source}")]
-    Unreachable {
-        /// Its address.
-        uri: String,
+    /// No rendezvous file leads to the server that a tool looks for.
+    #[error(
+        "no file {wanted} in {}{}: is the server running, does it serve tools, and is this its directory?",
+        .directory.display(),
+        strangers(*.passed_by)
+    )]
+    NoServer {
+        /// Its name.
+        wanted: String,
+        /// Where it was looked for.
+        directory: PathBuf,
+        /// How many files of that name belong to other users, who must not choose a tool's server.
+        passed_by: usize,
+    },
+    /// Several servers could be meant.
+    #[error("{} could be meant by {wanted}: name one of them", listed(.found))]
+    SeveralServers {
+        /// The name of the rendezvous files.
+        wanted: String,
+        /// The files.
+        found: Vec<PathBuf>,
+    },
+    /// A rendezvous file that was named cannot be read.
+    #[error("cannot read {}: {source}", .path.display())]
+    UnreadableFile {
+        /// The file.
+        path: PathBuf,
         /// What the system says.
         source: std::io::Error,
     },
-    /// The server closed the connection instead of welcoming us.
-    #[error("the server at {uri} refused the connection; its own trace says why")]
-    Refused {
-        /// Its address.
-        uri: String,
+    /// A file is no rendezvous file.
+    #[error("{} begins with {line:?}, it should be NSPACE.RANK;tcp4://ADDRESS:PORT", .path.display())]
+    BadFile {
+        /// The file.
+        path: PathBuf,
+        /// Its first line, or the beginning of it.
+        line: String,
     },
-    /// What was received or is to be sent is not as the protocol has it.
-    #[error(transparent)]
-    Wire(#[from] WireError),
+    /// The server cannot be reached.
+    #[error("cannot reach the server at {server}: {source}")]
+    Unreachable {
+        /// Its name and address.
+        server: ServerUri,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The server closed the connection instead of welcoming us, or said no.
+    #[error("the server at {server} refused the connection{}; its own trace says why", said(.status))]
+    Unwelcome {
+        /// Its name and address.
+        server: ServerUri,
+        /// What it said, if anything.
+        status: Option<Status>,
+    },
+    /// The server has not answered the handshake in time.
+    #[error("the server at {server} did not answer the handshake within {limit:?}")]
+    NoWelcome {
+        /// Its name and address.
+        server: ServerUri,
+        /// How long it had.
+        limit: Duration,
+    },
+    /// The two halves of the handshake do not fit.
+    #[error("the handshake with the server at {server} failed: {source}")]
+    Handshake {
+        /// Its name and address.
+        server: ServerUri,
+        /// What is wrong.
+        source: Box<WireError>,
+    },
+    /// There is no server: the client has finalized, or the tool has none at present.
+    #[error("{call} needs a server: this client has finalized, or this tool must attach to one")]
+    NoConnection {
+        /// What was called.
+        call: Call,
+    },
     /// The connection to the server is gone.
-    #[error("the connection to the server is lost")]
-    Lost,
+    #[error("{call}: the connection to the server at {server} is lost")]
+    Lost {
+        /// What was called.
+        call: Call,
+        /// The server's name and address.
+        server: ServerUri,
+    },
+    /// The answer has not come in time. If it still comes, it is dropped.
+    #[error("{call} was not answered within {limit:?}")]
+    TimedOut {
+        /// What was called.
+        call: Call,
+        /// How long it could take.
+        limit: Duration,
+    },
+    /// What was given cannot be said in the protocol.
+    #[error("{call} cannot be packed for the server at {server}: {source}")]
+    Pack {
+        /// What was called.
+        call: Call,
+        /// The server's name and address.
+        server: ServerUri,
+        /// What is wrong.
+        source: Box<WireError>,
+    },
+    /// The answer is not as the protocol has it.
+    #[error("the answer of the server at {server} to {call} cannot be unpacked: {source}")]
+    Unpack {
+        /// What was called.
+        call: Call,
+        /// The server's name and address.
+        server: ServerUri,
+        /// What is wrong.
+        source: Box<WireError>,
+    },
     /// The server answered something else than what was asked for.
-    #[error("the server's answer does not fit the request")]
-    UnfitAnswer,
+    #[error("the server's answer to {call} does not fit the request")]
+    UnfitAnswer {
+        /// What was called.
+        call: Call,
+    },
+    /// The server answered with an error.
+    #[error("{call} is refused by the server at {server}: {status}{}", reasons(.infos))]
+    Refused {
+        /// What was called.
+        call: Call,
+        /// The server's name and address.
+        server: ServerUri,
+        /// The status that it gave.
+        status: Status,
+        /// Why, if it says so: the reasons of a policy, for one.
+        infos: Vec<Info>,
+    },
+    /// There is no such value.
+    #[error("{proc} has no value {key:?}")]
+    NotFound {
+        /// Whose value.
+        proc: Proc,
+        /// Which one.
+        key: Key,
+    },
     /// The registration is refused by the rules of order.
     #[error(transparent)]
     Registration(#[from] RegistrationError),
+    /// There is no such registration, or no more.
+    #[error("no handler is registered under number {}", .id.0)]
+    NotRegistered {
+        /// The number.
+        id: RegistrationId,
+    },
+    /// The tool is not attached to that server.
+    #[error("this tool is not attached to {server}; it is attached to {}", listed(.attached))]
+    NotAttached {
+        /// The server.
+        server: Proc,
+        /// The servers that there are.
+        attached: Vec<Proc>,
+    },
     /// No thread for handlers could be started.
     #[error("cannot start a thread for handlers: {0}")]
     Thread(std::io::Error),
-    /// The server answered with an error.
-    #[error("{0}")]
-    Status(Status),
 }
 
 impl ClientError {
@@ -62,14 +190,58 @@ impl ClientError {
     pub fn status(&self) -> Status {
         use peal_model::code::*;
         match self {
-            ClientError::NotSet { .. } | ClientError::BadVariable { .. } => PMIX_ERR_INIT,
-            ClientError::Unreachable { .. } | ClientError::Refused { .. } => PMIX_ERR_UNREACH,
-            ClientError::Wire(error) => error.status(),
-            ClientError::Lost => PMIX_ERR_LOST_CONNECTION_TO_SERVER,
-            ClientError::UnfitAnswer => PMIX_ERR_UNPACK_FAILURE,
+            ClientError::NotSet { .. } | ClientError::BadVariable { .. } | ClientError::NoConnection { .. } => {
+                PMIX_ERR_INIT
+            }
+            ClientError::NoServer { .. }
+            | ClientError::SeveralServers { .. }
+            | ClientError::UnreadableFile { .. }
+            | ClientError::BadFile { .. }
+            | ClientError::Unreachable { .. }
+            | ClientError::Unwelcome { .. }
+            | ClientError::NoWelcome { .. }
+            | ClientError::Handshake { .. } => PMIX_ERR_UNREACH,
+            ClientError::Lost { .. } => PMIX_ERR_LOST_CONNECTION,
+            ClientError::TimedOut { .. } => PMIX_ERR_TIMEOUT,
+            ClientError::Pack { .. } => PMIX_ERR_PACK_FAILURE,
+            ClientError::Unpack { source, .. } => source.status(),
+            ClientError::UnfitAnswer { .. } => PMIX_ERR_UNPACK_FAILURE,
+            ClientError::Refused { status, .. } => *status,
+            ClientError::NotFound { .. } | ClientError::NotRegistered { .. } | ClientError::NotAttached { .. } => {
+                PMIX_ERR_NOT_FOUND
+            }
             ClientError::Registration(error) => error.status(),
             ClientError::Thread(_) => PMIX_ERR_OUT_OF_RESOURCE,
-            ClientError::Status(status) => *status,
         }
     }
+}
+
+fn strangers(count: usize) -> String {
+    if count == 0 { String::new() } else { format!(" that is root's or your own ({count} of other users are there)") }
+}
+
+fn said(status: &Option<Status>) -> String {
+    status.map(|status| format!(" with {status}")).unwrap_or_default()
+}
+
+fn listed<T: std::fmt::Debug>(items: &[T]) -> String {
+    let items: Vec<String> = items.iter().map(|item| format!("{item:?}")).collect();
+    if items.is_empty() { "none".to_owned() } else { items.join(", ") }
+}
+
+/// What a server may say at most, in bytes, before an error message leaves out the rest.
+const REASONS: usize = 1024;
+
+fn reasons(infos: &[Info]) -> String {
+    let mut text = String::new();
+    for info in infos {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{} {info:?}", if text.is_empty() { ":" } else { "," });
+        if text.len() > REASONS {
+            text.truncate(text.floor_char_boundary(REASONS));
+            text.push_str(" ...");
+            break;
+        }
+    }
+    text
 }

@@ -1,23 +1,27 @@
 //! The client's own handlers: native closures and components in one chain, in the order of RFC 0002.
+use crate::lock;
 use peal_core::{
     chain::{Next, Outcome, PendingCall},
     order::Registrations,
     registration::{Registration, RegistrationError, RegistrationId},
 };
-use peal_model::{DataArray, Event, Info, InfoFlags, Key, Status, Step, Value, code};
-use peal_sandbox::{EventCall, GuestPool, Module, Notification};
+use peal_model::{DataArray, Event, Info, InfoFlags, Key, Range, Status, Step, Value};
+use peal_sandbox::{EventCall, GuestPool, Module};
 use std::{
+    cell::RefCell,
     collections::BTreeMap,
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 use tokio::sync::oneshot;
 
-/// What a native handler is called with.
+/// What a native handler is called with. What it asks for is done when the event has passed the chain, so that a handler
+/// never waits for what waits for it.
 pub struct HandlerCall<'a> {
     event: &'a Event,
     steps: &'a [Step],
     id: RegistrationId,
+    wishes: &'a RefCell<Wishes>,
 }
 
 impl HandlerCall<'_> {
@@ -26,9 +30,19 @@ impl HandlerCall<'_> {
         self.event
     }
 
-    /// The registration that this call is for, so that a handler can deregister itself.
+    /// The registration that this call is for.
     pub fn registration(&self) -> RegistrationId {
         self.id
+    }
+
+    /// Takes a handler out, this one or another; one that is not there any more is passed over.
+    pub fn deregister(&self, id: RegistrationId) {
+        self.wishes.borrow_mut().gone.push(id);
+    }
+
+    /// Raises an event.
+    pub fn notify(&self, code: Status, range: Range, infos: Vec<Info>) {
+        self.wishes.borrow_mut().raised.push(Raised { code, range, infos });
     }
 
     /// What those before it returned, oldest first.
@@ -51,6 +65,23 @@ fn result(step: &Step) -> Info {
     Info { key, flags: InfoFlags::NONE, value: Value::DataArray(array) }
 }
 
+/// An event that a handler raised.
+#[derive(Debug)]
+pub(crate) struct Raised {
+    pub(crate) code: Status,
+    pub(crate) range: Range,
+    pub(crate) infos: Vec<Info>,
+}
+
+/// What the handlers of a chain asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Wishes {
+    /// Events to be raised.
+    pub(crate) raised: Vec<Raised>,
+    /// Registrations that have ended: taken out by a handler, or spent.
+    pub(crate) gone: Vec<RegistrationId>,
+}
+
 type Native = dyn Fn(&HandlerCall<'_>) -> Outcome + Send + Sync;
 
 /// What is called for an event.
@@ -68,10 +99,10 @@ impl Handler {
         Handler::Native(Arc::new(handler))
     }
 
-    fn call(&self, call: &PendingCall<Handler>, raised: &mut Vec<Notification>) -> Outcome {
+    fn call(&self, call: &PendingCall<Handler>, wishes: &RefCell<Wishes>) -> Outcome {
         let (event, id) = (call.event(), call.member().id);
         match self {
-            Handler::Native(native) => native(&HandlerCall { event, steps: call.steps(), id }),
+            Handler::Native(native) => native(&HandlerCall { event, steps: call.steps(), id, wishes }),
             Handler::Component(module) => {
                 let steps = call.steps().clone();
                 let result = module.handle(&EventCall {
@@ -81,7 +112,9 @@ impl Handler {
                     identity: None,
                     steps,
                 });
-                raised.extend(result.notifications);
+                let raised = result.notifications.into_iter();
+                let raised = raised.map(|event| Raised { code: event.code, range: event.range, infos: event.infos });
+                wishes.borrow_mut().raised.extend(raised);
                 Outcome { status: result.status, infos: result.infos }
             }
         }
@@ -97,12 +130,12 @@ impl fmt::Debug for Handler {
     }
 }
 
-/// What a change of the registrations means for the server.
-#[derive(Debug, PartialEq, Eq)]
+/// What a change of the registrations means for servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ForServer {
-    /// It knows already.
+    /// They know already.
     Nothing,
-    /// It is to be asked for these codes, none meaning all.
+    /// They are to be asked for these codes, none meaning all.
     Register(Vec<Status>),
     /// Nobody wants these codes any more.
     Deregister(Vec<Status>),
@@ -128,11 +161,6 @@ impl Handlers {
         Handlers { state: Mutex::default(), pool }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        // Handlers run outside of the lock, so nothing in here panics half-way.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds a handler to the chain.
     pub(crate) fn register(
         &self,
@@ -140,7 +168,7 @@ impl Handlers {
         registration: Registration,
         handler: Handler,
     ) -> Result<(RegistrationId, ForServer), RegistrationError> {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         let id = state.chain.register(registration, handler)?;
         let counted = if codes.is_empty() { vec![Status::DEFAULT_HANDLER] } else { codes.to_vec() };
         let mut new = false;
@@ -155,7 +183,7 @@ impl Handlers {
 
     /// Takes a handler out of the chain; nothing if there is none of that number.
     pub(crate) fn deregister(&self, id: RegistrationId) -> Option<ForServer> {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         state.chain.deregister(id)?;
         let mut unwanted = Vec::new();
         for code in state.codes.remove(&id).unwrap_or_default() {
@@ -169,44 +197,51 @@ impl Handlers {
         Some(if unwanted.is_empty() { ForServer::Nothing } else { ForServer::Deregister(unwanted) })
     }
 
-    /// Runs an event through the chain, on the handlers' thread. What handlers raised, and which one-shot ones are spent.
-    pub(crate) async fn run(&self, event: Event) -> (Vec<Notification>, Vec<RegistrationId>) {
-        let mut run = self.state().chain.run(Arc::new(event));
+    /// What a server must be asked for that knows of nothing: all codes, and whether a default handler is there.
+    pub(crate) fn wanted(&self) -> [ForServer; 2] {
+        let state = lock(&self.state);
+        let (default, codes): (Vec<Status>, Vec<Status>) =
+            state.wanted.keys().copied().partition(|code| *code == Status::DEFAULT_HANDLER);
+        let some = if codes.is_empty() { ForServer::Nothing } else { ForServer::Register(codes) };
+        let all = if default.is_empty() { ForServer::Nothing } else { ForServer::Register(Vec::new()) };
+        [some, all]
+    }
+
+    /// Forgets all handlers.
+    pub(crate) fn clear(&self) {
+        // The last holder of a handler runs code that is not ours: outside of the lock.
+        drop(std::mem::take(&mut *lock(&self.state)));
+    }
+
+    /// Runs an event through the chain, on the handlers' thread.
+    pub(crate) async fn run(&self, event: Event) -> Wishes {
+        let mut run = lock(&self.state).chain.run(Arc::new(event));
         if run.is_empty() {
-            return (Vec::new(), Vec::new());
+            return Wishes::default();
         }
         let (tell, told) = oneshot::channel();
         let walked = self.pool.try_run(move || {
-            let mut raised = Vec::new();
+            let wishes = RefCell::default();
             let spent = loop {
                 match run.advance() {
                     Next::Call(call) => {
-                        let outcome = call.member().handler.clone().call(&call, &mut raised);
+                        let outcome = call.member().handler.clone().call(&call, &wishes);
                         run = call.finish(outcome);
                     }
                     Next::Done(finished) => break finished.spent,
                 }
             };
+            let mut wishes = wishes.into_inner();
+            wishes.gone.extend(spent);
             // Whoever waits may be gone with the client.
-            let _ = tell.send((raised, spent));
+            let _ = tell.send(wishes);
         });
         match walked {
             Ok(()) => told.await.unwrap_or_default(),
             Err(busy) => {
                 tracing::error!(%busy, "an event passes the handlers by");
-                (Vec::new(), Vec::new())
+                Wishes::default()
             }
         }
     }
 }
-
-/// Events that the client raises for itself alone.
-pub(crate) fn internal(code: Status, me: &peal_model::Proc) -> Event {
-    Event { code, source: Some(me.clone()), range: peal_model::Range::ProcLocal, infos: Vec::new() }
-}
-
-/// The connection to the server is lost, in the name that the Standard now has for it.
-pub(crate) const LOST: Status = code::PMIX_ERR_LOST_CONNECTION_TO_SERVER;
-
-/// A message could not be understood.
-pub(crate) const GARBLED: Status = code::PMIX_ERR_COMM_FAILURE;

@@ -1,32 +1,77 @@
-//! The PMIx client core on tokio, thin: init from the environment, put, commit, fence, get, events, finalize, on the same
-//! wire as every other client.
+//! The PMIx client core on tokio: procs and tools, on the same wire as every other client.
+//!
+//! A proc finds its server in its environment:
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), peal_client::ClientError> {
 //! use peal_client::{Client, Handler, Outcome};
 //! use peal_model::{Range, Status, code};
+//! use std::time::Duration;
 //!
 //! let client = Client::init().await?;
 //! let handler = Handler::native(|call| {
 //!     println!("{} from {:?}", call.event().code, call.event().source);
+//!     call.deregister(call.registration());
 //!     Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
 //! });
 //! client.register(&[Status(-3001)], &[], handler).await?;
 //! client.notify(Status(-3001), Range::Namespace, Vec::new()).await?;
-//! client.fence(&[], &[]).await?;
+//! client.within(Duration::from_secs(30)).fence(&[], &[]).await?;
 //! client.finalize().await
 //! # }
 //! ```
+//!
+//! A tool chooses its server, makes the same calls, and may choose another one when that is lost:
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), peal_client::ClientError> {
+//! use peal_client::{Attach, ClientError, Tool, ToolSettings};
+//! use peal_model::{Info, Query, Value, key};
+//!
+//! let tool = Tool::init(ToolSettings { attach: Attach::Pid(4711), ..ToolSettings::read()? }).await?;
+//! let query = Query { keys: vec![Some(key::PMIX_QUERY_NAMESPACES.0.into())], qualifiers: Vec::new() };
+//! for info in tool.query(&[query]).await?.infos {
+//!     println!("{info:?}");
+//! }
+//! let pause = Info::new(key::PMIX_JOB_CTRL_PAUSE, Value::Bool(true));
+//! match tool.job_control(&[], &[pause]).await {
+//!     Err(ClientError::Refused { status, infos, .. }) => println!("{status}, because of {infos:?}"),
+//!     other => drop(other?),
+//! }
+//! tool.finalize().await
+//! # }
+//! ```
 
+mod call;
 mod client;
 mod data;
 mod environment;
 mod error;
 mod events;
 mod link;
+mod notices;
+mod open;
+mod queue;
+mod rendezvous;
+mod services;
+mod session;
+mod settings;
+mod tool;
 
+pub use call::Call;
 pub use client::Client;
 pub use environment::Environment;
 pub use error::ClientError;
 pub use events::{Handler, HandlerCall};
 pub use peal_core::{chain::Outcome, registration::RegistrationId};
+pub use rendezvous::{Attach, Places};
+pub use services::Findings;
+pub use settings::ClientSettings;
+pub use tool::{Tool, ToolSettings};
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics half-way while it holds one, so what a poisoned lock guards is whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

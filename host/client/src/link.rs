@@ -1,240 +1,333 @@
-//! The connection to the server: requests out, answers back to whoever asked, events to the handlers.
-use crate::{ClientError, Environment};
-use peal_model::{CommandCode, Event, Reply, Request};
+//! A connection to a server: requests out, answers back to whoever asked, events to the handlers.
+use crate::{
+    Call, ClientError, ClientSettings,
+    open::{Answer, Asker, NoRoom, Open},
+    queue::{Arrival, EventQueue},
+};
+use peal_model::{Info, Proc, Reply, Request};
 use peal_wire::{
     BufferType, Codec, Credential, Dialect, Encoding, Frame, FrameDecoder, GDS_HASH, Hello, Limits, PeerKind, Release,
-    Tag, User, Welcome, WelcomeDecoder, WireError,
+    ServerUri, Tag, User, Welcome, WelcomeDecoder, WireError,
 };
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::Arc;
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncReadExt, AsyncWriteExt, Interest},
     net::{
         TcpStream,
         tcp::{OwnedReadHalf, OwnedWriteHalf},
     },
-    sync::{mpsc, oneshot},
+    sync::{OwnedSemaphorePermit, mpsc, oneshot},
 };
 
 /// The release that this client says it is: the newest whose client library was recorded, and which every server knows.
 const RELEASE: &str = "5.0.11";
 
-/// How many events may wait for the handlers before the connection is read no further.
-const EVENTS: usize = 4096;
-
 /// How many requests may wait to be written; who has more waits.
 const REQUESTS: usize = 256;
 
-/// What comes from the server unasked.
-#[derive(Debug)]
-pub(crate) enum Arrival {
-    /// An event.
-    Event(Event),
-    /// A message that could not be understood.
-    Garbled(WireError),
-    /// The end of the connection.
-    Lost,
-}
+/// The number of a connection, told from earlier ones to the same server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct LinkId(pub(crate) u64);
 
-/// What a request led to.
-type Answer = Result<Reply, WireError>;
-
-/// Requests that await their answer, by tag.
-#[derive(Default)]
-struct Open {
-    requests: HashMap<Tag, (CommandCode, oneshot::Sender<Answer>)>,
-    closed: bool,
+/// Whom to call, and as whom.
+pub(crate) struct Appointment {
+    pub(crate) server: ServerUri,
+    /// The server's release, if it is known.
+    pub(crate) release: Option<Release>,
+    pub(crate) peer: PeerKind,
+    /// What a tool says of itself.
+    pub(crate) infos: Vec<Info>,
 }
 
 /// An answer that is on its way.
-pub(crate) struct Pending(oneshot::Receiver<Answer>);
+pub(crate) struct Pending {
+    answer: oneshot::Receiver<Answer>,
+    call: Call,
+    link: Arc<Link>,
+}
 
 impl Pending {
     /// Waits for it. An error status is an error.
     pub(crate) async fn answer(self) -> Result<Reply, ClientError> {
-        let reply = self.0.await.map_err(|_| ClientError::Lost)??;
-        match reply.status().ok() {
-            Ok(()) => Ok(reply),
-            Err(status) => Err(ClientError::Status(status)),
+        let Pending { answer, call, link } = self;
+        let server = || link.server.clone();
+        let answer = answer.await.map_err(|_| ClientError::Lost { call, server: server() })?;
+        let reply =
+            answer.map_err(|source| ClientError::Unpack { call, server: server(), source: Box::new(source) })?;
+        match (reply.status().ok(), reply) {
+            (Ok(()), reply) => Ok(reply),
+            (Err(status), Reply::Infos { infos, .. }) => {
+                Err(ClientError::Refused { call, server: server(), status, infos })
+            }
+            (Err(status), _) => Err(ClientError::Refused { call, server: server(), status, infos: Vec::new() }),
         }
     }
 }
 
 /// A connection that has been welcomed.
 pub(crate) struct Link {
+    pub(crate) id: LinkId,
+    /// Its server, by the name that it gives itself.
+    pub(crate) server: ServerUri,
     codec: Codec,
     index: i32,
-    /// To the task that writes: a caller may give up at any time without leaving half a frame behind.
+    /// To the task that writes: a caller may give up at any time without leaving half a frame behind. When the last holder
+    /// of the link has gone, the connection is closed.
     frames: mpsc::Sender<Frame>,
-    next: Mutex<Tag>,
-    open: Arc<Mutex<Open>>,
+    open: Arc<Open>,
+}
+
+/// A new connection, and the name that the server gave us if it was asked for one.
+pub(crate) struct Connected {
+    pub(crate) link: Arc<Link>,
+    pub(crate) name: Option<Proc>,
 }
 
 impl Link {
-    /// Connects and says hello. Events arrive at the receiver.
-    pub(crate) async fn connect(environment: &Environment) -> Result<(Link, mpsc::Receiver<Arrival>), ClientError> {
-        let uri = environment.server.to_string();
-        let unreachable = |source| ClientError::Unreachable { uri: uri.clone(), source };
-        let mut stream = TcpStream::connect(environment.server.addr).await.map_err(unreachable)?;
+    /// Connects and says hello. What the server sends unasked arrives in the queue.
+    pub(crate) async fn connect(
+        id: LinkId,
+        to: Appointment,
+        settings: &ClientSettings,
+        queue: EventQueue,
+    ) -> Result<Connected, ClientError> {
+        let (limit, server) = (settings.connect_timeout, to.server.clone());
+        let connect = Link::connect_in_own_time(id, to, settings, queue);
+        tokio::time::timeout(limit, connect).await.unwrap_or(Err(ClientError::NoWelcome { server, limit }))
+    }
+
+    async fn connect_in_own_time(
+        id: LinkId,
+        to: Appointment,
+        settings: &ClientSettings,
+        queue: EventQueue,
+    ) -> Result<Connected, ClientError> {
+        let mut server = to.server;
+        let unreachable = |source| ClientError::Unreachable { server: server.clone(), source };
+        let failed = |source| ClientError::Handshake { server: server.clone(), source: Box::new(source) };
+        let mut stream = TcpStream::connect(server.addr).await.map_err(unreachable)?;
         stream.set_nodelay(true).map_err(unreachable)?;
-        let limits = Limits::default();
-        let release: Release = RELEASE.parse()?;
-        let hello = hello(environment, release.clone());
-        stream.write_all(&hello.encode(limits)?).await.map_err(unreachable)?;
-        let server = environment.release.as_ref().unwrap_or(&release);
-        let dialect = Dialect::new(server.version(), Encoding::V41);
-        let codec = Codec { dialect, buffer_type: BufferType::NonDescribed, limits };
-        let (welcome, rest) = welcome(&mut stream, &hello, &uri).await?;
-        let Welcome::Client { index } = welcome else { return Err(ClientError::Refused { uri }) };
-        let (reader, writer) = stream.into_split();
-        let (arrive, arrivals) = mpsc::channel(EVENTS);
-        let open = Arc::new(Mutex::new(Open::default()));
-        tokio::spawn(read(reader, rest, codec, open.clone(), arrive));
+        let own: Release = RELEASE.parse().map_err(failed)?;
+        let version = to.release.as_ref().unwrap_or(&own).version();
+        let hello = hello(to.peer, to.infos, own);
+        stream.write_all(&hello.encode(settings.wire).map_err(failed)?).await.map_err(unreachable)?;
+        let (welcome, rest) = welcome(&mut stream, &hello).await.map_err(failed)?;
+        let (index, name) = match welcome {
+            Some(Welcome::Client { index }) => (i32::try_from(index).unwrap_or(i32::MAX), None),
+            Some(Welcome::Tool { name, server: proc, security }) if security.is_success() => {
+                server.proc = proc;
+                (0, name)
+            }
+            Some(Welcome::Tool { security: status, .. } | Welcome::Refused(status)) => {
+                return Err(ClientError::Unwelcome { server, status: Some(status) });
+            }
+            None => return Err(ClientError::Unwelcome { server, status: None }),
+        };
+        let dialect = Dialect::new(version, Encoding::V41);
+        let codec = Codec { dialect, buffer_type: BufferType::NonDescribed, limits: settings.wire };
         let (frames, outgoing) = mpsc::channel(REQUESTS);
-        tokio::spawn(write(writer, outgoing));
-        let index = i32::try_from(index).unwrap_or(i32::MAX);
-        Ok((Link { codec, index, frames, next: Mutex::new(Tag::FIRST_REQUEST), open }, arrivals))
+        let open = Arc::new(Open::new(settings.max_open_calls, settings.max_open_events));
+        let (reader, writer) = stream.into_split();
+        let inbound = Inbound { codec, open: open.clone(), queue, id, server: server.clone() };
+        tokio::spawn(async move {
+            tokio::select! {
+                () = inbound.read(reader, rest) => {}
+                () = write(writer, outgoing) => {}
+            }
+        });
+        Ok(Connected { link: Arc::new(Link { id, server, codec, index, frames, open }), name })
     }
 
     /// Asks, and waits for the answer. An error status is an error.
-    pub(crate) async fn ask(&self, request: Request) -> Result<Reply, ClientError> {
+    pub(crate) async fn ask(self: &Arc<Self>, request: Request) -> Result<Reply, ClientError> {
         self.post(request).await?.answer().await
     }
 
     /// Asks. The answer may be waited for, or not.
-    pub(crate) async fn post(&self, request: Request) -> Result<Pending, ClientError> {
-        let (tell, told) = oneshot::channel();
-        self.send(&request, Some(tell)).await?;
-        Ok(Pending(told))
+    pub(crate) async fn post(self: &Arc<Self>, request: Request) -> Result<Pending, ClientError> {
+        let (call, payload) = self.pack(&request)?;
+        let place = self.open.place().await.map_err(|_| self.lost(call))?;
+        let room = self.room(call).await?;
+        let (tag, answer) = self.open.ask(request.command(), place).map_err(|_| self.lost(call))?;
+        room.send(self.frame(tag, payload));
+        Ok(Pending { answer, call, link: self.clone() })
     }
 
     /// Sends the one request that has no answer.
     pub(crate) async fn tell(&self, request: Request) -> Result<(), ClientError> {
-        self.send(&request, None).await
+        let (call, payload) = self.pack(&request)?;
+        let room = self.room(call).await?;
+        let tag = self.open.tag().map_err(|_| self.lost(call))?;
+        room.send(self.frame(tag, payload));
+        Ok(())
     }
 
-    async fn send(&self, request: &Request, answer: Option<oneshot::Sender<Answer>>) -> Result<(), ClientError> {
-        let payload = self.codec.encode_request(request)?;
-        let room = self.frames.reserve().await.map_err(|_| ClientError::Lost)?;
-        let tag = {
-            let mut next = lock(&self.next);
-            let tag = *next;
-            *next = tag.next_request();
-            tag
-        };
-        if let Some(answer) = answer {
-            let mut open = lock(&self.open);
-            if open.closed {
-                return Err(ClientError::Lost);
+    /// Sends a request whose answer is looked at by nobody but the trace; false if too many of these await theirs.
+    pub(crate) async fn raise(&self, request: Request) -> Result<bool, ClientError> {
+        let (call, payload) = self.pack(&request)?;
+        let room = self.room(call).await?;
+        match self.open.raise(request.command()) {
+            Ok(tag) => {
+                room.send(self.frame(tag, payload));
+                Ok(true)
             }
-            open.requests.insert(tag, (request.command(), answer));
+            Err(NoRoom::Full) => Ok(false),
+            Err(NoRoom::Closed) => Err(self.lost(call)),
         }
-        room.send(Frame { pindex: self.index, tag, payload });
-        Ok(())
+    }
+
+    /// Whether the connection has ended.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.open.is_closed()
+    }
+
+    fn pack(&self, request: &Request) -> Result<(Call, Vec<u8>), ClientError> {
+        let call = Call(request.command());
+        let packed = self.codec.encode_request(request);
+        let server = || self.server.clone();
+        let payload =
+            packed.map_err(|source| ClientError::Pack { call, server: server(), source: Box::new(source) })?;
+        Ok((call, payload))
+    }
+
+    async fn room(&self, call: Call) -> Result<mpsc::Permit<'_, Frame>, ClientError> {
+        self.frames.reserve().await.map_err(|_| self.lost(call))
+    }
+
+    fn frame(&self, tag: Tag, payload: Vec<u8>) -> Frame {
+        Frame { pindex: self.index, tag, payload }
+    }
+
+    fn lost(&self, call: Call) -> ClientError {
+        ClientError::Lost { call, server: self.server.clone() }
     }
 }
 
 /// Writes requests in their order; ends when nobody can ask any more.
 async fn write(mut writer: OwnedWriteHalf, mut frames: mpsc::Receiver<Frame>) {
     while let Some(frame) = frames.recv().await {
-        // A payload that no header can hold was refused when it was packed.
-        let Ok(bytes) = frame.encode() else { return };
+        let Ok(bytes) = frame.encode() else {
+            // A payload that no header can hold was refused when it was packed.
+            continue;
+        };
         if let Err(error) = writer.write_all(&bytes).await {
-            // The reader notices the end of the connection too, and tells those who wait for answers.
             tracing::debug!(%error, "a request cannot be sent");
-            return;
+            // There may be answers to be read before the end, which the reader notices too.
+            return std::future::pending().await;
         }
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing in here panics half-way, so what a poisoned lock guards is whole.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+fn hello(peer: PeerKind, infos: Vec<Info>, release: Release) -> Hello {
+    let (encoding, buffer_type) = (Encoding::V41, BufferType::NonDescribed);
+    Hello { credential: Credential::Native(user()), peer, release, encoding, buffer_type, gds: GDS_HASH.into(), infos }
 }
 
-fn hello(environment: &Environment, release: Release) -> Hello {
-    let user = User { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
-    Hello {
-        credential: Credential::Native(user),
-        peer: PeerKind::Client(environment.me.clone()),
-        release,
-        encoding: Encoding::V41,
-        buffer_type: BufferType::NonDescribed,
-        gds: GDS_HASH.into(),
-        infos: Vec::new(),
-    }
+/// As whom this process runs.
+pub(crate) fn user() -> User {
+    User { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() }
 }
 
-/// Waits for the server's half of the handshake; what came behind it belongs to the first frame.
-async fn welcome(stream: &mut TcpStream, hello: &Hello, uri: &str) -> Result<(Welcome, Vec<u8>), ClientError> {
+/// Waits for the server's half of the handshake, or for the close of one that refuses. What came behind it belongs to the
+/// first frame.
+async fn welcome(stream: &mut TcpStream, hello: &Hello) -> Result<(Option<Welcome>, Vec<u8>), WireError> {
     let mut decoder = WelcomeDecoder::new(hello.peer.welcome_form(&hello.dialect()));
     let mut buffer = vec![0; 4096];
     loop {
-        // A server that refuses closes without a byte.
         let count = stream.read(&mut buffer).await.unwrap_or_default();
         let mut received = buffer.get(..count).unwrap_or_default();
         if received.is_empty() {
-            return Err(ClientError::Refused { uri: uri.to_owned() });
+            return Ok((None, Vec::new()));
         }
         if let Some(welcome) = decoder.feed(&mut received)? {
-            return Ok((welcome, received.to_vec()));
+            return Ok((Some(welcome), received.to_vec()));
         }
     }
 }
 
-/// Reads until the connection ends; then whoever waits for an answer is told that there will be none.
-async fn read(
-    mut reader: OwnedReadHalf,
-    rest: Vec<u8>,
+/// What reads a connection.
+struct Inbound {
     codec: Codec,
-    open: Arc<Mutex<Open>>,
-    arrive: mpsc::Sender<Arrival>,
-) {
-    let mut frames = FrameDecoder::new(&codec.limits);
-    let mut buffer = vec![0; 64 * 1024];
-    let mut received = rest.as_slice();
-    'connection: loop {
-        loop {
-            match frames.feed(&mut received) {
-                Ok(Some(frame)) => {
-                    if let Some(arrival) = sort(frame, &codec, &open) {
-                        // If nobody handles events any more, answers still count.
-                        let _ = arrive.send(arrival).await;
+    open: Arc<Open>,
+    queue: EventQueue,
+    id: LinkId,
+    server: ServerUri,
+}
+
+impl Inbound {
+    /// Reads until the connection ends; then whoever waits for an answer is told that there will be none.
+    async fn read(self, mut reader: OwnedReadHalf, rest: Vec<u8>) {
+        let limits: Limits = self.codec.limits;
+        let mut frames = FrameDecoder::new(&limits);
+        let mut buffer = vec![0; 64 * 1024];
+        let mut received = rest.as_slice();
+        'connection: loop {
+            loop {
+                match frames.feed(&mut received) {
+                    Ok(Some(frame)) => {
+                        if let Some(arrival) = self.sort(frame) {
+                            let room = self.room(&arrival, &reader).await;
+                            self.queue.put(arrival, room);
+                        }
+                    }
+                    Ok(None) => break,
+                    Err(error) => {
+                        self.queue.put(self.garbled(error), None);
+                        break 'connection;
                     }
                 }
-                Ok(None) => break,
-                Err(error) => {
-                    let _ = arrive.send(Arrival::Garbled(error)).await;
-                    break 'connection;
+            }
+            match reader.read(&mut buffer).await {
+                Ok(0) | Err(_) => break,
+                Ok(count) => received = buffer.get(..count).unwrap_or_default(),
+            }
+        }
+        self.open.close();
+        self.queue.put(Arrival::Lost(self.id, self.server), None);
+    }
+
+    /// Waits until the handlers have come so far that there is room. A connection that the server has closed is read to
+    /// its end all the same: what the system still holds of it is little, and those who wait for answers must hear.
+    async fn room(&self, arrival: &Arrival, reader: &OwnedReadHalf) -> Option<OwnedSemaphorePermit> {
+        let room = self.queue.room(arrival);
+        tokio::select! {
+            biased;
+            room = room => room,
+            () = closed(reader) => None,
+        }
+    }
+
+    fn garbled(&self, error: WireError) -> Arrival {
+        Arrival::Garbled(self.server.clone(), Box::new(error))
+    }
+
+    fn sort(&self, frame: Frame) -> Option<Arrival> {
+        if frame.tag == Tag::NOTIFY {
+            let event = self.codec.decode_event(&frame.payload);
+            return Some(event.map_or_else(|error| self.garbled(error), Arrival::Event));
+        }
+        // An answer that nobody asked for, or asked twice for, is passed over.
+        let (command, asker) = self.open.answered(frame.tag)?;
+        let reply = self.codec.decode_reply(command, &frame.payload);
+        let garbled = reply.as_ref().err().map(|error| self.garbled(error.clone()));
+        match asker {
+            // A late answer finds nobody.
+            Asker::Caller { tell, .. } => drop(tell.send(reply)),
+            Asker::Nobody => {
+                if let Ok(Err(status)) = reply.map(|reply| reply.status().ok()) {
+                    tracing::warn!(%status, "the server refuses an event that a handler raised");
                 }
             }
         }
-        match reader.read(&mut buffer).await {
-            Ok(0) | Err(_) => break,
-            Ok(count) => received = buffer.get(..count).unwrap_or_default(),
-        }
+        garbled
     }
-    {
-        let mut open = lock(&open);
-        open.closed = true;
-        open.requests.clear();
-    }
-    let _ = arrive.send(Arrival::Lost).await;
 }
 
-fn sort(frame: Frame, codec: &Codec, open: &Mutex<Open>) -> Option<Arrival> {
-    if frame.tag == Tag::NOTIFY {
-        return Some(match codec.decode_event(&frame.payload) {
-            Ok(event) => Arrival::Event(event),
-            Err(error) => Arrival::Garbled(error),
-        });
+/// Waits until the other end has closed the connection, whatever there is still to be read.
+async fn closed(reader: &OwnedReadHalf) {
+    // Interest in urgent data, which nobody sends, and in the close.
+    match reader.ready(Interest::PRIORITY).await {
+        Ok(ready) if !ready.is_read_closed() => std::future::pending().await,
+        Ok(_) | Err(_) => {}
     }
-    let (command, answer) = lock(open).requests.remove(&frame.tag)?;
-    let reply = codec.decode_reply(command, &frame.payload);
-    let garbled = reply.as_ref().err().cloned().map(Arrival::Garbled);
-    // Whoever asked may have given up.
-    let _ = answer.send(reply);
-    garbled
 }

@@ -1,0 +1,27 @@
+//! The calls of the API, by the request that each of them is on the wire.
+use peal_model::CommandCode;
+use std::fmt;
+
+/// A call, as errors name it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Call(pub CommandCode);
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            CommandCode::JobData => "PMIx_Init",
+            CommandCode::Commit => "PMIx_Commit",
+            CommandCode::Fence => "PMIx_Fence",
+            CommandCode::Get => "PMIx_Get",
+            CommandCode::Finalize => "PMIx_Finalize",
+            CommandCode::Notify => "PMIx_Notify_event",
+            CommandCode::RegisterEvents => "PMIx_Register_event_handler",
+            CommandCode::DeregisterEvents => "PMIx_Deregister_event_handler",
+            CommandCode::Query => "PMIx_Query_info",
+            CommandCode::Log => "PMIx_Log",
+            CommandCode::JobControl => "PMIx_Job_control",
+            // Not made by this client.
+            other => return write!(f, "{other:?}"),
+        })
+    }
+}

@@ -1,0 +1,54 @@
+//! The way of events to the handlers: one queue for what servers send and for what the client raises for itself.
+use crate::link::LinkId;
+use peal_model::{Event, Size};
+use peal_wire::{ServerUri, WireError};
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+
+/// What waits for the handlers.
+#[derive(Debug)]
+pub(crate) enum Arrival {
+    /// An event, of a server or our own.
+    Event(Event),
+    /// A message of a server that could not be understood.
+    Garbled(ServerUri, Box<WireError>),
+    /// The end of a connection.
+    Lost(LinkId, ServerUri),
+}
+
+/// Something that waits, and the room that it takes.
+type Waiting = (Arrival, Option<OwnedSemaphorePermit>);
+
+/// The end at which things arrive.
+#[derive(Clone)]
+pub(crate) struct EventQueue {
+    arrive: mpsc::UnboundedSender<Waiting>,
+    room: Arc<Semaphore>,
+    bytes: u32,
+}
+
+impl EventQueue {
+    /// A queue in which events may take so much memory, in bytes.
+    pub(crate) fn new(bytes: usize) -> (EventQueue, mpsc::UnboundedReceiver<Waiting>) {
+        let bytes = u32::try_from(bytes.clamp(1, Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX);
+        let (arrive, arrivals) = mpsc::unbounded_channel();
+        (EventQueue { arrive, room: Arc::new(Semaphore::new(bytes as usize)), bytes }, arrivals)
+    }
+
+    /// Waits until there is room for it; an event larger than all the room waits for all of it.
+    pub(crate) async fn room(&self, arrival: &Arrival) -> Option<OwnedSemaphorePermit> {
+        let wanted = match arrival {
+            Arrival::Event(event) => Size::of_event(event).bytes,
+            Arrival::Garbled(..) | Arrival::Lost(..) => size_of::<Waiting>(),
+        };
+        let wanted = u32::try_from(wanted).unwrap_or(u32::MAX).min(self.bytes);
+        // Nobody closes it.
+        self.room.clone().acquire_many_owned(wanted).await.ok()
+    }
+
+    /// Puts it into the queue.
+    pub(crate) fn put(&self, arrival: Arrival, room: Option<OwnedSemaphorePermit>) {
+        // Without a reader the client is gone.
+        let _ = self.arrive.send((arrival, room));
+    }
+}

@@ -1,0 +1,196 @@
+//! How a tool finds its server: the files that servers leave for tools (`pmix-wire.md`, section 1.4).
+use crate::ClientError;
+use peal_model::Nspace;
+use peal_wire::{Release, ServerUri};
+use rustix::fs::OFlags;
+use std::{
+    collections::BTreeMap,
+    fs::{self, File, OpenOptions},
+    io::{self, Read},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
+
+/// Which server a tool attaches to.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub enum Attach {
+    /// The one at this address (`PMIX_SERVER_URI`).
+    Uri(ServerUri),
+    /// The one that this rendezvous file leads to (`PMIX_TOOL_ATTACHMENT_FILE`, or a URI `file:PATH`).
+    File(PathBuf),
+    /// The server of the system, and no other (`PMIX_CONNECT_TO_SYSTEM`).
+    System,
+    /// The server of the system if there is one, else as [`Attach::Any`] (`PMIX_CONNECT_SYSTEM_FIRST`).
+    SystemFirst,
+    /// The server that has this process id (`PMIX_SERVER_PIDINFO`).
+    Pid(u32),
+    /// The server of this name (`PMIX_SERVER_NSPACE`).
+    Nspace(Nspace),
+    /// The one that the environment names, whose client the tool then is, else the only one that there is on this node.
+    #[default]
+    Any,
+}
+
+/// Where servers leave their files.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Places {
+    /// The name of this node, as it stands in the files' names.
+    pub host: String,
+    /// The directory of the system; files are looked for in the tree below it.
+    pub directory: PathBuf,
+}
+
+/// A server, as a rendezvous file tells of it.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) server: ServerUri,
+    pub(crate) release: Option<Release>,
+}
+
+/// How deep the tree below a directory is searched, and how much of it is looked at.
+const MAX_DEPTH: usize = 8;
+const MAX_ENTRIES: usize = 100_000;
+
+/// The longest file that is read, in bytes.
+const MAX_FILE: u64 = 4096;
+
+/// How often and how soon a file is read again that the server is still writing.
+const RETRIES: usize = 20;
+const RETRY: Duration = Duration::from_millis(10);
+
+/// Which names are meant.
+enum Wanted {
+    Exactly(String),
+    Beginning(String),
+}
+
+impl Wanted {
+    fn covers(&self, name: &str) -> bool {
+        match self {
+            Wanted::Exactly(wanted) => name == wanted,
+            Wanted::Beginning(wanted) => name.starts_with(wanted),
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Wanted::Exactly(wanted) => wanted.clone(),
+            Wanted::Beginning(wanted) => format!("{wanted}*"),
+        }
+    }
+}
+
+impl Places {
+    /// The server of the system, if it has left a file.
+    pub(crate) fn system(&self) -> Result<Found, ClientError> {
+        let name = format!("pmix.sys.{}", self.host);
+        let path = self.directory.join(&name);
+        match trusted(&path) {
+            Ok(Some(file)) => read(&path, file),
+            Ok(None) => Err(self.none(name, 1)),
+            Err(_) => Err(self.none(name, 0)),
+        }
+    }
+
+    /// The server of this process id.
+    pub(crate) fn pid(&self, pid: u32) -> Result<Found, ClientError> {
+        self.search(Wanted::Exactly(format!("pmix.{}.tool.{pid}", self.host)))
+    }
+
+    /// The server of this name.
+    pub(crate) fn nspace(&self, nspace: &Nspace) -> Result<Found, ClientError> {
+        self.search(Wanted::Exactly(format!("pmix.{}.tool.{nspace}", self.host)))
+    }
+
+    /// The only server that there is.
+    pub(crate) fn any(&self) -> Result<Found, ClientError> {
+        self.search(Wanted::Beginning(format!("pmix.{}.tool", self.host)))
+    }
+
+    fn none(&self, wanted: String, passed_by: usize) -> ClientError {
+        ClientError::NoServer { wanted, directory: self.directory.clone(), passed_by }
+    }
+
+    fn search(&self, wanted: Wanted) -> Result<Found, ClientError> {
+        let (mut paths, mut left) = (Vec::new(), MAX_ENTRIES);
+        walk(&self.directory, &wanted, MAX_DEPTH, &mut left, &mut paths);
+        let mut found: BTreeMap<String, (PathBuf, Found)> = BTreeMap::new();
+        let mut passed_by = 0;
+        for path in paths {
+            // What cannot be read leads nowhere: files come and go.
+            match trusted(&path) {
+                Ok(Some(file)) => {
+                    if let Ok(server) = read(&path, file) {
+                        found.entry(server.server.to_string()).or_insert((path, server));
+                    }
+                }
+                Ok(None) => passed_by += 1,
+                Err(error) => tracing::debug!(%error, path = %path.display(), "a rendezvous file cannot be read"),
+            }
+        }
+        if found.len() > 1 {
+            let found = found.into_values().map(|(path, _)| path).collect();
+            return Err(ClientError::SeveralServers { wanted: wanted.text(), found });
+        }
+        let only = found.into_values().next().map(|(_, server)| server);
+        only.ok_or_else(|| self.none(wanted.text(), passed_by))
+    }
+}
+
+/// The server that this file leads to, whoever wrote it: the user has named it.
+pub(crate) fn named(path: &Path) -> Result<Found, ClientError> {
+    let unreadable = |source| ClientError::UnreadableFile { path: path.to_owned(), source };
+    read(path, File::open(path).map_err(unreadable)?)
+}
+
+/// Depth first, as other tools do; links are not followed, so there is an end to it.
+fn walk(directory: &Path, wanted: &Wanted, depth: usize, left: &mut usize, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(directory) else { return };
+    for entry in entries.flatten() {
+        *left = left.saturating_sub(1);
+        if *left == 0 {
+            return;
+        }
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() && depth > 0 => walk(&entry.path(), wanted, depth - 1, left, found),
+            Ok(kind) if kind.is_file() && entry.file_name().to_str().is_some_and(|name| wanted.covers(name)) => {
+                found.push(entry.path())
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Opens a file that was found by its name; nothing if neither root nor we have written it. In a directory that all can
+/// write to, another user must not choose whom a tool believes.
+fn trusted(path: &Path) -> io::Result<Option<File>> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
+    let flags = i32::try_from(flags).map_err(io::Error::other)?;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let meta = file.metadata()?;
+    let owner = [0, rustix::process::geteuid().as_raw()].contains(&meta.uid());
+    Ok((meta.is_file() && owner).then_some(file))
+}
+
+/// Reads a file; one that its server has not written to the end of the first line is read again.
+fn read(path: &Path, mut file: File) -> Result<Found, ClientError> {
+    let unreadable = |source| ClientError::UnreadableFile { path: path.to_owned(), source };
+    let mut bytes = Vec::new();
+    for _ in 0..RETRIES {
+        let left = MAX_FILE.saturating_sub(bytes.len() as u64);
+        file.by_ref().take(left).read_to_end(&mut bytes).map_err(unreadable)?;
+        if bytes.contains(&b'\n') {
+            break;
+        }
+        thread::sleep(RETRY);
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let mut lines = text.lines();
+    let line = lines.next().unwrap_or_default();
+    let server = line
+        .parse()
+        .map_err(|_| ClientError::BadFile { path: path.to_owned(), line: line.chars().take(80).collect() })?;
+    Ok(Found { server, release: lines.next().and_then(|line| line.parse().ok()) })
+}

@@ -1,0 +1,265 @@
+//! What a client's calls and its event task share: who it is, its handlers, and its connections.
+use crate::{
+    Call, ClientError, ClientSettings,
+    events::{ForServer, Handlers, Raised},
+    link::{Appointment, Connected, Link, LinkId, Pending},
+    lock,
+    queue::{Arrival, EventQueue},
+};
+use peal_core::{audience, registration::RegistrationId};
+use peal_model::{CommandCode, Event, Info, Proc, Range, Request, Status, Value, code, key};
+use peal_wire::ServerUri;
+use std::sync::{Arc, Mutex};
+use tokio::{sync::mpsc, time::timeout};
+
+/// The one client that this process is, however many servers it is connected to.
+pub(crate) struct Session {
+    pub(crate) me: Proc,
+    pub(crate) settings: ClientSettings,
+    pub(crate) handlers: Handlers,
+    pub(crate) queue: EventQueue,
+    links: Mutex<Links>,
+    /// Held while a change of the registrations is made here and told to the servers, so that all see the same order. Never
+    /// while an answer is waited for, which may lie behind events whose handling needs it.
+    pub(crate) changes: tokio::sync::Mutex<()>,
+    runtime: tokio::runtime::Handle,
+}
+
+/// The connections; calls go to the first of them. One that is lost stays until there is another, so that calls can say
+/// which server is gone.
+#[derive(Default)]
+struct Links {
+    all: Vec<Arc<Link>>,
+    next: u64,
+}
+
+impl Session {
+    pub(crate) fn new(
+        me: Proc,
+        first: Arc<Link>,
+        settings: ClientSettings,
+        handlers: Handlers,
+        queue: EventQueue,
+    ) -> Session {
+        let links = Mutex::new(Links { next: first.id.0.saturating_add(1), all: vec![first] });
+        let runtime = tokio::runtime::Handle::current();
+        Session { me, settings, handlers, queue, links, changes: tokio::sync::Mutex::default(), runtime }
+    }
+
+    /// The connection that calls go to.
+    pub(crate) fn link(&self, command: CommandCode) -> Result<Arc<Link>, ClientError> {
+        let first = lock(&self.links).all.first().cloned();
+        first.ok_or(ClientError::NoConnection { call: Call(command) })
+    }
+
+    /// The servers that there are, the one that calls go to first.
+    pub(crate) fn servers(&self) -> Vec<Proc> {
+        let links = lock(&self.links);
+        links.all.iter().filter(|link| !link.is_lost()).map(|link| link.server.proc.clone()).collect()
+    }
+
+    /// The server that calls go to, unless it is lost.
+    pub(crate) fn server(&self) -> Option<Proc> {
+        let links = lock(&self.links);
+        links.all.first().filter(|link| !link.is_lost()).map(|link| link.server.proc.clone())
+    }
+
+    /// Connects to one more server and asks it for the events that our handlers want. Calls go to it if there is no other.
+    pub(crate) async fn attach(&self, to: Appointment) -> Result<Arc<Link>, ClientError> {
+        let id = {
+            let mut links = lock(&self.links);
+            links.next = links.next.saturating_add(1);
+            LinkId(links.next)
+        };
+        let Connected { link, .. } = Link::connect(id, to, &self.settings, self.queue.clone()).await?;
+        link.ask(Request::JobData).await?;
+        let mut pending = Vec::new();
+        {
+            let _turn = self.changes.lock().await;
+            for codes in self.handlers.wanted() {
+                if let ForServer::Register(codes) = codes {
+                    pending.push(link.post(Request::RegisterEvents { codes, infos: Vec::new() }).await?);
+                }
+            }
+            let mut links = lock(&self.links);
+            links.all.retain(|link| !link.is_lost());
+            links.all.push(link.clone());
+        }
+        for pending in pending {
+            if let Err(error) = pending.answer().await {
+                lock(&self.links).all.retain(|other| other.id != id);
+                return Err(error);
+            }
+        }
+        Ok(link)
+    }
+
+    /// Lets calls go to this server from now on.
+    pub(crate) fn prefer(&self, server: &Proc) -> Result<(), ClientError> {
+        let mut links = lock(&self.links);
+        match links.all.iter().position(|link| link.server.proc == *server && !link.is_lost()) {
+            Some(at) => {
+                links.all.swap(0, at);
+                Ok(())
+            }
+            None => Err(not_attached(&links, server)),
+        }
+    }
+
+    /// Takes a connection out; its end is then no loss.
+    pub(crate) fn detach(&self, server: &Proc) -> Result<Arc<Link>, ClientError> {
+        let mut links = lock(&self.links);
+        match links.all.iter().position(|link| link.server.proc == *server) {
+            Some(at) => Ok(links.all.remove(at)),
+            None => Err(not_attached(&links, server)),
+        }
+    }
+
+    /// Takes all connections out.
+    pub(crate) fn detach_all(&self) -> Vec<Arc<Link>> {
+        std::mem::take(&mut lock(&self.links).all)
+    }
+
+    /// Tells the servers of a change; a registration will be answered. Only the server that calls go to can refuse it: the
+    /// others are told as far as they are there.
+    pub(crate) async fn tell(&self, what: ForServer) -> Result<Vec<Pending>, ClientError> {
+        let mut pending = Vec::new();
+        let links = lock(&self.links).all.clone();
+        for (at, link) in links.iter().enumerate() {
+            let told = match what.clone() {
+                ForServer::Nothing => return Ok(pending),
+                ForServer::Register(codes) => {
+                    let posted = link.post(Request::RegisterEvents { codes, infos: Vec::new() }).await;
+                    posted.map(|posted| pending.push(posted))
+                }
+                ForServer::Deregister(codes) => link.tell(Request::DeregisterEvents { codes }).await,
+            };
+            match told {
+                Err(error) if at == 0 => return Err(error),
+                Err(error) => tracing::warn!(%error, "a server is not told what the handlers want"),
+                Ok(()) => {}
+            }
+        }
+        Ok(pending)
+    }
+
+    /// Takes a handler out and tells the servers of codes that no other handler wants; false if there is none of that number.
+    pub(crate) async fn deregister(&self, id: RegistrationId) -> Result<bool, ClientError> {
+        let _turn = self.changes.lock().await;
+        match self.handlers.deregister(id) {
+            Some(for_server) => match self.tell(for_server).await {
+                // A server that is gone sends nothing more.
+                Ok(_) | Err(ClientError::Lost { .. }) => Ok(true),
+                Err(error) => Err(error),
+            },
+            None => Ok(false),
+        }
+    }
+
+    /// Takes out, in its own time, a handler whose registration came to nothing.
+    pub(crate) fn give_up(self: Arc<Self>, id: RegistrationId) {
+        let session = self.clone();
+        self.runtime.spawn(async move { session.deregister_in_time(id).await });
+    }
+
+    async fn deregister_in_time(&self, id: RegistrationId) {
+        match timeout(self.settings.answer_timeout, self.deregister(id)).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "the server is not told that a handler has gone"),
+            Err(_) => tracing::warn!("the server takes no word of a handler that has gone"),
+        }
+    }
+
+    /// Runs an event through our handlers and does what they asked for. What they raised for ourselves is put into `own`.
+    async fn handle(&self, event: Event, own: &mut Vec<Event>) {
+        let wishes = self.handlers.run(event).await;
+        for id in wishes.gone {
+            self.deregister_in_time(id).await;
+        }
+        for Raised { code, range, infos } in wishes.raised {
+            let event = Event { code, source: Some(self.me.clone()), range, infos };
+            if audience::includes(&event, &self.me) {
+                own.push(event.clone());
+            }
+            if range == Range::ProcLocal {
+                continue;
+            }
+            if let Err(error) = self.raise(event).await {
+                tracing::warn!(%error, %code, "an event that a handler raised is not sent");
+                if let ClientError::Pack { server, .. } = error {
+                    own.push(internal(GARBLED, &self.me, &server));
+                }
+            }
+        }
+    }
+
+    /// Sends an event without waiting for the answer, which may lie behind more events than may wait: handling them must
+    /// not wait for it.
+    async fn raise(&self, event: Event) -> Result<(), ClientError> {
+        let link = self.link(CommandCode::Notify)?;
+        let Event { code, range, infos, .. } = event;
+        let limit = self.settings.answer_timeout;
+        let sent = timeout(limit, link.raise(Request::Notify { code, range, infos })).await;
+        let call = Call(CommandCode::Notify);
+        if !sent.unwrap_or(Err(ClientError::TimedOut { call, limit }))? {
+            tracing::warn!(%code, "the server answers too few events: one that a handler raised is not sent");
+        }
+        Ok(())
+    }
+
+    /// The events by which our handlers hear of what arrived.
+    fn events_of(&self, arrival: Arrival) -> Vec<Event> {
+        match arrival {
+            Arrival::Event(event) => vec![event],
+            Arrival::Garbled(server, error) => {
+                tracing::warn!(%error, %server, "a message of the server is not understood");
+                vec![internal(GARBLED, &self.me, &server)]
+            }
+            Arrival::Lost(id, server) => {
+                if !lock(&self.links).all.iter().any(|link| link.id == id) {
+                    return Vec::new();
+                }
+                let mut by_its_other_name = internal(LOST_TO_SERVER, &self.me, &server);
+                by_its_other_name.infos.push(Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true)));
+                vec![internal(LOST, &self.me, &server), by_its_other_name]
+            }
+        }
+    }
+}
+
+fn not_attached(links: &Links, server: &Proc) -> ClientError {
+    let attached = links.all.iter().map(|link| link.server.proc.clone()).collect();
+    ClientError::NotAttached { server: server.clone(), attached }
+}
+
+/// Takes events as they come, one after the other.
+pub(crate) async fn handle_events(
+    session: Arc<Session>,
+    mut arrivals: mpsc::UnboundedReceiver<(Arrival, Option<tokio::sync::OwnedSemaphorePermit>)>,
+) {
+    while let Some((arrival, _room)) = arrivals.recv().await {
+        for event in session.events_of(arrival) {
+            let mut own = Vec::new();
+            session.handle(event, &mut own).await;
+            // What a handler raised for ourselves is handled once; what comes of that in turn goes to the server only.
+            for event in own {
+                session.handle(event, &mut Vec::new()).await;
+            }
+        }
+    }
+}
+
+/// The connection to a server is lost.
+pub(crate) const LOST: Status = code::PMIX_ERR_LOST_CONNECTION;
+
+/// The same by the name that RFC 0002 has for it, for those who ask for it by that name.
+pub(crate) const LOST_TO_SERVER: Status = code::PMIX_ERR_LOST_CONNECTION_TO_SERVER;
+
+/// A message could not be packed or unpacked (`PMIX_ERR_FAILED_COMM` in RFC 0002).
+pub(crate) const GARBLED: Status = code::PMIX_ERR_COMM_FAILURE;
+
+/// An event that the client raises for itself alone, about this server.
+fn internal(code: Status, me: &Proc, server: &ServerUri) -> Event {
+    let affected = Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(server.proc.clone()));
+    Event { code, source: Some(me.clone()), range: Range::ProcLocal, infos: vec![affected] }
+}

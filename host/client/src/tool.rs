@@ -1,0 +1,176 @@
+//! Tools: programs that no server started and that choose their servers themselves.
+use crate::{
+    Client, ClientError, ClientSettings, Environment,
+    link::{Appointment, user},
+    rendezvous::{self, Attach, Found, Places},
+};
+use peal_model::{CommandCode, Info, Nspace, Proc, Rank, Request, Value, key};
+use peal_wire::{Identity, PeerKind, ServerUri, variable};
+use std::{ffi::OsString, ops::Deref, path::PathBuf};
+
+/// The most of a command line that a server is told, in bytes.
+const COMMAND_LINE: usize = 4096;
+
+/// How a tool comes to a server.
+#[derive(Clone, Debug)]
+pub struct ToolSettings {
+    /// Which server.
+    pub attach: Attach,
+    /// By which name; without one, the server gives one.
+    pub me: Option<Proc>,
+    /// Where servers leave their files.
+    pub places: Places,
+    /// What a server that started this process has told it, if one did.
+    pub environment: Option<Environment>,
+    /// Times and bounds.
+    pub client: ClientSettings,
+}
+
+impl ToolSettings {
+    /// What this process's environment says.
+    pub fn read() -> Result<ToolSettings, ClientError> {
+        ToolSettings::from(std::env::var_os)
+    }
+
+    /// What an environment says.
+    pub fn from(get: impl Fn(&'static str) -> Option<OsString>) -> Result<ToolSettings, ClientError> {
+        let host = get(variable::HOSTNAME).map(|host| host.to_string_lossy().into_owned());
+        let host = host.unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned());
+        let directory = [variable::SYSTEM_TMPDIR, "TMPDIR", "TEMP", "TMP"].into_iter().find_map(&get);
+        let directory = directory.map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
+        let environment = get(variable::SERVER_URI).map(|_| Environment::from(&get)).transpose()?;
+        let (attach, client) = (Attach::default(), ClientSettings::default());
+        Ok(ToolSettings { attach, me: None, places: Places { host, directory }, environment, client })
+    }
+}
+
+/// A tool and its servers (`PMIx_tool_init`). It makes the calls of a [`Client`], which go to one of its servers at a time; events
+/// come from all of them. When a server is lost, the tool hears it as an event, and may attach to another one or to the same
+/// one again: its handlers stay.
+#[derive(Clone)]
+pub struct Tool {
+    client: Client,
+    places: Places,
+}
+
+impl Deref for Tool {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl Tool {
+    /// Connects to the server that the settings mean.
+    pub async fn init(settings: ToolSettings) -> Result<Tool, ClientError> {
+        let ToolSettings { attach, me, places, environment, client } = settings;
+        let (found, started) = find(&attach, &places, environment).await?;
+        let identity = match (me, started) {
+            (Some(me), _) => Identity::Own(me),
+            (None, Some(me)) => Identity::Started(me),
+            (None, None) => Identity::Wanted,
+        };
+        // Nobody's name stands for the one that the server will give.
+        let nobody = Proc::new(Nspace::default(), Rank(0));
+        let (me, to) = match &identity {
+            Identity::Wanted => (nobody, appointment(found, identity)),
+            Identity::Own(me) | Identity::Started(me) => (me.clone(), appointment(found, identity)),
+        };
+        Ok(Tool { client: Client::start(me, to, client).await?, places })
+    }
+
+    /// Attaches to one more server (`PMIx_tool_attach_to_server`), by the name that the tool has. Calls go to it if there is no
+    /// other, or after [`Tool::set_server`]. Returns its name.
+    pub async fn attach(&self, attach: &Attach) -> Result<Proc, ClientError> {
+        let (found, _) = find(attach, &self.places, None).await?;
+        let to = appointment(found, Identity::Own(self.me().clone()));
+        let attached = self.session().attach(to);
+        let link = self.bounded(CommandCode::JobData, self.answer_limit(), attached).await?;
+        Ok(link.server.proc.clone())
+    }
+
+    /// The servers that the tool is attached to (`PMIx_tool_get_servers`), the one that calls go to first.
+    pub fn servers(&self) -> Vec<Proc> {
+        self.session().servers()
+    }
+
+    /// Lets calls go to this server from now on (`PMIx_tool_set_server`).
+    pub fn set_server(&self, server: &Proc) -> Result<(), ClientError> {
+        self.session().prefer(server)
+    }
+
+    /// Leaves this server in order (`PMIx_tool_disconnect`).
+    pub async fn disconnect(&self, server: &Proc) -> Result<(), ClientError> {
+        let link = self.session().detach(server)?;
+        self.bounded(CommandCode::Finalize, self.answer_limit(), link.ask(Request::Finalize)).await.map(drop)
+    }
+
+    /// Leaves all servers in order (`PMIx_tool_finalize`).
+    pub async fn finalize(self) -> Result<(), ClientError> {
+        self.client.finalize().await
+    }
+}
+
+/// The server that is meant; and who we are there, if it started this process.
+async fn find(
+    attach: &Attach,
+    places: &Places,
+    environment: Option<Environment>,
+) -> Result<(Found, Option<Proc>), ClientError> {
+    let started = |environment: Environment| {
+        (Found { server: environment.server, release: environment.release }, Some(environment.me))
+    };
+    let (attach, places) = (attach.clone(), places.clone());
+    let look = move || {
+        let found = match attach {
+            Attach::Uri(server) => Found { server, release: None },
+            Attach::File(path) => rendezvous::named(&path)?,
+            Attach::System => places.system()?,
+            Attach::Pid(pid) => places.pid(pid)?,
+            Attach::Nspace(nspace) => places.nspace(&nspace)?,
+            Attach::SystemFirst => match (places.system(), environment) {
+                (Ok(found), _) => found,
+                (Err(_), Some(environment)) => return Ok(started(environment)),
+                (Err(_), None) => places.any()?,
+            },
+            Attach::Any => match environment {
+                Some(environment) => return Ok(started(environment)),
+                None => places.any()?,
+            },
+        };
+        Ok((found, None))
+    };
+    // Files are read on a thread that may wait for them; it cannot panic.
+    let looked = tokio::task::spawn_blocking(look).await;
+    looked.unwrap_or_else(|error| Err(ClientError::Thread(std::io::Error::other(error))))
+}
+
+fn appointment(found: Found, identity: Identity) -> Appointment {
+    let infos = introduction(&found.server, &identity);
+    let peer = PeerKind::Tool(user(), identity);
+    Appointment { server: found.server, release: found.release, peer, infos }
+}
+
+/// What a tool says of itself: what tools of release 5.0.11 say, in their order.
+fn introduction(server: &ServerUri, identity: &Identity) -> Vec<Info> {
+    let mut infos = vec![Info::new(key::PMIX_SERVER_URI, Value::string(&server.to_string()))];
+    if let Identity::Own(me) = identity {
+        infos.push(Info::new(key::PMIX_TOOL_NSPACE, Value::string(me.nspace.as_str())));
+        infos.push(Info::new(key::PMIX_TOOL_RANK, Value::Rank(me.rank)));
+    }
+    infos.push(Info::new(key::PMIX_PROC_PID, Value::Pid(std::process::id())));
+    for (key, id) in [
+        (key::PMIX_REALUID, rustix::process::getuid().as_raw()),
+        (key::PMIX_USERID, rustix::process::geteuid().as_raw()),
+        (key::PMIX_REALGID, rustix::process::getgid().as_raw()),
+        (key::PMIX_GRPID, rustix::process::getegid().as_raw()),
+    ] {
+        infos.push(Info::new(key, Value::Uint32(id)));
+    }
+    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let mut line = words.join(" ").replace('\0', " ");
+    line.truncate(line.floor_char_boundary(COMMAND_LINE));
+    infos.push(Info::new(key::PMIX_CMD_LINE, Value::string(&line)));
+    infos
+}

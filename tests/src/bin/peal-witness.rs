@@ -1,0 +1,38 @@
+//! A proc that waits for the loss of its server, and tells somebody at a TCP address what it sees.
+//!
+//! `peal run -n 1 -- target/debug/peal-witness ADDRESS`
+use anyhow::{Context, Result};
+use peal_client::{Client, Handler, Outcome};
+use peal_model::{KeyName, Proc, Rank, code};
+use std::{
+    io::Write,
+    net::TcpStream,
+    sync::{Arc, Mutex},
+};
+use tokio::sync::mpsc;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    let address = std::env::args().nth(1).context("usage: peal-witness ADDRESS")?;
+    let told = Arc::new(Mutex::new(TcpStream::connect(address)?));
+    let tell = move |line: String| writeln!(told.lock().expect("nobody panics with it"), "{line}");
+    let client = Client::init().await?;
+    let server = client.server();
+    let (heard, mut hear) = mpsc::unbounded_channel();
+    let handler = Handler::native(move |call| {
+        // The program may have ended.
+        let _ = heard.send(call.event().clone());
+        Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
+    });
+    client.register(&[code::PMIX_ERR_LOST_CONNECTION], &[], handler).await?;
+    tell("ready".to_owned())?;
+    // Nobody else is there to complete it.
+    let with_another = [client.me().clone(), Proc::new(client.me().nspace.clone(), Rank(1))];
+    let open = client.fence(&with_another, &[]).await.err().context("the fence is complete")?;
+    tell(format!("the open call: {}", open.status()))?;
+    let event = hear.recv().await.context("the client has ended")?;
+    tell(format!("the event: {}, about the server: {}", event.code, event.affected().first() == server.as_ref()))?;
+    let late = client.get(client.me(), KeyName("test.never"), &[]).await.err().context("there is a value")?;
+    tell(format!("a later call: {}", late.status()))?;
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! A server of the C library (`tests/c/host.c`) with one job, whose procs do nothing: a test may be any of them.
+use crate::{c_program, in_process::soon};
+use peal_client::{Environment, Places};
+use std::{collections::HashMap, ffi::OsString, process::Stdio};
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader, Lines},
+    process::{Child, ChildStderr, Command},
+};
+
+/// Tells its environment, and ends when its standard input does.
+const IDLE: &str = "env | grep ^PMIX_; echo ready; exec cat";
+
+/// The server. It is killed when it is dropped.
+pub struct CServer {
+    child: Child,
+    said: Lines<BufReader<ChildStderr>>,
+    variables: HashMap<String, String>,
+    directory: TempDir,
+}
+
+impl CServer {
+    /// Starts it, with a job of one proc; nothing where there is no `libpmix`.
+    pub async fn start() -> Option<CServer> {
+        let program = c_program("host")?;
+        let directory = TempDir::new().unwrap();
+        let mut command = Command::new(program);
+        command.arg("--tools").arg(directory.path()).args(["1", "/bin/sh", "-c", IDLE]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn().unwrap();
+        let mut told = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut variables = HashMap::new();
+        while let Some(line) = soon("the C server starts", told.next_line()).await.unwrap() {
+            match line.split_once('=') {
+                Some((name, value)) => drop(variables.insert(name.to_owned(), value.to_owned())),
+                None => break,
+            }
+        }
+        let said = BufReader::new(child.stderr.take().unwrap()).lines();
+        Some(CServer { child, said, variables, directory })
+    }
+
+    /// A variable of its proc's environment.
+    pub fn variable(&self, name: &str) -> Option<OsString> {
+        self.variables.get(name).map(OsString::from)
+    }
+
+    /// What its proc finds in its environment.
+    pub fn environment(&self) -> Environment {
+        Environment::from(|name| self.variable(name)).unwrap()
+    }
+
+    /// Where it leaves its rendezvous files.
+    pub fn places(&self) -> Places {
+        Places { host: self.variables["PMIX_HOSTNAME"].clone(), directory: self.directory.path().to_owned() }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id().expect("it has not been waited for")
+    }
+
+    /// Waits until its host says this.
+    pub async fn says(&mut self, wanted: &str) {
+        let said = async {
+            while let Some(line) = self.said.next_line().await.unwrap() {
+                if line == format!("host: {wanted}") {
+                    return;
+                }
+            }
+            panic!("the host has ended and did not say: {wanted}");
+        };
+        soon(wanted, said).await;
+    }
+
+    /// Kills it, as nobody can prevent.
+    pub async fn kill(&mut self) {
+        self.child.kill().await.unwrap();
+    }
+}

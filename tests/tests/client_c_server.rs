@@ -1,0 +1,275 @@
+//! Peal's client under the C library's server: what a proc and a tool of it ask for, how a tool finds its server, and what
+//! follows when the server is killed.
+use peal_client::{Attach, Client, ClientError, ClientSettings, Environment, Places, Tool, ToolSettings};
+use peal_model::{Info, Nspace, Proc, Query, Range, Rank, Status, Value, code, key};
+use peal_tests::{
+    c_program,
+    c_server::CServer,
+    in_process::{listener, next, soon},
+    peal, program,
+};
+use std::{fs, process::Stdio, time::Duration};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    net::TcpListener,
+    process::Command,
+};
+
+const NEWS: Status = Status(-3401);
+const OTHER: Status = Status(-3402);
+
+fn query(keys: &[&str]) -> Query {
+    Query { keys: keys.iter().map(|key| Some((*key).into())).collect(), qualifiers: Vec::new() }
+}
+
+fn text(info: &Info) -> (&str, &str) {
+    (info.key.as_str(), info.value.as_str().unwrap_or_default())
+}
+
+/// What both kinds of client do with a server.
+async fn makes_every_call(client: &Client, server: &mut CServer) {
+    let me = client.me().to_string();
+    let directives = [Info::new(key::PMIX_LOG_GENERATE_TIMESTAMP, Value::Bool(true))];
+    let data = [Info::new(key::PMIX_LOG_JOB_RECORD, Value::string("all is well"))];
+    client.log(&data, &directives).await.unwrap();
+    // The server adds the source and, as it was asked for, the time.
+    server.says(&format!("{me} logs pmix.log.jrec=all is well with 3 directives")).await;
+
+    let pause = [Info::new(key::PMIX_JOB_CTRL_PAUSE, Value::Bool(true))];
+    let done = client.job_control(&[server.environment().me], &pause).await.unwrap();
+    assert_eq!(text(&done[0]), ("pmix.evtext", "as you wish"));
+    server.says(&format!("{me} wants pmix.jctrl.pause of 1 targets")).await;
+    let kill = [Info::new(key::PMIX_JOB_CTRL_KILL, Value::Bool(true))];
+    let refused = client.job_control(&[], &kill).await.unwrap_err();
+    let ClientError::Refused { status, infos, .. } = &refused else { panic!("{refused}") };
+    assert_eq!(*status, code::PMIX_ERR_NO_PERMISSIONS, "{refused}");
+    assert_eq!(text(&infos[0]), ("pmix.evtext", "nobody is killed here"));
+
+    let found = client.query(&[query(&["test.question"])]).await.unwrap();
+    assert!(!found.partial);
+    assert_eq!(text(&found.infos[0]), ("test.question", "answer"));
+    let found = client.query(&[query(&["test.question", "test.unknown"])]).await.unwrap();
+    assert!(found.partial);
+    assert_eq!(text(&found.infos[0]), ("test.question", "answer"));
+    let error = client.query(&[query(&["test.unknown"])]).await.unwrap_err();
+    assert_eq!(error.status(), code::PMIX_ERR_NOT_FOUND, "{error}");
+
+    let (first, _first_hears) = listener();
+    let (second, _second_hears) = listener();
+    let first = client.register(&[NEWS, OTHER], &[], first).await.unwrap();
+    let second = client.register(&[NEWS], &[], second).await.unwrap();
+    client.deregister(first).await.unwrap();
+    server.says(&format!("nobody wants {} any more", OTHER.0)).await;
+    client.deregister(second).await.unwrap();
+    server.says(&format!("nobody wants {} any more", NEWS.0)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proc_logs_controls_asks_and_deregisters() {
+    let Some(mut server) = CServer::start().await else { return };
+    let client = soon("a client connects", Client::connect(&server.environment())).await.unwrap();
+    assert_eq!(client.me(), &server.environment().me);
+    makes_every_call(&client, &mut server).await;
+    client.finalize().await.unwrap();
+}
+
+/// Settings of a tool that nobody started.
+fn settings(server: &CServer, attach: Attach) -> ToolSettings {
+    ToolSettings { attach, me: None, places: server.places(), environment: None, client: ClientSettings::default() }
+}
+
+async fn tool(settings: ToolSettings) -> Tool {
+    soon("a tool connects", Tool::init(settings)).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_finds_its_server_in_every_way() {
+    let Some(mut server) = CServer::start().await else { return };
+    let Environment { server: uri, .. } = server.environment();
+    let Places { host, directory } = server.places();
+    let file = directory.join(format!("pmix.{host}.tool.{}", server.pid()));
+    let ways = [
+        Attach::Uri(uri.clone()),
+        Attach::File(file),
+        Attach::Pid(server.pid()),
+        Attach::Nspace(uri.proc.nspace.clone()),
+        Attach::System,
+        Attach::SystemFirst,
+        Attach::Any,
+    ];
+    for (rank, attach) in (0..).zip(ways) {
+        let tool = tool(settings(&server, attach.clone())).await;
+        assert_eq!(tool.server().as_ref(), Some(&uri.proc), "{attach:?}");
+        assert_eq!(tool.me(), &Proc::new(Nspace::new("tools").unwrap(), Rank(rank)), "{attach:?}");
+        let found = tool.query(&[query(&["test.question"])]).await.unwrap();
+        assert_eq!(text(&found.infos[0]), ("test.question", "answer"), "{attach:?}");
+        tool.finalize().await.unwrap();
+    }
+    let tool = tool(settings(&server, Attach::Any)).await;
+    makes_every_call(&tool, &mut server).await;
+    tool.finalize().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_may_have_a_name_of_its_own_or_be_one_that_the_server_started() {
+    let Some(mut server) = CServer::start().await else { return };
+    let me = Proc::new(Nspace::new("my-tool").unwrap(), Rank(3));
+    let own = tool(ToolSettings { me: Some(me.clone()), ..settings(&server, Attach::System) }).await;
+    assert_eq!(own.me(), &me);
+    makes_every_call(&own, &mut server).await;
+    own.finalize().await.unwrap();
+    let started = ToolSettings::from(|name| server.variable(name)).unwrap();
+    let started = tool(started).await;
+    assert_eq!(started.me(), &server.environment().me);
+    makes_every_call(&started, &mut server).await;
+    started.finalize().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_whose_server_is_killed_attaches_to_another_one_and_its_handlers_stay() {
+    let (Some(mut first), Some(second)) = (CServer::start().await, CServer::start().await) else { return };
+    let tool = tool(settings(&first, Attach::System)).await;
+    let (handler, mut heard) = listener();
+    tool.register(&[NEWS, code::PMIX_ERR_LOST_CONNECTION], &[], handler).await.unwrap();
+    let old = tool.server().unwrap();
+    first.kill().await;
+    let lost = next(&mut heard).await;
+    assert_eq!((lost.code, lost.affected()), (code::PMIX_ERR_LOST_CONNECTION, vec![old]));
+    assert_eq!((tool.server(), tool.servers()), (None, Vec::new()));
+    let error = tool.query(&[query(&["test.question"])]).await.unwrap_err();
+    assert!(matches!(error, ClientError::Lost { .. }), "{error}");
+    // The files of the dead one are still there.
+    let error = tool.attach(&Attach::System).await.unwrap_err();
+    assert!(matches!(error, ClientError::Unreachable { .. }), "{error}");
+
+    let uri = second.environment().server;
+    let new = soon("the tool attaches", tool.attach(&Attach::Uri(uri.clone()))).await.unwrap();
+    assert_eq!((&new, tool.servers()), (&uri.proc, vec![uri.proc.clone()]));
+    let found = tool.query(&[query(&["test.question"])]).await.unwrap();
+    assert_eq!(text(&found.infos[0]), ("test.question", "answer"));
+    let proc = soon("a client connects", Client::connect(&second.environment())).await.unwrap();
+    proc.notify(NEWS, Range::Session, Vec::new()).await.unwrap();
+    let event = next(&mut heard).await;
+    assert_eq!((event.code, event.source.as_ref()), (NEWS, Some(proc.me())));
+    proc.finalize().await.unwrap();
+    tool.finalize().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_may_have_several_servers_and_calls_go_to_the_one_that_is_set() {
+    let (Some(mut first), Some(mut second)) = (CServer::start().await, CServer::start().await) else { return };
+    let tool = tool(settings(&first, Attach::System)).await;
+    let old = tool.server().unwrap();
+    let new = tool.attach(&Attach::Uri(second.environment().server)).await.unwrap();
+    assert_eq!(tool.servers(), [old.clone(), new.clone()]);
+    let log = async |text: &str| {
+        tool.log(&[Info::new(key::PMIX_LOG_JOB_RECORD, Value::string(text))], &[]).await.unwrap();
+    };
+    let me = tool.me().to_string();
+    log("one").await;
+    first.says(&format!("{me} logs pmix.log.jrec=one with 1 directives")).await;
+    tool.set_server(&new).unwrap();
+    log("two").await;
+    second.says(&format!("{me} logs pmix.log.jrec=two with 1 directives")).await;
+    tool.disconnect(&new).await.unwrap();
+    assert_eq!(tool.servers(), [old]);
+    log("three").await;
+    first.says(&format!("{me} logs pmix.log.jrec=three with 1 directives")).await;
+    let error = tool.set_server(&new).unwrap_err();
+    assert!(matches!(error, ClientError::NotAttached { .. }), "{error}");
+    tool.finalize().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proc_whose_server_is_killed_hears_of_it_and_nothing_hangs() {
+    let witness = program("peal-witness");
+    let mut servers = vec![Command::from(peal(["run", "-n", "1", "--"]))];
+    servers.extend(c_program("host").map(|host| {
+        let mut command = Command::new(host);
+        command.arg("1");
+        command
+    }));
+    for mut server in servers {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        server.arg(&witness).arg(listener.local_addr().unwrap().to_string());
+        let mut child = server.stdin(Stdio::null()).kill_on_drop(true).spawn().unwrap();
+        let (stream, _) = soon("the witness comes", listener.accept()).await.unwrap();
+        let mut said = BufReader::new(stream).lines();
+        let mut say = async || soon("the witness says something", said.next_line()).await.unwrap();
+        assert_eq!(say().await.as_deref(), Some("ready"));
+        child.kill().await.unwrap();
+        let lost = code::PMIX_ERR_LOST_CONNECTION;
+        for wanted in [
+            format!("the open call: {lost}"),
+            format!("the event: {lost}, about the server: true"),
+            format!("a later call: {lost}"),
+        ] {
+            assert_eq!(say().await.as_deref(), Some(wanted.as_str()), "{server:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_leads_to_no_server_or_to_several_is_said() {
+    let directory = tempfile::tempdir().unwrap();
+    let places = Places { host: "node".to_owned(), directory: directory.path().to_owned() };
+    let settings = |attach| ToolSettings {
+        attach,
+        me: None,
+        places: places.clone(),
+        environment: None,
+        client: ClientSettings { connect_timeout: Duration::from_secs(5), ..ClientSettings::default() },
+    };
+    let fails = async |attach: Attach| Tool::init(settings(attach)).await.err().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    };
+
+    let error = fails(Attach::Any).await;
+    let text = format!("no file pmix.node.tool* in {}: is the server running", directory.path().display());
+    assert!(error.to_string().starts_with(&text), "{error}");
+    assert_eq!(error.status(), code::PMIX_ERR_UNREACH);
+    assert!(matches!(fails(Attach::System).await, ClientError::NoServer { wanted, .. } if wanted == "pmix.sys.node"));
+
+    // A port that nobody listens on: the way to the file is what is tested.
+    let closed = |name: &str| format!("{name}.0;tcp4://127.0.0.1:1\n4.2.2\n");
+    write("below/pmix.node.tool.12", &closed("twelve"));
+    write("pmix.node.tool.12345", &closed("longer"));
+    let error = fails(Attach::Pid(12)).await;
+    assert!(error.to_string().starts_with("cannot reach the server at twelve.0;tcp4://127.0.0.1:1:"), "{error}");
+    assert!(matches!(fails(Attach::Pid(1)).await, ClientError::NoServer { .. }), "1 is not 12");
+    let error = fails(Attach::Any).await;
+    assert!(matches!(&error, ClientError::SeveralServers { found, .. } if found.len() == 2), "{error}");
+    // The system's server is asked for first, but it is not there.
+    assert!(matches!(fails(Attach::SystemFirst).await, ClientError::SeveralServers { .. }));
+    write("pmix.sys.node", &closed("system"));
+    let error = fails(Attach::SystemFirst).await;
+    assert!(error.to_string().starts_with("cannot reach the server at system.0"), "{error}");
+
+    let bad = write("bad", "http://example.org/\n");
+    let error = fails(Attach::File(bad)).await;
+    assert!(matches!(&error, ClientError::BadFile { line, .. } if line == "http://example.org/"), "{error}");
+    let half = write("half", "server.0;tcp4://127.0.");
+    assert!(matches!(fails(Attach::File(half)).await, ClientError::BadFile { .. }));
+    let error = fails(Attach::File(directory.path().join("absent"))).await;
+    assert!(matches!(error, ClientError::UnreadableFile { .. }), "{error}");
+
+    // Links lead astray, and what others wrote is not believed unless it was named.
+    std::os::unix::fs::symlink(
+        directory.path().join("below/pmix.node.tool.12"),
+        directory.path().join("pmix.node.tool.7"),
+    )
+    .unwrap();
+    assert!(matches!(fails(Attach::Pid(7)).await, ClientError::NoServer { passed_by: 0, .. }));
+    if rustix::process::geteuid().is_root() {
+        let strange = write("pmix.node.tool.8", &closed("strange"));
+        std::os::unix::fs::chown(&strange, Some(65_534), None).unwrap();
+        assert!(matches!(fails(Attach::Pid(8)).await, ClientError::NoServer { passed_by: 1, .. }));
+        assert!(matches!(fails(Attach::File(strange)).await, ClientError::Unreachable { .. }));
+    } else {
+        println!("skipped: only root can write what others wrote");
+    }
+}
