@@ -62,9 +62,9 @@ fn what_a_component_is_must_fit_what_its_settings_say() {
     ));
     for (line, words) in [
         (5, "cannot use module.on_failure: it exports no policy"),
-        (6, "cannot use module.channels: it exports no log-channel"),
-        (7, "cannot use module.sinks: `sink` is not among its grants"),
-        (8, "cannot use module.state_quota: `state` is not among its grants"),
+        (6, "cannot use module.channels: it exports no peal:pmix/log-channel"),
+        (7, "cannot use module.sinks: \"sink\" is not among its grants"),
+        (8, "cannot use module.state_quota: \"state\" is not among its grants"),
     ] {
         assert!(misplaced.contains(&format!("peal: peal.toml:{line}:1: module m {words}\n")), "{misplaced}");
     }

@@ -1,7 +1,8 @@
 //! Components as files: reading them, and what of their settings they do not fit, before anything is compiled.
 use anyhow::{Context, Result};
 use peal_config::{ModuleEntry, Problem, Problems};
-use peal_sandbox::{Digest, Inspection, MAX_COMPONENT_BYTES, Role, inspect};
+use peal_model::Hook;
+use peal_sandbox::{Capability, Digest, Inspection, MAX_COMPONENT_BYTES, Role, inspect};
 use std::{fs::File, io::Read, path::Path};
 
 /// Reads a component, and no more of what is none than tells that it is too large.
@@ -37,29 +38,42 @@ pub fn of(entry: &ModuleEntry) -> Result<Vec<u8>, Vec<Problem>> {
     if problems.is_empty() { Ok(bytes) } else { Err(problems) }
 }
 
-/// What a setting needs a module to be, so that it means anything.
-type Need = (&'static str, fn(&ModuleEntry, &Inspection) -> bool, &'static str);
+/// What a setting needs, so that it means anything.
+enum Need {
+    Role(Role),
+    Policy,
+    Grant(Capability),
+}
 
-const NEEDS: [Need; 7] = [
-    ("module.codes", |_, found| found.roles.contains(&Role::EventHandler), "it exports no event-handler"),
-    ("module.oneshot", |_, found| found.roles.contains(&Role::EventHandler), "it exports no event-handler"),
-    (
-        "module.on_failure",
-        |_, found| found.roles.iter().any(|role| role.name().ends_with("-policy")),
-        "it exports no policy",
-    ),
-    (
-        "module.channels",
-        |_, found| found.roles.iter().any(|role| role.name() == "log-channel"),
-        "it exports no log-channel",
-    ),
-    ("module.config", |_, found| found.roles.contains(&Role::Lifecycle), "it exports no lifecycle, so nobody reads it"),
-    ("module.sinks", |entry, _| has_grant(entry, "sink"), "`sink` is not among its grants"),
-    ("module.state_quota", |entry, _| has_grant(entry, "state"), "`state` is not among its grants"),
+const NEEDS: [(&str, Need); 7] = [
+    ("module.codes", Need::Role(Role::EventHandler)),
+    ("module.oneshot", Need::Role(Role::EventHandler)),
+    ("module.on_failure", Need::Policy),
+    ("module.channels", Need::Role(Role::LogChannel)),
+    ("module.config", Need::Role(Role::Lifecycle)),
+    ("module.sinks", Need::Grant(Capability::Sink)),
+    ("module.state_quota", Need::Grant(Capability::State)),
 ];
 
-fn has_grant(entry: &ModuleEntry, name: &str) -> bool {
-    entry.settings.grants.iter().any(|grant| grant == name)
+impl Need {
+    /// What is missing, if it is.
+    fn unmet(&self, entry: &ModuleEntry, found: &Inspection) -> Option<String> {
+        let is_met = match self {
+            Need::Role(role) => found.roles.contains(role),
+            Need::Policy => Hook::ALL.into_iter().filter_map(Role::policy).any(|role| found.roles.contains(&role)),
+            Need::Grant(capability) => has_grant(entry, *capability),
+        };
+        let missing = match self {
+            Need::Role(role) => format!("it exports no {role}"),
+            Need::Policy => "it exports no policy".to_owned(),
+            Need::Grant(capability) => format!("{:?} is not among its grants", capability.name()),
+        };
+        (!is_met).then_some(missing)
+    }
+}
+
+fn has_grant(entry: &ModuleEntry, capability: Capability) -> bool {
+    entry.settings.grants.iter().any(|grant| grant == capability.name())
 }
 
 fn unfit(entry: &ModuleEntry, found: &Inspection) -> Vec<Problem> {
@@ -69,12 +83,14 @@ fn unfit(entry: &ModuleEntry, found: &Inspection) -> Vec<Problem> {
     for import in &found.unknown_imports {
         wrong("module.path", format!("imports {import}, which Peal does not offer"));
     }
-    for capability in found.capabilities.iter().filter(|capability| !has_grant(entry, capability.name())) {
+    for capability in found.capabilities.iter().filter(|capability| !has_grant(entry, **capability)) {
         let grant = capability.name();
         wrong("module.grants", format!("imports {capability}, which it is not granted (add {grant:?} to its grants)"));
     }
-    for (key, _, without) in NEEDS.iter().filter(|need| entry.given(need.0).is_some() && !need.1(entry, found)) {
-        wrong(key, format!("cannot use {key}: {without}"));
+    for (key, need) in NEEDS.iter().filter(|need| entry.given(need.0).is_some()) {
+        if let Some(missing) = need.unmet(entry, found) {
+            wrong(key, format!("cannot use {key}: {missing}"));
+        }
     }
     problems
 }

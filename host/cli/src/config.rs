@@ -4,6 +4,7 @@ use peal_config::{Config, Given, Problems, Resolved, Sources};
 use peal_core::server::Allowance;
 use peal_sandbox::Capability;
 use peal_server::{ChainSettings, IdentityCheck, ServerSettings, Serves, ToolSettings};
+use peal_store::StoreSettings;
 
 /// Reads all layers; `options` are those of the verb that are settings too, and come last.
 pub fn load(args: ConfigArgs, options: impl IntoIterator<Item = Given>) -> Result<Resolved, Problems> {
@@ -73,6 +74,11 @@ pub fn tool_settings(config: &Config, serves: Serves) -> Option<ToolSettings> {
     Some(settings)
 }
 
+/// The limits of the store.
+pub fn store_settings(config: &Config) -> StoreSettings {
+    StoreSettings { max_bytes: config.store.max_bytes }
+}
+
 /// The limits of a module.
 pub fn module_limits(limits: &peal_config::Limits) -> peal_sandbox::Limits {
     peal_sandbox::Limits {
@@ -97,6 +103,7 @@ mod tests {
         let server = server_settings(&Config::default());
         assert_eq!(format!("{server:#?}"), format!("{:#?}", ServerSettings::default()));
         assert_eq!(module_limits(&peal_config::Limits::default()), peal_sandbox::Limits::default());
+        assert_eq!(store_settings(&Config::default()), StoreSettings::default());
         let engine = peal_sandbox::EngineSettings::default();
         assert_eq!(Config::default().sandbox.max_instances, engine.max_instances);
     }

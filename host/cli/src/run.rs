@@ -7,7 +7,7 @@ use peal_server::{
     EmbeddedFabric, Notice, Notices, Parts, Rendezvous, Server, Serves,
     embedded::{EmbeddedHost, JobEnd, JobRequest, LaunchError, RunningJob, Tagging},
 };
-use peal_store::{Store, StoreError, StoreSettings};
+use peal_store::{Store, StoreError};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::{
     hash::{BuildHasher, RandomState},
@@ -36,7 +36,8 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
     // Modules are compiled and started before anything else: one that does not fit ends the run before it began.
     let (engine, pools) = modules::engine(&config.sandbox)?;
     let chains = modules::chains(&engine, &resolved.modules, &args.handlers, &nspace)?;
-    let store = config.store.path.as_deref().map(|path| Store::open(path, StoreSettings::default())).transpose()?;
+    let store = config.store.path.as_deref();
+    let store = store.map(|path| Store::open(path, config::store_settings(config))).transpose()?;
     let request = request(&args, config, nspace.clone())?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;

@@ -153,9 +153,8 @@ impl Layers<'_> {
     }
 
     fn read_environment(&mut self) {
-        let mut settings: Vec<(String, &'static Setting<Config>)> =
+        let settings: Vec<(String, &'static Setting<Config>)> =
             Config::ALL.iter().map(|setting| (setting.variable(), setting)).collect();
-        settings.sort_by_key(|setting| setting.1.key);
         for (name, value) in &self.sources.environment {
             let Some(name) = name.to_str().filter(|name| name.starts_with("PEAL_") && !OTHER_VARIABLES.contains(name))
             else {
@@ -182,7 +181,11 @@ impl Layers<'_> {
 
     fn read_value(&mut self, setting: &'static Setting<Config>, text: &OsStr, source: Source) {
         let origin = source.origin(&(0..0));
-        let text = text.to_string_lossy();
+        let Some(text) = text.to_str() else {
+            self.problems
+                .push(Problem::new(origin, format!("{} is no UTF-8; it should be {}", setting.key, setting.wanted())));
+            return;
+        };
         let mut reading = Reading {
             source,
             base: std::env::current_dir().unwrap_or_default(),
@@ -190,10 +193,10 @@ impl Layers<'_> {
             problems: &mut self.problems,
             key: setting.key,
         };
-        let value = match DeValue::parse(&text) {
+        let value = match DeValue::parse(text) {
             Ok(value) if value.get_ref().is_str() || !(setting.is_text)() => value,
             // A text needs no quotes; and what is no value at all is best quoted as it is.
-            _ => Spanned::new(0..text.len(), DeValue::String(Cow::Borrowed(&*text))),
+            _ => Spanned::new(0..text.len(), DeValue::String(Cow::Borrowed(text))),
         };
         (setting.read)(&mut self.said.config, &value, &mut reading);
         self.said.origins.insert(setting.key, origin);

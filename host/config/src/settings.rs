@@ -82,7 +82,7 @@ settings! {
 
     /// How peers are identified.
     "identity" identity: Identity {
-        /// What must be that of the proc that a peer claims to be: its process, or only its user and group.
+        /// Who may be a proc: only the process that was started for it and its descendants, or any process of its user.
         check "identity.check": IdentityCheck = IdentityCheck::Process, Words, "\"user\"";
     }
 

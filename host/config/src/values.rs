@@ -55,9 +55,9 @@ words! {
 
     /// How closely a peer is compared with what it claims to be.
     IdentityCheck {
-        /// Its process must belong to the proc's.
+        /// Only the process that was started for the proc, and its descendants.
         Process = "process",
-        /// Its user and group must be the proc's.
+        /// Any process of its user.
         User = "user",
     }
 

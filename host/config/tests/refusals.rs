@@ -184,6 +184,10 @@ fn a_wrong_value_is_refused_with_what_would_be_right() {
     assert!(
         problem("[[module]]\nname = \"\"\npath = \"p\"\n").contains("2:8: module.name is \"\"; it should be a name")
     );
+    let mut no_text = with_variable("PEAL_STORE_PATH", "");
+    no_text.environment.push(("PEAL_STORE_PATH".into(), std::os::unix::ffi::OsStringExt::from_vec(vec![0xff])));
+    let no_text = no_text.load().unwrap_err().to_string();
+    assert!(no_text.ends_with("PEAL_STORE_PATH: store.path is no UTF-8; it should be a path"), "{no_text}");
     let variable = with_variable("PEAL_SERVER_EVENT_CACHE", "many").load().unwrap_err().to_string();
     assert_eq!(
         variable,
