@@ -11,7 +11,7 @@ fn help_teaches() {
     run(&mut peal(["run", "-n", "0", "--", "true"])).expect_status(2);
     run(&mut peal(["run"])).expect_status(2);
     let script = run(&mut peal(["completions", "bash"])).expect_status(0).stdout;
-    for word in ["--handler", "config check", "--set"] {
+    for word in ["--handler", "config__subcmd__check", "--set"] {
         assert!(script.contains(word), "{word}: {script}");
     }
 }

@@ -125,10 +125,12 @@ settings! {
     "tools" tools: Tools {
         /// Whether tools may connect.
         enable "tools.enable": bool = true, Switch, "false";
-        /// The directory of the rendezvous files by which tools find this server.
-        session_dir "tools.session_dir": Option<PathBuf> = None, Unset("$TMPDIR, else /tmp", FilePath), "\"/run/user/1000\"";
+        /// The directory of the rendezvous files by which tools find this server; only its user may be able to write there.
+        session_dir "tools.session_dir": Option<PathBuf> = None,
+            Unset("$PMIX_SERVER_TMPDIR, else peal-UID in the system's directory", FilePath), "\"/run/user/1000\"";
         /// The directory of the rendezvous file of the system server.
-        system_dir "tools.system_dir": Option<PathBuf> = None, Unset("$TMPDIR, else /tmp", FilePath), "\"/run/peal\"";
+        system_dir "tools.system_dir": Option<PathBuf> = None,
+            Unset("$PMIX_SYSTEM_TMPDIR, $TMPDIR, $TEMP or $TMP, else /tmp", FilePath), "\"/run/peal\"";
         /// Whether this server is the one of its machine that tools of all users find.
         system_server "tools.system_server": bool = false, Switch, "true";
     }
