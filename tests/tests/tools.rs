@@ -3,7 +3,7 @@ use peal_model::{CommandCode, Info, KeyName, Nspace, Proc, Query, Rank, Reply, R
 use peal_server::ServerSettings;
 use peal_tests::{
     Done, c_program, finish,
-    in_process::{Node, listener, next},
+    in_process::{Node, listener, next, soon},
     peal, program,
     raw::{Peer, Raw, encoded, hello},
     run,
@@ -254,7 +254,8 @@ async fn names_are_taken_once_and_tools_are_counted() {
     assert!(attach(&node, &named("third")).await.is_none(), "there may be two");
     assert_eq!(node.server.counters().connections_refused.get(), 5);
     drop(first);
-    while attach(&node, &named("first")).await.is_none() {}
+    let again = async { while attach(&node, &named("first")).await.is_none() {} };
+    soon("the name is free again", again).await;
 }
 
 /// Says these bytes to a port as another user, and prints how many bytes came back.

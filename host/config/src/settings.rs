@@ -125,10 +125,14 @@ settings! {
     "tools" tools: Tools {
         /// Whether tools may connect.
         enable "tools.enable": bool = true, Switch, "false";
-        /// The directory of the rendezvous files by which tools find this server.
-        session_dir "tools.session_dir": Option<PathBuf> = None, Unset("$TMPDIR, else /tmp", FilePath), "\"/run/user/1000\"";
+        /// How many tools may be connected.
+        max "tools.max": usize = 256, Number(1, MILLION), "16";
+        /// The directory of the rendezvous files by which tools find this server; nobody but its user may write there.
+        session_dir "tools.session_dir": Option<PathBuf> = None,
+            Unset("$PMIX_SERVER_TMPDIR, else the user's own directory peal-UID below tools.system_dir", FilePath), "\"/run/user/1000\"";
         /// The directory of the rendezvous file of the system server.
-        system_dir "tools.system_dir": Option<PathBuf> = None, Unset("$TMPDIR, else /tmp", FilePath), "\"/run/peal\"";
+        system_dir "tools.system_dir": Option<PathBuf> = None,
+            Unset("$PMIX_SYSTEM_TMPDIR, $TMPDIR, else /tmp", FilePath), "\"/run/peal\"";
         /// Whether this server is the one of its machine that tools of all users find.
         system_server "tools.system_server": bool = false, Switch, "true";
     }
