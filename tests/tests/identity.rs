@@ -117,7 +117,7 @@ impl Claimant {
     }
 
     #[track_caller]
-    fn is_refused(mut self) {
+    fn ends_refused(mut self) {
         let said = self.says();
         assert!(said.starts_with("refused"), "{said}");
         self.process.wait().unwrap();
@@ -143,20 +143,20 @@ async fn where_the_host_knows_the_process_only_that_and_its_descendants_are_the_
     let script = "read go; $PEAL_CLAIM </dev/null; exec $PEAL_CLAIM";
     let mut shell = Claimant::start(&node, 0, Command::new("sh").args(["-c", script]));
     launcher.says(rank_0.clone(), ProcessOf::Running(shell.process.id()));
-    Claimant::itself(&node, 0).is_refused();
+    Claimant::itself(&node, 0).ends_refused();
     assert_eq!(counts(&node), (1, 1));
     shell.process.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
     shell.is_admitted();
     assert_eq!(shell.says(), "left");
     shell.is_admitted();
-    Claimant::itself(&node, 0).is_refused();
+    Claimant::itself(&node, 0).ends_refused();
     let error = soon("a test is no rank", Client::connect(&node.environment(0))).await.err().unwrap();
     assert_eq!(error.status(), code::PMIX_ERR_UNREACH, "{error}");
     assert_eq!(counts(&node), (3, 3));
     assert!(matches!(node.server.handle().life(rank_0.clone()).await, Some(Life::Connected(1))));
     shell.leaves();
     launcher.says(rank_0, ProcessOf::Ended);
-    Claimant::itself(&node, 0).is_refused();
+    Claimant::itself(&node, 0).ends_refused();
     assert_eq!(counts(&node), (4, 4));
 }
 
@@ -171,7 +171,7 @@ async fn where_the_host_knows_nothing_the_first_live_claim_is_believed() {
     let mut one = Claimant::itself(&node, 1);
     one.is_admitted();
     for refused in 1..=3 {
-        Claimant::itself(&node, 1).is_refused();
+        Claimant::itself(&node, 1).ends_refused();
         assert_eq!(counts(&node), (refused, refused));
     }
     one.leaves();

@@ -1,9 +1,12 @@
 //! Tools (`pmix-wire.md`, sections 1.4 and 2.3): how they find a server, who may attach one, and what they are told.
-use peal_model::{CommandCode, Info, KeyName, Nspace, Proc, Query, Rank, Reply, Request, Scope, Value, code, key};
+use peal_client::{Attach, Tool, ToolSettings};
+use peal_model::{
+    CommandCode, Info, Infos, KeyName, Nspace, Proc, Query, Rank, Reply, Request, Scope, Value, code, key,
+};
 use peal_server::ServerSettings;
 use peal_tests::{
     Done, c_program, finish,
-    in_process::{Node, listener, next},
+    in_process::{Node, listener, next, soon},
     peal, program,
     raw::{Peer, Raw, encoded, hello},
     run,
@@ -141,6 +144,29 @@ fn a_tool_of_the_c_library_learns_what_runs_where() {
     running.ends(Signal::TERM);
 }
 
+#[tokio::test]
+async fn a_tool_of_peals_own_client_finds_the_server_by_its_process_and_comes_back() {
+    let running = Running::asleep(&[]);
+    let mut settings = ToolSettings::from(|_| None).unwrap();
+    settings.attach = Attach::Pid(running.peal.id());
+    settings.places.directory = running.dir.path().to_owned();
+    let mut names = Vec::new();
+    for attempt in 1..=2 {
+        let tool = soon("a tool connects", Tool::init(settings.clone())).await.unwrap();
+        let keys = vec![Some(key::PMIX_QUERY_NAMESPACES.0.into())];
+        let found = soon("a query", tool.query(&[Query { keys, qualifiers: Vec::new() }])).await.unwrap();
+        let namespaces = found.infos.value_of(key::PMIX_QUERY_NAMESPACES).and_then(Value::as_str).unwrap().to_owned();
+        assert!(namespaces.ends_with("@1"), "{namespaces}");
+        assert!(tool.me().nspace.as_str().ends_with("-tool-1"), "attempt {attempt}: {}", tool.me());
+        // The next time it brings the name that it was given.
+        settings.me = Some(tool.me().clone());
+        names.push(tool.me().clone());
+        soon("a tool leaves", tool.finalize()).await.unwrap();
+    }
+    assert_eq!(names[0], names[1]);
+    running.ends(Signal::TERM);
+}
+
 #[test]
 fn a_tool_that_a_job_starts_is_its_proc() {
     let Some(tool) = c_program("tool") else { return };
@@ -254,7 +280,8 @@ async fn names_are_taken_once_and_tools_are_counted() {
     assert!(attach(&node, &named("third")).await.is_none(), "there may be two");
     assert_eq!(node.server.counters().connections_refused.get(), 5);
     drop(first);
-    while attach(&node, &named("first")).await.is_none() {}
+    let again = async { while attach(&node, &named("first")).await.is_none() {} };
+    soon("the name is free again", again).await;
 }
 
 /// Says these bytes to a port as another user, and prints how many bytes came back.

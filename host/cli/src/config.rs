@@ -34,7 +34,7 @@ pub fn server_settings(config: &Config) -> ServerSettings {
             max_held_gets: server.max_held_gets,
             max_registrations: server.max_registrations,
             max_clones: server.max_clones,
-            max_tools: if config.tools.enable { peal_core::server::Settings::default().max_tools } else { 0 },
+            max_tools: if config.tools.enable { config.tools.max } else { 0 },
             allowance: Allowance(server.raised_events),
         },
         max_connections: server.max_connections,
@@ -56,22 +56,19 @@ pub fn server_settings(config: &Config) -> ServerSettings {
     }
 }
 
-/// Where tools find the server; nothing if they may not come.
+/// Where tools find the server; nothing if they may not come. Only a server that is there for more than its own jobs can be
+/// the system's.
 pub fn tool_settings(config: &Config, serves: Serves) -> Option<ToolSettings> {
     let tools = &config.tools;
-    if !tools.enable {
-        return None;
-    }
     let mut settings = ToolSettings::default();
     if let Some(dir) = &tools.system_dir {
-        settings.session_dir = dir.join(format!("peal-{}", rustix::process::geteuid().as_raw()));
-        settings.system_dir = dir.clone();
+        settings = settings.below(dir.clone());
     }
     if let Some(dir) = &tools.session_dir {
         settings.session_dir = dir.clone();
     }
-    settings.serves = if tools.system_server { Serves::System } else { serves };
-    Some(settings)
+    settings.serves = if tools.system_server && serves != Serves::Itself { Serves::System } else { serves };
+    tools.enable.then_some(settings)
 }
 
 /// The limits of the store.

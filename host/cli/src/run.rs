@@ -48,13 +48,13 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
         let server = Server::start(config::server_settings(config), parts).await?;
         let scribe = tokio::task::spawn_blocking(scribe(told, store, request.clone(), args.events));
         let uri = server.uri().to_string();
+        // Before the job starts: from then on a signal must not end us without it.
+        let mut interrupts = Interrupts::new().context("cannot listen to signals")?;
         let _tools = config::tool_settings(config, Serves::Itself).and_then(|settings| {
             let tools = Rendezvous::publish(&settings, server.uri(), std::slice::from_ref(&request.nspace));
             // The job runs as well without.
             tools.inspect_err(|error| tracing::warn!(%error, "tools cannot find this job by themselves")).ok()
         });
-        // Before the job starts: from then on a signal must not end us without it.
-        let mut interrupts = Interrupts::new().context("cannot listen to signals")?;
         let ended = match host.launch(&server.handle(), &uri, request).await {
             Ok(job) => Ok(wait(job, &mut interrupts).await),
             Err(error) => Err(error),

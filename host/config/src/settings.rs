@@ -125,6 +125,8 @@ settings! {
     "tools" tools: Tools {
         /// Whether tools may connect.
         enable "tools.enable": bool = true, Switch, "false";
+        /// How many tools may be connected.
+        max "tools.max": usize = 256, Number(1, MILLION), "16";
         /// The directory of the rendezvous files by which tools find this server; only its user may be able to write there.
         session_dir "tools.session_dir": Option<PathBuf> = None,
             Unset("$PMIX_SERVER_TMPDIR, else peal-UID in the system's directory", FilePath), "\"/run/user/1000\"";

@@ -235,6 +235,7 @@ impl Actor {
                 let admission = match arrival.kind {
                     ConnectionKind::Client => self.state.admit(&arrival.proc, identity),
                     ConnectionKind::Tool => {
+                        tracing::debug!(proc = %arrival.proc, pid = arrival.peer.pid, says = ?arrival.infos, "a tool connects");
                         self.state.admit_tool(&arrival.proc, identity, self.identity).map(|peer| (peer, Vec::new()))
                     }
                 };

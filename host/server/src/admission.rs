@@ -39,10 +39,16 @@ impl ToolNames {
         Ok(Proc::new(nspace, Rank(0)))
     }
 
-    /// Whether a name is the server's own, or such as it gives.
+    /// Whether a name is the server's own, or one that it will give. What it has given, a tool that was cut off may bring.
     fn reserve(&self, proc: &Proc) -> bool {
-        let rest = proc.nspace.as_str().strip_prefix(self.server.nspace.as_str());
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(GIVEN))
+        let given = 1..=self.given.load(Ordering::Relaxed);
+        match proc.nspace.as_str().strip_prefix(self.server.nspace.as_str()) {
+            Some("") => true,
+            Some(rest) => {
+                rest.strip_prefix(GIVEN).is_some_and(|number| !number.parse().is_ok_and(|n| given.contains(&n)))
+            }
+            None => false,
+        }
     }
 }
 

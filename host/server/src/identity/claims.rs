@@ -56,7 +56,7 @@ impl Claims {
         loop {
             let Some((first, other)) = self.join(&claimed, end) else { return Ok(self.claim_of(claimed, end)) };
             let first = first.filter(|first| first.is_there());
-            match first.or_else(|| process::holders(other.inode).into_iter().next()) {
+            match first.or_else(|| process::holders(uid, other.inode).into_iter().next()) {
                 Some(first) if process::holder_below(first.pid, end.inode).is_some() => {
                     let mut all = self.all();
                     let claimants = all.entry(claimed.clone()).or_default();

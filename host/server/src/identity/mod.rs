@@ -107,7 +107,7 @@ impl Checker {
             return Ok((Peer { identity: claimed, pid: None }, None));
         }
         let pid = match claimant {
-            Claimant::Tool(hint) => tool(*hint, inode).ok_or(Impostor::Unseen)?,
+            Claimant::Tool(hint) => tool(*hint, claimed.uid, inode).ok_or(Impostor::Unseen)?,
             Claimant::Proc(proc) => match self.host.process_of(proc) {
                 ProcessOf::Running(root) => process::holder_below(root, inode)
                     .ok_or_else(|| Impostor::Elsewhere { proc: proc.clone(), root })?,
@@ -126,8 +126,21 @@ impl Checker {
     }
 }
 
-/// The process of a tool: the one it says it is, if that holds the socket, or whichever does.
-fn tool(hint: Option<u32>, inode: u64) -> Option<u32> {
+/// The process of a tool: the one it says it is, if that holds the socket, or whichever of its user's does.
+fn tool(hint: Option<u32>, uid: u32, inode: u64) -> Option<u32> {
     let said = hint.filter(|pid| process::holds(*pid, inode));
-    said.or_else(|| process::holders(inode).first().map(|process| process.pid))
+    said.or_else(|| process::holders(uid, inode).first().map(|process| process.pid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_other_end_of_a_unix_socket_is_who_connected() {
+        let (stream, _other) = UnixStream::pair().unwrap();
+        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let me = Peer { identity: Identity { uid, gid }, pid: Some(std::process::id()) };
+        assert_eq!(peer_of(&stream).unwrap(), me);
+    }
 }

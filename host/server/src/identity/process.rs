@@ -2,6 +2,7 @@
 use std::{
     collections::{HashSet, VecDeque},
     fs,
+    os::unix::fs::MetadataExt,
     path::Path,
 };
 
@@ -38,10 +39,12 @@ pub(super) fn holder_below(root: u32, inode: u64) -> Option<u32> {
     (0..LOOKS).find_map(|_| tree(root).find(|pid| holds(*pid, inode)))
 }
 
-/// Which processes hold a socket, of all that can be looked at: those that were started first come first.
-pub(super) fn holders(inode: u64) -> Vec<Process> {
+/// Which processes of a user hold a socket: those that were started first come first.
+pub(super) fn holders(uid: u32, inode: u64) -> Vec<Process> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    // Of others' processes no more is looked at than whose they are: anybody can make us look.
+    let theirs = entries.flatten().filter(|entry| entry.metadata().is_ok_and(|process| process.uid() == uid));
+    let pids = theirs.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let mut found: Vec<Process> = pids.filter(|pid| holds(*pid, inode)).filter_map(Process::of).collect();
     found.sort_by_key(|process| (process.started, process.pid));
     found
@@ -99,7 +102,7 @@ mod tests {
     use std::{
         io::{BufRead, BufReader},
         net::{TcpListener, TcpStream},
-        os::{fd::OwnedFd, linux::fs::MetadataExt},
+        os::fd::OwnedFd,
         process::{Command, Stdio},
         time::{Duration, Instant},
     };
@@ -126,7 +129,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let held = OwnedFd::from(stream);
-        let inode = fs::File::from(held.try_clone().unwrap()).metadata().unwrap().st_ino();
+        let inode = fs::File::from(held.try_clone().unwrap()).metadata().unwrap().ino();
         let me = std::process::id();
         assert!(holds(me, inode) && !holds(me, inode + 1_000_000));
         assert_eq!(holder_below(me, inode), Some(me));
@@ -139,15 +142,16 @@ mod tests {
         let sleep: u32 = lines.next().unwrap().unwrap().parse().unwrap();
         assert_eq!(lines.next().unwrap().unwrap(), "closed");
         // Another test may be starting a process, which has it for a moment.
-        let start = Instant::now();
-        while holders(inode).iter().map(|process| process.pid).collect::<Vec<_>>() != [sleep] {
-            assert!(start.elapsed() < Duration::from_secs(10), "{:?}", holders(inode));
+        let (start, uid) = (Instant::now(), rustix::process::geteuid().as_raw());
+        while holders(uid, inode).iter().map(|process| process.pid).collect::<Vec<_>>() != [sleep] {
+            assert!(start.elapsed() < Duration::from_secs(10), "{:?}", holders(uid, inode));
             std::thread::yield_now();
         }
         for root in [me, shell.id(), sleep] {
             assert_eq!(holder_below(root, inode), Some(sleep));
         }
         assert_eq!(holder_below(stranger.id(), inode), None);
+        assert_eq!(holders(uid + 1, inode), []);
 
         let process = Process::of(shell.id()).unwrap();
         assert!(process.is_there());

@@ -59,14 +59,20 @@ impl ToolSettings {
     pub fn of(get: impl Fn(&'static str) -> Option<OsString>) -> ToolSettings {
         let set = |name| get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let system_dir = [variable::SYSTEM_TMPDIR, "TMPDIR", "TEMP", "TMP"].into_iter().find_map(set);
-        let system_dir = system_dir.unwrap_or_else(|| PathBuf::from("/tmp"));
-        let own = || system_dir.join(format!("peal-{}", geteuid().as_raw()));
-        ToolSettings {
-            session_dir: set(variable::SERVER_TMPDIR).unwrap_or_else(own),
-            system_dir,
+        let settings = ToolSettings {
+            session_dir: PathBuf::new(),
+            system_dir: PathBuf::new(),
             serves: Serves::default(),
             hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-        }
+        };
+        let settings = settings.below(system_dir.unwrap_or_else(|| PathBuf::from("/tmp")));
+        let session_dir = set(variable::SERVER_TMPDIR).unwrap_or_else(|| settings.session_dir.clone());
+        ToolSettings { session_dir, ..settings }
+    }
+
+    /// The same with another directory of the system, and this user's below it.
+    pub fn below(self, system_dir: PathBuf) -> ToolSettings {
+        ToolSettings { session_dir: system_dir.join(format!("peal-{}", geteuid().as_raw())), system_dir, ..self }
     }
 }
 
