@@ -6,7 +6,9 @@
 #ifndef HOST_SERVICES_H
 #define HOST_SERVICES_H
 
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <pmix_server.h>
@@ -65,16 +67,34 @@ static pmix_status_t query(pmix_proc_t *proc, pmix_query_t queries[], size_t nqu
     return PMIX_SUCCESS;
 }
 
+struct logged {
+    pmix_op_cbfunc_t done;
+    void *data;
+};
+
+static void *answer_log(void *argument)
+{
+    struct logged logged = *(struct logged *) argument;
+    free(argument);
+    logged.done(PMIX_SUCCESS, logged.data);
+    return NULL;
+}
+
+/* Answered from a thread of its own: the library holds a lock until this returns. */
 static void log_data(const pmix_proc_t *proc, const pmix_info_t infos[], size_t ninfos, const pmix_info_t directives[],
                      size_t ndirectives, pmix_op_cbfunc_t done, void *data)
 {
+    (void) directives;
     for (size_t i = 0; i < ninfos; i++) {
         const pmix_value_t *value = &infos[i].value;
         fprintf(stderr, "host: %s:%u logs %s=%s with %zu directives\n", proc->nspace, proc->rank, infos[i].key,
                 PMIX_STRING == value->type ? value->data.string : "...", ndirectives);
     }
-    (void) directives;
-    done(PMIX_SUCCESS, data);
+    struct logged *logged = malloc(sizeof *logged);
+    *logged = (struct logged) {done, data};
+    pthread_t thread;
+    pthread_create(&thread, NULL, answer_log, logged);
+    pthread_detach(thread);
 }
 
 /* Kills nobody, and says why. */

@@ -26,8 +26,8 @@ fn text(info: &Info) -> (&str, &str) {
     (info.key.as_str(), info.value.as_str().unwrap_or_default())
 }
 
-/// What both kinds of client do with a server.
-async fn makes_every_call(client: &Client, server: &mut CServer) {
+/// What both kinds of client do with a server, and what they hear from another one.
+async fn makes_every_call(client: &Client, other: &Client, server: &mut CServer) {
     let me = client.me().to_string();
     let directives = [Info::new(key::PMIX_LOG_GENERATE_TIMESTAMP, Value::Bool(true))];
     let data = [Info::new(key::PMIX_LOG_JOB_RECORD, Value::string("all is well"))];
@@ -54,14 +54,20 @@ async fn makes_every_call(client: &Client, server: &mut CServer) {
     let error = client.query(&[query(&["test.unknown"])]).await.unwrap_err();
     assert_eq!(error.status(), code::PMIX_ERR_NOT_FOUND, "{error}");
 
-    let (first, _first_hears) = listener();
-    let (second, _second_hears) = listener();
+    let (first, mut first_hears) = listener();
+    let (second, mut second_hears) = listener();
     let first = client.register(&[NEWS, OTHER], &[], first).await.unwrap();
     let second = client.register(&[NEWS], &[], second).await.unwrap();
     client.deregister(first).await.unwrap();
-    server.says(&format!("nobody wants {} any more", OTHER.0)).await;
+    for code in [OTHER, NEWS] {
+        other.notify(code, Range::Session, Vec::new()).await.unwrap();
+    }
+    // The server still sends what the second wants.
+    let event = next(&mut second_hears).await;
+    assert_eq!((event.code, event.source.as_ref()), (NEWS, Some(other.me())));
+    assert_eq!(soon("the first is dropped", first_hears.recv()).await, None);
     client.deregister(second).await.unwrap();
-    server.says(&format!("nobody wants {} any more", NEWS.0)).await;
+    client.query(&[query(&["test.question"])]).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -69,7 +75,9 @@ async fn a_proc_logs_controls_asks_and_deregisters() {
     let Some(mut server) = CServer::start().await else { return };
     let client = soon("a client connects", Client::connect(&server.environment())).await.unwrap();
     assert_eq!(client.me(), &server.environment().me);
-    makes_every_call(&client, &mut server).await;
+    let other = tool(settings(&server, Attach::Any)).await;
+    makes_every_call(&client, &other, &mut server).await;
+    other.finalize().await.unwrap();
     client.finalize().await.unwrap();
 }
 
@@ -106,7 +114,9 @@ async fn a_tool_finds_its_server_in_every_way() {
         tool.finalize().await.unwrap();
     }
     let tool = tool(settings(&server, Attach::Any)).await;
-    makes_every_call(&tool, &mut server).await;
+    let proc = soon("a client connects", Client::connect(&server.environment())).await.unwrap();
+    makes_every_call(&tool, &proc, &mut server).await;
+    proc.finalize().await.unwrap();
     tool.finalize().await.unwrap();
 }
 
@@ -116,13 +126,15 @@ async fn a_tool_may_have_a_name_of_its_own_or_be_one_that_the_server_started() {
     let me = Proc::new(Nspace::new("my-tool").unwrap(), Rank(3));
     let own = tool(ToolSettings { me: Some(me.clone()), ..settings(&server, Attach::System) }).await;
     assert_eq!(own.me(), &me);
-    makes_every_call(&own, &mut server).await;
+    let other = tool(settings(&server, Attach::Any)).await;
+    makes_every_call(&own, &other, &mut server).await;
     own.finalize().await.unwrap();
     let started = ToolSettings::from(|name| server.variable(name)).unwrap();
     let started = tool(started).await;
     assert_eq!(started.me(), &server.environment().me);
-    makes_every_call(&started, &mut server).await;
+    makes_every_call(&started, &other, &mut server).await;
     started.finalize().await.unwrap();
+    other.finalize().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

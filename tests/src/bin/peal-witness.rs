@@ -3,7 +3,7 @@
 //! `peal run -n 1 -- target/debug/peal-witness ADDRESS`
 use anyhow::{Context, Result};
 use peal_client::{Client, Handler, Outcome};
-use peal_model::{KeyName, Proc, Rank, code};
+use peal_model::{Info, KeyName, Value, code, key};
 use std::{
     io::Write,
     net::TcpStream,
@@ -26,13 +26,13 @@ async fn main() -> Result<()> {
     });
     client.register(&[code::PMIX_ERR_LOST_CONNECTION], &[], handler).await?;
     tell("ready".to_owned())?;
-    // Nobody else is there to complete it.
-    let with_another = [client.me().clone(), Proc::new(client.me().nspace.clone(), Rank(1))];
-    let open = client.fence(&with_another, &[]).await.err().context("the fence is complete")?;
+    // Nobody puts it.
+    let patience = [Info::new(key::PMIX_TIMEOUT, Value::Int(600))];
+    let open = client.get(client.me(), KeyName("test.never"), &patience).await.err().context("there is a value")?;
     tell(format!("the open call: {}", open.status()))?;
     let event = hear.recv().await.context("the client has ended")?;
     tell(format!("the event: {}, about the server: {}", event.code, event.affected().first() == server.as_ref()))?;
-    let late = client.get(client.me(), KeyName("test.never"), &[]).await.err().context("there is a value")?;
+    let late = client.fence(&[], &[]).await.err().context("a server has answered")?;
     tell(format!("a later call: {}", late.status()))?;
     Ok(())
 }

@@ -41,7 +41,7 @@ const ATTACKERS: u32 = 4;
 /// How many requests are sent before it is seen whether the server goes on.
 const BATCH: usize = 32;
 /// How many batches one server has to withstand.
-const BATCHES: usize = 40;
+const BATCHES: usize = 20;
 /// How many servers are attacked by `cargo test`.
 const ROUNDS: u64 = 2;
 /// How much memory may be taken for good by an attack, in bytes. It holds what the attackers need, too.
