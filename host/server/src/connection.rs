@@ -26,7 +26,7 @@ use tokio::{
         TcpStream,
         tcp::{OwnedReadHalf, OwnedWriteHalf},
     },
-    sync::{Notify, mpsc, watch},
+    sync::{Notify, Semaphore, mpsc, watch},
 };
 
 /// How much is read at once, in bytes.
@@ -43,6 +43,8 @@ pub(crate) struct Lobby {
     pub(crate) clients: mpsc::Sender<FromClient>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) checker: Arc<Checker>,
+    /// Each check takes a thread, with memory that it keeps; the procs of a job all come at once.
+    pub(crate) checks: Arc<Semaphore>,
     pub(crate) tool_names: Arc<ToolNames>,
     pub(crate) limits: Limits,
     pub(crate) handshake_timeout: Duration,

@@ -30,6 +30,9 @@ use tokio::{
 /// The least time between two lines on refused connections.
 const BETWEEN_REFUSALS: Duration = Duration::from_secs(1);
 
+/// How many peers are checked at once.
+const CHECKS: usize = 4;
+
 /// How long the listener waits after the system had no room for a connection.
 const BREATHE: Duration = Duration::from_millis(50);
 
@@ -150,6 +153,7 @@ impl Server {
             clients,
             counters: counters.clone(),
             checker,
+            checks: Arc::new(Semaphore::new(CHECKS)),
             tool_names: Arc::new(ToolNames::new(uri.proc.clone())),
             limits: settings.wire,
             handshake_timeout: settings.handshake_timeout,
