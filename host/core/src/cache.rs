@@ -1,5 +1,5 @@
 //! Events kept for those who register late: a ring, and who has been told of what.
-use crate::server::PeerId;
+use crate::{reach::Reach, server::PeerId};
 use peal_model::{Event, Size};
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -9,6 +9,7 @@ use std::{
 #[derive(Debug)]
 struct Kept {
     event: Arc<Event>,
+    reach: Reach,
     bytes: usize,
     told: BTreeSet<PeerId>,
 }
@@ -30,13 +31,13 @@ impl EventCache {
     }
 
     /// Keeps an event that these peers have been told of; the oldest ones make room.
-    pub(crate) fn keep(&mut self, event: Arc<Event>, told: BTreeSet<PeerId>) {
+    pub(crate) fn keep(&mut self, event: Arc<Event>, reach: Reach, told: BTreeSet<PeerId>) {
         if self.capacity == 0 || event.is_do_not_cache() {
             return;
         }
         let bytes = Size::of_event(&event).bytes;
         self.bytes += bytes;
-        self.kept.push_back(Kept { event, bytes, told });
+        self.kept.push_back(Kept { event, reach, bytes, told });
         while self.kept.len() > self.capacity || self.bytes > self.max_bytes {
             let Some(oldest) = self.kept.pop_front() else { return };
             self.bytes -= oldest.bytes;
@@ -45,9 +46,9 @@ impl EventCache {
     }
 
     /// The events that this peer has not been told of and that pass the test, oldest first. They count as told now.
-    pub(crate) fn tell(&mut self, peer: PeerId, wanted: impl Fn(&Event) -> bool) -> Vec<Arc<Event>> {
+    pub(crate) fn tell(&mut self, peer: PeerId, wanted: impl Fn(&Event, Reach) -> bool) -> Vec<Arc<Event>> {
         let mut events = Vec::new();
-        for kept in self.kept.iter_mut().filter(|kept| wanted(&kept.event)) {
+        for kept in self.kept.iter_mut().filter(|kept| wanted(&kept.event, kept.reach)) {
             if kept.told.insert(peer) {
                 events.push(kept.event.clone());
             }

@@ -2,18 +2,25 @@
 //!
 //! - [`registration`], [`order`] and [`chain`]: which handlers an event meets, in which order, and how their results are passed on;
 //!   used by servers for hosted modules and by clients for their own handlers alike.
-//! - [`audience`]: whom an event reaches.
+//! - [`audience`] and [`reach`]: whom an event reaches.
+//! - [`policy`] and [`defaults`]: who may do what, by the site's policies and where these say nothing.
+//! - [`job_control`] and [`log`]: what a job-control request asks for, and where a log request goes.
 //! - [`server`]: what a server does with the requests of its clients: life cycle, modex, fences, events.
 
 mod allowance;
 pub mod audience;
 mod cache;
 pub mod chain;
+pub mod defaults;
 mod fence;
 pub mod job;
+pub mod job_control;
+pub mod log;
 mod modex;
 pub mod order;
 pub mod owner;
+pub mod policy;
+pub mod reach;
 pub mod registration;
 pub mod server;
 mod time;

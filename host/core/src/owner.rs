@@ -1,5 +1,5 @@
 //! Whose handlers: one chain per owner, and the order of the owners.
-use crate::audience;
+use crate::{audience, reach::Reach};
 use peal_model::{Event, Nspace};
 use std::fmt;
 
@@ -16,12 +16,18 @@ pub enum Owner {
 }
 
 impl Owner {
-    /// Whether this owner's handlers see an event; `jobs` are the namespaces known, each with its user.
-    pub fn sees<'a>(&self, event: &Event, mut jobs: impl Iterator<Item = (&'a Nspace, u32)>) -> bool {
+    /// Whether this owner's handlers see an event that has this reach; `jobs` are the namespaces known, each with its user.
+    pub fn sees<'a>(&self, event: &Event, reach: Reach, mut jobs: impl Iterator<Item = (&'a Nspace, u32)>) -> bool {
         match self {
             Owner::Site => true,
-            Owner::User(uid) => jobs.any(|(nspace, owner)| owner == *uid && audience::concerns(event, nspace)),
-            Owner::Namespace(nspace) => audience::concerns(event, nspace),
+            Owner::User(uid) => {
+                reach.includes(Some(*uid))
+                    && jobs.any(|(nspace, owner)| owner == *uid && audience::concerns(event, nspace))
+            }
+            Owner::Namespace(nspace) => {
+                let user = jobs.find(|(known, _)| *known == nspace).map(|(_, user)| user);
+                reach.includes(user) && audience::concerns(event, nspace)
+            }
         }
     }
 }
@@ -47,7 +53,10 @@ mod tests {
         let (site, user, job) = (Owner::Site, Owner::User(7), Owner::Namespace(mine.clone()));
         assert!(site < user && user < job);
         let jobs = [(mine.clone(), 7), (other.clone(), 8)];
-        let sees = |owner: &Owner, event: &Event| owner.sees(event, jobs.iter().map(|(nspace, uid)| (nspace, *uid)));
+        let reaches = |owner: &Owner, event: &Event, reach| {
+            owner.sees(event, reach, jobs.iter().map(|(nspace, uid)| (nspace, *uid)))
+        };
+        let sees = |owner: &Owner, event: &Event| reaches(owner, event, Reach::Everybody);
         let from = |nspace: &Nspace, range| {
             let source = Some(Proc::new(nspace.clone(), Rank(0)));
             Event { code: Status(-1), source, range, infos: Vec::new() }
@@ -56,6 +65,9 @@ mod tests {
             assert!(sees(owner, &from(&mine, Range::Namespace)));
             assert!(sees(owner, &from(&other, Range::Global)));
             assert_eq!(sees(owner, &from(&other, Range::Namespace)), *owner == site);
+            let global = from(&other, Range::Global);
+            assert!(reaches(owner, &global, Reach::User(7)));
+            assert_eq!(reaches(owner, &global, Reach::User(8)), *owner == site, "other users do not reach them");
         }
     }
 }

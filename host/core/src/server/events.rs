@@ -1,12 +1,33 @@
 //! Events: registration by clients, notification by clients and by the host, delivery.
 use super::{Action, Allowance, PeerId, RequestId, Server, Upcall, reply};
-use crate::audience::{self, Interests};
-use peal_model::{Event, Info, Infos, KeyName, Proc, Range, Size, Status, Value, code, key};
+use crate::{
+    audience::{self, Interests},
+    reach::Reach,
+};
+use peal_model::{Event, Identity, Info, Infos, KeyName, Proc, Range, Size, Status, Value, code, key};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// By this `libpmix` knows an event that has been through a server, and does not send it there again. Clients may not say
 /// so of theirs.
 const INTERNAL_NOTIFY: KeyName = KeyName("pmix.srvr.internal.notify");
+
+/// Who raises an event, for whom it has to be decided whether they may.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Raising {
+    /// A client, which awaits an answer.
+    Client(RequestId),
+    /// A tenant's hosted handler, with what it was allowed by the event before it.
+    Handler(Allowance),
+}
+
+/// Whose hosted handler raises an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Raiser {
+    /// The site's, which needs no permission.
+    Site,
+    /// A tenant's, who runs as this.
+    Tenant(Identity),
+}
 
 impl Server {
     pub(super) fn register(&mut self, to: RequestId, source: &Proc, codes: &[Status], infos: &[Info]) -> Vec<Action> {
@@ -23,7 +44,10 @@ impl Server {
         peer.interests.add(codes, affected);
         // The acknowledgement comes first, then what happened before.
         let mut actions = vec![reply(to, code::PMIX_SUCCESS)];
-        let wanted = |event: &Event| new.cover(event) && audience::is_meant_for(event, source);
+        let uid = self.identity_of(to.peer).map(|identity| identity.uid);
+        let wanted = |event: &Event, reach: Reach| {
+            new.cover(event) && audience::is_meant_for(event, source) && reach.includes(uid)
+        };
         let cached = self.cache.tell(to.peer, wanted);
         actions.extend(cached.into_iter().map(|event| Action::Deliver { peer: to.peer, event }));
         actions
@@ -36,63 +60,79 @@ impl Server {
         Vec::new()
     }
 
-    pub(super) fn client_notifies(
-        &mut self,
-        to: RequestId,
-        source: Proc,
-        code: Status,
-        range: Range,
-        infos: Vec<Info>,
-    ) -> Vec<Action> {
-        match self.notify(Event { code, source: Some(source), range, infos }) {
+    pub(super) fn client_notifies(&mut self, to: RequestId, mut event: Event) -> Vec<Action> {
+        match self.check(&mut event) {
             Err(status) => vec![reply(to, status)],
-            Ok(follows) => std::iter::once(reply(to, code::PMIX_SUCCESS)).chain(follows).collect(),
+            Ok(()) => self.enter_event(Raising::Client(to), event, self.identity_of(to.peer)),
         }
     }
 
-    /// Raises an event of a proc, of the host environment or of this server, after which the whole allowance is there.
+    /// Raises an event of the host environment or of the site's handlers, which nobody need permit.
     pub fn notify(&mut self, event: Event) -> Result<Vec<Action>, Status> {
-        self.raise(event, self.settings.allowance)
+        self.raise(event, Raiser::Site, self.settings.allowance)
     }
 
     /// Raises an event of a hosted handler, with what it was allowed by the event before it.
-    pub fn raise(&mut self, mut event: Event, allowance: Allowance) -> Result<Vec<Action>, Status> {
-        event.infos.retain(|info| info.key != INTERNAL_NOTIFY);
-        self.check(&event)?;
-        Ok(self.spread(Arc::new(event), allowance))
+    pub fn raise(&mut self, mut event: Event, raiser: Raiser, allowance: Allowance) -> Result<Vec<Action>, Status> {
+        self.check(&mut event)?;
+        Ok(match raiser {
+            Raiser::Tenant(identity) => self.enter_event(Raising::Handler(allowance), event, Some(identity)),
+            Raiser::Site => {
+                let reach = Reach::of(event.source.as_ref().and_then(|source| self.identity(source)));
+                self.spread(Arc::new(event), reach, allowance)
+            }
+        })
+    }
+
+    /// An event that may be raised, and reach these.
+    pub(super) fn permitted(&mut self, raising: Raising, event: Event, reach: Reach) -> Vec<Action> {
+        let event = Arc::new(event);
+        match raising {
+            Raising::Client(to) => {
+                let follows = self.spread(event, reach, self.settings.allowance);
+                std::iter::once(reply(to, code::PMIX_SUCCESS)).chain(follows).collect()
+            }
+            Raising::Handler(allowance) => self.spread(event, reach, allowance),
+        }
     }
 
     /// An event that another server distributed: it is for the procs and chains here, and goes no further.
-    pub fn distributed(&mut self, event: Arc<Event>, allowance: Allowance) -> Vec<Action> {
-        self.spread_here(event, allowance)
+    pub fn distributed(&mut self, event: Arc<Event>, reach: Reach, allowance: Allowance) -> Vec<Action> {
+        self.spread_here(event, reach, allowance)
     }
 
-    fn check(&self, event: &Event) -> Result<(), Status> {
+    /// Takes from an event what nobody may say of his own, and checks the rest.
+    pub(super) fn check(&self, event: &mut Event) -> Result<(), Status> {
+        event.infos.retain(|info| info.key != INTERNAL_NOTIFY);
         if Size::of_event(event).bytes > self.settings.max_event_bytes {
             return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
         }
         contradicts_nothing(event)
     }
 
-    pub(super) fn spread(&mut self, event: Arc<Event>, allowance: Allowance) -> Vec<Action> {
+    pub(super) fn spread(&mut self, event: Arc<Event>, reach: Reach, allowance: Allowance) -> Vec<Action> {
         if event.range == Range::Rm {
             return vec![Action::Host(Upcall::Notify(event))];
         }
-        let mut actions = self.spread_here(event.clone(), allowance);
+        let mut actions = self.spread_here(event.clone(), reach, allowance);
         if audience::leaves_node(&event) {
-            actions.push(Action::Distribute { event, allowance });
+            actions.push(Action::Distribute { event, reach, allowance });
         }
         actions
     }
 
-    fn spread_here(&mut self, event: Arc<Event>, allowance: Allowance) -> Vec<Action> {
-        let hears = |peer: &super::Peer| audience::is_meant_for(&event, &peer.proc) && peer.interests.cover(&event);
-        let told: BTreeSet<PeerId> = self.peers.iter().filter(|(_, peer)| hears(peer)).map(|(id, _)| *id).collect();
+    fn spread_here(&mut self, event: Arc<Event>, reach: Reach, allowance: Allowance) -> Vec<Action> {
+        let hears = |(id, peer): &(&PeerId, &super::Peer)| {
+            audience::is_meant_for(&event, &peer.proc)
+                && peer.interests.cover(&event)
+                && reach.includes(self.identity_of(**id).map(|identity| identity.uid))
+        };
+        let told: BTreeSet<PeerId> = self.peers.iter().filter(hears).map(|(id, _)| *id).collect();
         let delivered = marked(&event);
         let mut actions: Vec<Action> =
             told.iter().map(|peer| Action::Deliver { peer: *peer, event: delivered.clone() }).collect();
-        self.cache.keep(delivered, told);
-        actions.push(Action::Chain { event, allowance });
+        self.cache.keep(delivered, reach, told);
+        actions.push(Action::Chain { event, reach, allowance });
         actions
     }
 }
@@ -107,13 +147,9 @@ fn marked(event: &Arc<Event>) -> Arc<Event> {
     Arc::new(marked)
 }
 
-/// What no event may say: that it stays in its process although it is here, that it speaks for somebody else, or two
-/// different things about its targets.
+/// What no event may say: that it stays in its process although it is here, or two different things about its targets.
 fn contradicts_nothing(event: &Event) -> Result<(), Status> {
     let names_targets = event.infos.value_of(key::PMIX_EVENT_CUSTOM_RANGE).is_some();
-    if event.infos.value_of(key::PMIX_EVENT_PROXY).is_some() {
-        return Err(code::PMIX_ERR_NO_PERMISSIONS);
-    }
     match event.range {
         Range::Undef | Range::ProcLocal => Err(code::PMIX_ERR_BAD_PARAM),
         Range::Custom if event.custom_targets().is_none() => Err(code::PMIX_ERR_BAD_PARAM),

@@ -1,6 +1,6 @@
 //! Clients come and go.
 use super::{Action, Peer, PeerId, Refusal, RequestId, Server, Standing, Upcall, reply};
-use crate::{audience::Interests, job::Life};
+use crate::{audience::Interests, job::Life, reach::Reach};
 use peal_model::{Event, Identity, Info, Proc, Range, Reply, Status, Value, code, key};
 use std::sync::Arc;
 
@@ -98,7 +98,7 @@ impl Server {
             let mut infos = vec![Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc.clone()))];
             infos.extend(more);
             let event = Event { code, source: None, range: Range::Namespace, infos };
-            actions.extend(self.spread(Arc::new(event), self.settings.allowance));
+            actions.extend(self.spread(Arc::new(event), Reach::Everybody, self.settings.allowance));
         }
         actions
     }
@@ -108,7 +108,8 @@ impl Server {
         let mut actions = self.departed(proc);
         actions.push(Action::Host(Upcall::ClientLost(proc.clone())));
         // The host is told, and its handlers see it; the other procs hear of it when the host knows how the proc ended.
-        actions.push(Action::Chain { event: Arc::new(lost_connection(proc)), allowance: self.settings.allowance });
+        let (event, reach) = (Arc::new(lost_connection(proc)), Reach::of(self.identity(proc)));
+        actions.push(Action::Chain { event, reach, allowance: self.settings.allowance });
         actions
     }
 

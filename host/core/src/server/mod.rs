@@ -5,7 +5,10 @@
 
 mod data;
 mod events;
+mod gate;
 mod lifecycle;
+mod logging;
+mod named;
 #[cfg(test)]
 mod tests;
 mod tools;
@@ -14,16 +17,22 @@ use crate::{
     Time,
     audience::Interests,
     cache::EventCache,
+    defaults::Defaults,
     fence::{Fences, LocallyComplete},
     job::{Job, JobSpec},
+    job_control::JobControl,
     modex::Modex,
+    reach::Reach,
 };
 pub use crate::{
     allowance::Allowance,
     fence::{Attendance, Collect, FenceId},
     job::Life,
 };
-use peal_model::{Event, Identity, Nspace, Proc, Reply, Request, Status, code};
+pub use events::Raiser;
+use gate::Gate;
+pub use gate::{DecisionId, Denial, Entrance};
+use peal_model::{Event, Identity, LogRequest, Nspace, PolicyRequest, Proc, Reply, Request, Status, code};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use thiserror::Error;
 use tools::Tools;
@@ -64,6 +73,12 @@ pub struct Settings {
     pub max_tools: usize,
     /// How many events hosted handlers may raise in all because of one that no handler raised.
     pub allowance: Allowance,
+    /// What holds where no policy decides.
+    pub defaults: Defaults,
+    /// How many requests and events may wait for the decisions of policies.
+    pub max_decisions: usize,
+    /// How much memory these may take, in bytes.
+    pub max_decision_bytes: usize,
 }
 
 impl Default for Settings {
@@ -79,6 +94,9 @@ impl Default for Settings {
             max_clones: 64,
             max_tools: 256,
             allowance: Allowance(256),
+            defaults: Defaults::default(),
+            max_decisions: 1024,
+            max_decision_bytes: 64 << 20,
         }
     }
 }
@@ -104,6 +122,8 @@ pub enum Action {
     Chain {
         /// The event.
         event: Arc<Event>,
+        /// Whose chains it may pass.
+        reach: Reach,
         /// How many events its handlers may raise in turn.
         allowance: Allowance,
     },
@@ -111,6 +131,8 @@ pub enum Action {
     Distribute {
         /// The event.
         event: Arc<Event>,
+        /// Whom it may reach there.
+        reach: Reach,
         /// How many events the handlers there may raise in turn.
         allowance: Allowance,
     },
@@ -125,6 +147,22 @@ pub enum Action {
     },
     /// Tell or ask the host environment.
     Host(Upcall),
+    /// Ask the policies of the request's hook, then call [`Server::decided`]. Those of one hook are asked in their order.
+    Decide {
+        /// What is to be decided.
+        id: DecisionId,
+        /// What they are asked.
+        request: Arc<PolicyRequest>,
+    },
+    /// Write to log channels, then call [`Server::answer`].
+    Log {
+        /// The request.
+        to: RequestId,
+        /// What is to be written.
+        request: Arc<LogRequest>,
+    },
+    /// Something was denied, and whoever waits for an answer has been told: to be counted and traced.
+    Denied(Denial),
 }
 
 /// What goes up to the host environment.
@@ -138,6 +176,15 @@ pub enum Upcall {
     ClientLost(Proc),
     /// An event for the host itself.
     Notify(Arc<Event>),
+    /// Procs are to be controlled; answered by [`Server::answer`].
+    JobControl {
+        /// The request.
+        to: RequestId,
+        /// Who asks.
+        source: Proc,
+        /// What is asked; it makes sense, and nothing forbids it.
+        control: JobControl,
+    },
     /// A request that is the host's business, which it answers or does not support; answered by [`Server::answer`].
     Request {
         /// The request.
@@ -150,7 +197,7 @@ pub enum Upcall {
 }
 
 /// Why a connection is refused.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Error)]
 pub enum Refusal {
     /// No job of that name is registered.
     #[error("namespace {0:?} is not registered here")]
@@ -173,6 +220,9 @@ pub enum Refusal {
         /// As claimed.
         found: Identity,
     },
+    /// Policies, or the site's configuration, do not want it.
+    #[error("{0}")]
+    Denied(Box<Denial>),
     /// The proc has ended.
     #[error("{0} has ended")]
     Ended(Proc),
@@ -210,6 +260,8 @@ pub struct Counts {
     pub peers: usize,
     /// Events that the ring ejected.
     pub events_ejected: u64,
+    /// Requests and events that await decisions.
+    pub decisions_awaited: usize,
 }
 
 #[derive(Debug)]
@@ -237,6 +289,7 @@ pub struct Server {
     modex: Modex,
     fences: Fences,
     cache: EventCache,
+    gate: Gate,
     next_peer: u64,
 }
 
@@ -251,6 +304,7 @@ impl Server {
             tools: Tools::default(),
             peers: BTreeMap::new(),
             fences: Fences::default(),
+            gate: Gate::default(),
             next_peer: 0,
         }
     }
@@ -269,7 +323,7 @@ impl Server {
 
     /// Counters.
     pub fn counts(&self) -> Counts {
-        Counts { peers: self.peers.len(), events_ejected: self.cache.ejected() }
+        Counts { peers: self.peers.len(), events_ejected: self.cache.ejected(), decisions_awaited: self.gate.awaited() }
     }
 
     /// As whom a proc or tool runs, if it is known.
@@ -294,10 +348,16 @@ impl Server {
             }
             Request::Get { proc, infos, key } => self.get(to, proc, &infos, key, now),
             Request::Finalize => self.finalize(to, source),
-            Request::Notify { code, range, infos } => self.client_notifies(to, source, code, range, infos),
+            Request::Notify { code, range, infos } => {
+                self.client_notifies(to, Event { code, source: Some(source), range, infos })
+            }
             Request::RegisterEvents { codes, infos } => self.register(to, &source, &codes, &infos),
             Request::DeregisterEvents { codes } => self.deregister(to.peer, &codes),
-            request => vec![Action::Host(Upcall::Request { to, source, request })],
+            Request::Log { timestamp, data, directives } => self.log(to, source, timestamp, data, directives),
+            request => match named::by(&request, &source) {
+                Some(named) => self.enter(to, source, named, request),
+                None => vec![Action::Host(Upcall::Request { to, source, request })],
+            },
         }
     }
 

@@ -465,5 +465,5 @@ fn what_handlers_raise_carries_the_allowance_it_was_given() {
         *allowance
     };
     assert_eq!(given(&stage.server.notify(event.clone()).unwrap()), Settings::default().allowance);
-    assert_eq!(given(&stage.server.raise(event, Allowance(7)).unwrap()), Allowance(7));
+    assert_eq!(given(&stage.server.raise(event, Raiser::Site, Allowance(7)).unwrap()), Allowance(7));
 }

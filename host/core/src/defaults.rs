@@ -1,0 +1,217 @@
+//! What holds where no policy decides: one rule per hook, each a row of the table in the design, section 3.3.
+use peal_model::{
+    ConnectionKind, Hook, Identity, Infos, Matter, PolicyRequest, Proc, Status, Target, Value, code, key,
+};
+use std::collections::BTreeMap;
+use thiserror::Error;
+
+/// What holds for a hook where all policies pass, or none is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum HookDefault {
+    /// The rule of the table.
+    #[default]
+    BuiltIn,
+    /// Everything is granted.
+    Grant,
+    /// Everything is denied.
+    Deny,
+}
+
+/// The default of each hook, as the site configures it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Defaults(BTreeMap<Hook, HookDefault>);
+
+impl Defaults {
+    /// The default of a hook.
+    pub fn of(&self, hook: Hook) -> HookDefault {
+        self.0.get(&hook).copied().unwrap_or_default()
+    }
+
+    /// Sets the default of a hook.
+    pub fn set(&mut self, hook: Hook, default: HookDefault) {
+        self.0.insert(hook, default);
+    }
+}
+
+/// A request as the table sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Case<'a> {
+    /// Who asks; none for a tool that has no name yet.
+    pub requester: Option<&'a Proc>,
+    /// As whom, by the kernel's word. Nobody may do nothing.
+    pub identity: Option<Identity>,
+    /// As whom the server runs.
+    pub server: Identity,
+    /// Whom it is about.
+    pub targets: &'a [Target],
+    /// What is asked.
+    pub what: What<'a>,
+}
+
+/// What is asked, and all that its rule needs to know beside who and whom.
+#[derive(Clone, Copy, Debug)]
+pub enum What<'a> {
+    /// To connect. The target is the proc itself, or the job that a tool asks about.
+    Connection(ConnectionKind),
+    /// To raise an event, perhaps in the name of another source (`PMIX_EVENT_PROXY`).
+    Event {
+        /// The source that is claimed.
+        claimed: Option<&'a Value>,
+    },
+    /// To write to log channels.
+    Log,
+    /// To control, watch or ask about others, or to act as some user.
+    Others {
+        /// Which hook it is.
+        hook: Hook,
+        /// The users that the request names.
+        users: &'a [u32],
+    },
+}
+
+impl<'a> Case<'a> {
+    /// What policies were asked.
+    pub fn of(request: &'a PolicyRequest) -> Case<'a> {
+        let what = match request.matter {
+            Matter::Connection(kind) => What::Connection(kind),
+            Matter::Event { .. } => What::Event { claimed: request.infos.value_of(key::PMIX_EVENT_PROXY) },
+            Matter::JobControl => What::Others { hook: Hook::JobControl, users: &[] },
+        };
+        let PolicyRequest { requester, identity, server, targets, .. } = request;
+        Case { requester: requester.as_ref(), identity: *identity, server: *server, targets, what }
+    }
+}
+
+impl What<'_> {
+    /// The hook whose rule holds.
+    pub fn hook(&self) -> Hook {
+        match self {
+            What::Connection(_) => Hook::Connection,
+            What::Event { .. } => Hook::Event,
+            What::Log => Hook::Log,
+            What::Others { hook, .. } => *hook,
+        }
+    }
+}
+
+/// Why a default refuses. Each says who or what stands in the way.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Refused {
+    /// About a proc that nobody knows.
+    #[error("{0} is not known here")]
+    Unknown(Proc),
+    /// About somebody else's proc.
+    #[error("{target} belongs to user {owner}, {} to user {uid}", name(.requester.as_ref()))]
+    Foreign {
+        /// Who asks.
+        requester: Option<Proc>,
+        /// As whom.
+        uid: u32,
+        /// About whom.
+        target: Proc,
+        /// Whose that is.
+        owner: u32,
+    },
+    /// In the name of another user.
+    #[error("{} belongs to user {uid} and names user {named}", name(.requester.as_ref()))]
+    ForeignUser {
+        /// Who asks.
+        requester: Option<Proc>,
+        /// As whom.
+        uid: u32,
+        /// The user that is named.
+        named: u32,
+    },
+    /// The kernel does not know who asks.
+    #[error("nobody knows whose {} is", name(.0.as_ref()))]
+    Nobody(Option<Proc>),
+    /// An event of somebody else.
+    #[error("{} claims that another was the source of its event", name(.0.as_ref()))]
+    ForeignSource(Option<Proc>),
+    /// A tool of another user.
+    #[error("user {uid} is neither root nor the server's user {server}, nor does all that it asks about belong to it")]
+    ForeignTool {
+        /// Whose tool it is.
+        uid: u32,
+        /// The server's user.
+        server: u32,
+    },
+    /// The site wants it so.
+    #[error("the site's default for {0} is to deny")]
+    Configured(Hook),
+}
+
+fn name(proc: Option<&Proc>) -> String {
+    proc.map_or("a tool without a name".to_owned(), Proc::to_string)
+}
+
+impl Refused {
+    /// The status that tells the requester of it.
+    pub fn status(&self) -> Status {
+        match self {
+            Refused::Unknown(_) => code::PMIX_ERR_NOT_FOUND,
+            _ => code::PMIX_ERR_NO_PERMISSIONS,
+        }
+    }
+}
+
+/// What a hook's default says to a case.
+pub fn decide(default: HookDefault, case: &Case<'_>) -> Result<(), Refused> {
+    match default {
+        HookDefault::Grant => Ok(()),
+        HookDefault::Deny => Err(Refused::Configured(case.what.hook())),
+        HookDefault::BuiltIn => built_in(case),
+    }
+}
+
+fn built_in(case: &Case<'_>) -> Result<(), Refused> {
+    match case.what {
+        What::Connection(ConnectionKind::Client) => own_only(case, &[]),
+        What::Connection(ConnectionKind::Tool) => tool(case),
+        What::Event { claimed } => own_event(case, claimed),
+        // The channels that there are, are those that the admin lists; what is not there nobody can be granted.
+        What::Log => Ok(()),
+        What::Others { users, .. } => own_only(case, users),
+    }
+}
+
+/// Everybody may raise events, in their own name.
+fn own_event(case: &Case<'_>, claimed: Option<&Value>) -> Result<(), Refused> {
+    let requester = || case.requester.cloned();
+    if case.identity.is_none() {
+        return Err(Refused::Nobody(requester()));
+    }
+    match claimed {
+        Some(Value::Proc(source)) if Some(source) == case.requester => Ok(()),
+        Some(_) => Err(Refused::ForeignSource(requester())),
+        None => Ok(()),
+    }
+}
+
+/// All that is named belongs to the requester's user.
+fn own_only(case: &Case<'_>, users: &[u32]) -> Result<(), Refused> {
+    let requester = || case.requester.cloned();
+    let uid = case.identity.ok_or_else(|| Refused::Nobody(requester()))?.uid;
+    for Target { proc, owner } in case.targets {
+        let owner = owner.ok_or_else(|| Refused::Unknown(proc.clone()))?.uid;
+        if owner != uid {
+            return Err(Refused::Foreign { requester: requester(), uid, target: proc.clone(), owner });
+        }
+    }
+    match users.iter().find(|user| **user != uid) {
+        Some(named) => Err(Refused::ForeignUser { requester: requester(), uid, named: *named }),
+        None => Ok(()),
+    }
+}
+
+/// Root, the server's own user, or whoever owns all that it asks about.
+fn tool(case: &Case<'_>) -> Result<(), Refused> {
+    let uid = case.identity.ok_or_else(|| Refused::Nobody(case.requester.cloned()))?.uid;
+    let owns = |target: &Target| target.owner.is_some_and(|owner| owner.uid == uid);
+    let owns_all = !case.targets.is_empty() && case.targets.iter().all(owns);
+    if uid == 0 || uid == case.server.uid || owns_all {
+        Ok(())
+    } else {
+        Err(Refused::ForeignTool { uid, server: case.server.uid })
+    }
+}

@@ -1,0 +1,324 @@
+//! The gate: before a request that names others, an event or a connection has any effect, the policies of its hook are asked;
+//! where there are none, the hook's default decides at once.
+use super::{Action, PeerId, RequestId, Server, Upcall, events::Raising, named::Named, reply};
+use crate::{
+    defaults::{self, Case, HookDefault, What},
+    job_control,
+    policy::{self, DecidedBy, Verdict},
+    reach::Reach,
+};
+use peal_model::{
+    ConnectionKind, Event, Hook, Identity, Info, LogRequest, Matter, PolicyRequest, Proc, Reply, Request, Size, Status,
+    Target, Value, key,
+};
+use std::{collections::BTreeMap, fmt, mem, sync::Arc};
+
+/// The number of a decision that is awaited; never used twice.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct DecisionId(u64);
+
+/// Something was denied: to be counted and traced.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Denial {
+    /// Which hook.
+    pub hook: Hook,
+    /// To whom; none for a tool that has no name yet.
+    pub requester: Option<Proc>,
+    /// As whom that runs.
+    pub identity: Option<Identity>,
+    /// Who said no.
+    pub by: DecidedBy,
+    /// What the requester is told.
+    pub status: Status,
+    /// And why.
+    pub reasons: Vec<Info>,
+}
+
+impl fmt::Display for Denial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Denial { hook, requester, identity, by, status, reasons } = self;
+        write!(f, "{by} denies {hook} to ")?;
+        match requester {
+            Some(proc) => write!(f, "{proc}")?,
+            None => f.write_str("a tool without a name")?,
+        }
+        match identity {
+            Some(identity) => write!(f, " of {identity}")?,
+            None => f.write_str(" of nobody known")?,
+        }
+        write!(f, ": {status}, {reasons:?}")
+    }
+}
+
+/// Whether somebody may connect.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Entrance {
+    /// They may.
+    Open,
+    /// They may not.
+    Shut(Denial),
+    /// The policies are to be asked. Whoever asked keeps the decision's number; [`Server::decided`] knows nothing of it.
+    Ask(DecisionId, Arc<PolicyRequest>),
+}
+
+/// Who asks for something, and how they are refused.
+#[derive(Debug)]
+struct Asker {
+    hook: Hook,
+    requester: Option<Proc>,
+    identity: Option<Identity>,
+    refusal: Refusal,
+}
+
+#[derive(Debug)]
+enum Refusal {
+    /// By an answer that holds the reasons.
+    Infos(RequestId),
+    /// By an answer that has room for the status only.
+    Status(RequestId),
+    /// Nobody waits for an answer.
+    Silent,
+}
+
+/// What waits for a decision, without what policies may amend.
+#[derive(Debug)]
+enum Waiting {
+    Control { to: RequestId, source: Proc, targets: Vec<Proc> },
+    Abort { to: RequestId, source: Proc, request: Request },
+    Event { raising: Raising, event: Event },
+}
+
+#[derive(Debug)]
+struct Held {
+    asker: Asker,
+    bytes: usize,
+    what: Waiting,
+}
+
+/// What waits for decisions, and who is to be asked.
+#[derive(Debug, Default)]
+pub(super) struct Gate {
+    /// As whom the server runs; nobody until it says so.
+    server: Option<Identity>,
+    policed: Vec<Hook>,
+    held: BTreeMap<DecisionId, Held>,
+    bytes: usize,
+    next: u64,
+}
+
+impl Gate {
+    /// How many decisions are awaited.
+    pub(super) fn awaited(&self) -> usize {
+        self.held.len()
+    }
+
+    fn number(&mut self) -> DecisionId {
+        self.next += 1;
+        DecisionId(self.next)
+    }
+}
+
+impl Server {
+    /// Says as whom the server runs, and which hooks have policies.
+    pub fn guard(&mut self, server: Identity, policed: impl IntoIterator<Item = Hook>) {
+        self.gate.server = Some(server);
+        self.gate.policed = policed.into_iter().collect();
+    }
+
+    /// Whether somebody may connect who runs as `identity`: a proc of a job, or a tool that asks about these jobs.
+    pub fn entrance(
+        &mut self,
+        kind: ConnectionKind,
+        requester: Option<Proc>,
+        identity: Identity,
+        about: &[Proc],
+        infos: Vec<Info>,
+    ) -> Entrance {
+        let question = self.question(Matter::Connection(kind), requester, Some(identity), about);
+        let request = PolicyRequest { infos, ..question };
+        if self.gate.policed.contains(&Hook::Connection) {
+            return Entrance::Ask(self.gate.number(), Arc::new(request));
+        }
+        let default = self.settings.defaults.of(Hook::Connection);
+        if kind == ConnectionKind::Client && default == HookDefault::BuiltIn {
+            // Admission holds to the same rule whatever is granted, and has better words for it.
+            return Entrance::Open;
+        }
+        match policy::by_default(default, &request) {
+            Verdict::Granted { .. } => Entrance::Open,
+            Verdict::Denied { by, status, reasons } => {
+                let (hook, requester, identity) = (Hook::Connection, request.requester, request.identity);
+                Entrance::Shut(Denial { hook, requester, identity, by, status, reasons })
+            }
+        }
+    }
+
+    /// A request that names others: goes on, is held until its policies have decided, or is refused.
+    pub(super) fn enter(&mut self, to: RequestId, source: Proc, named: Named, request: Request) -> Vec<Action> {
+        let Named { hook, procs, users } = named;
+        let identity = self.identity_of(to.peer);
+        let refusal = match request {
+            Request::JobControl { .. } | Request::Monitor { .. } | Request::Query { .. } => Refusal::Infos(to),
+            _ => Refusal::Status(to),
+        };
+        let asker = Asker { hook, requester: Some(source.clone()), identity, refusal };
+        if hook == Hook::JobControl && self.gate.policed.contains(&hook) {
+            let question = self.question(Matter::JobControl, Some(source.clone()), identity, &procs);
+            let (directives, what) = match request {
+                Request::JobControl { targets, directives } => (directives, Waiting::Control { to, source, targets }),
+                // What an abort of others comes to.
+                request => (vec![terminate()], Waiting::Abort { to, source, request }),
+            };
+            return self.ask(PolicyRequest { directives, ..question }, asker, what);
+        }
+        let targets = self.targets(&procs);
+        let what = What::Others { hook, users: &users };
+        let case = Case { requester: Some(&source), identity, server: self.server(), targets: &targets, what };
+        match defaults::decide(self.settings.defaults.of(hook), &case) {
+            Err(refused) => deny(asker, refused.into()),
+            Ok(()) => match request {
+                Request::JobControl { targets, directives } => self.control(to, source, &targets, directives),
+                request => vec![Action::Host(Upcall::Request { to, source, request })],
+            },
+        }
+    }
+
+    /// A log request: goes on, or is refused.
+    pub(super) fn permit_log(&mut self, to: RequestId, request: LogRequest) -> Vec<Action> {
+        let (hook, identity, server) = (Hook::Log, request.identity, self.server());
+        let case = Case { requester: request.source.as_ref(), identity, server, targets: &[], what: What::Log };
+        match defaults::decide(self.settings.defaults.of(hook), &case) {
+            Ok(()) => vec![Action::Log { to, request: Arc::new(request) }],
+            Err(refused) => {
+                let asker = Asker { hook, requester: request.source, identity, refusal: Refusal::Status(to) };
+                deny(asker, refused.into())
+            }
+        }
+    }
+
+    /// An event of a client or of a tenant's handler: is spread, held until its policies have decided, or refused.
+    pub(super) fn enter_event(
+        &mut self,
+        raising: Raising,
+        mut event: Event,
+        identity: Option<Identity>,
+    ) -> Vec<Action> {
+        let matter = Matter::Event { code: event.code, range: event.range };
+        let targets = event.custom_targets().unwrap_or_default();
+        let question = self.question(matter, event.source.clone(), identity, &targets);
+        let request = PolicyRequest { infos: mem::take(&mut event.infos), ..question };
+        let refusal = match raising {
+            Raising::Client(to) => Refusal::Status(to),
+            Raising::Handler(_) => Refusal::Silent,
+        };
+        let asker = Asker { hook: Hook::Event, requester: event.source.clone(), identity, refusal };
+        let what = Waiting::Event { raising, event };
+        if self.gate.policed.contains(&Hook::Event) {
+            return self.ask(request, asker, what);
+        }
+        let verdict = policy::by_default(self.settings.defaults.of(Hook::Event), &request);
+        self.conclude(Held { asker, bytes: 0, what }, verdict)
+    }
+
+    fn ask(&mut self, request: PolicyRequest, asker: Asker, what: Waiting) -> Vec<Action> {
+        let bytes = request.infos.iter().chain(&request.directives).map(|info| Size::of_info(info).bytes).sum();
+        let full = self.gate.awaited() >= self.settings.max_decisions
+            || self.gate.bytes.saturating_add(bytes) > self.settings.max_decision_bytes;
+        if full {
+            return deny(asker, Verdict::overload());
+        }
+        let id = self.gate.number();
+        self.gate.bytes += bytes;
+        self.gate.held.insert(id, Held { asker, bytes, what });
+        vec![Action::Decide { id, request: Arc::new(request) }]
+    }
+
+    /// The policies have decided on an [`Action::Decide`]: what was held goes on, or its requester is told why not. It makes
+    /// no difference whether the requester is still there, as for anything else that was asked before it left.
+    pub fn decided(&mut self, id: DecisionId, verdict: Verdict) -> Vec<Action> {
+        let Some(held) = self.gate.held.remove(&id) else { return Vec::new() };
+        self.gate.bytes -= held.bytes;
+        self.conclude(held, verdict)
+    }
+
+    fn conclude(&mut self, held: Held, verdict: Verdict) -> Vec<Action> {
+        let Held { asker, what, .. } = held;
+        let (by, amended) = match verdict {
+            Verdict::Granted { by, amended } => (by, amended),
+            verdict @ Verdict::Denied { .. } => return deny(asker, verdict),
+        };
+        match what {
+            Waiting::Control { to, source, targets } => self.control(to, source, &targets, amended),
+            Waiting::Abort { to, source, request } => vec![Action::Host(Upcall::Request { to, source, request })],
+            Waiting::Event { raising, mut event } => {
+                event.infos = amended;
+                // What a policy made of it must be an event still.
+                if let Err(status) = self.check(&mut event) {
+                    let reasons = vec![policy::reason("as amended, it is no event that could be raised")];
+                    return deny(asker, Verdict::Denied { by, status, reasons });
+                }
+                let reach = match (by, self.settings.defaults.of(Hook::Event)) {
+                    (DecidedBy::Default, HookDefault::BuiltIn) => Reach::of(asker.identity),
+                    _ => Reach::Everybody,
+                };
+                self.permitted(raising, event, reach)
+            }
+        }
+    }
+
+    /// A job-control request that may be made: goes to the host environment if it makes sense.
+    fn control(&self, to: RequestId, source: Proc, targets: &[Proc], directives: Vec<Info>) -> Vec<Action> {
+        let ranks = |nspace: &_| self.jobs.get(nspace).map(|job| job.procs.keys().copied().collect());
+        match job_control::read(&source, targets, directives, ranks) {
+            Ok(control) => vec![Action::Host(Upcall::JobControl { to, source, control })],
+            Err(error) => {
+                let answer = Reply::Infos { status: error.status(), infos: vec![policy::reason(error)] };
+                vec![Action::Reply { to, reply: answer }]
+            }
+        }
+    }
+
+    fn question(
+        &self,
+        matter: Matter,
+        requester: Option<Proc>,
+        identity: Option<Identity>,
+        procs: &[Proc],
+    ) -> PolicyRequest {
+        let (server, targets) = (self.server(), self.targets(procs));
+        PolicyRequest { matter, requester, identity, server, targets, infos: Vec::new(), directives: Vec::new() }
+    }
+
+    fn targets(&self, procs: &[Proc]) -> Vec<Target> {
+        procs.iter().map(|proc| Target { proc: proc.clone(), owner: self.identity(proc) }).collect()
+    }
+
+    fn server(&self) -> Identity {
+        self.gate.server.unwrap_or(NOBODY)
+    }
+
+    /// As whom a client runs.
+    pub(super) fn identity_of(&self, peer: PeerId) -> Option<Identity> {
+        self.peers.get(&peer).and_then(|peer| self.identity(&peer.proc))
+    }
+}
+
+/// A user that the kernel gives to nobody.
+const NOBODY: Identity = Identity { uid: u32::MAX, gid: u32::MAX };
+
+fn terminate() -> Info {
+    Info::new(key::PMIX_JOB_CTRL_TERMINATE, Value::Bool(true))
+}
+
+/// Tells whoever asked, as far as there is somebody to be told.
+fn deny(asker: Asker, verdict: Verdict) -> Vec<Action> {
+    let Verdict::Denied { by, status, reasons } = verdict else { return Vec::new() };
+    let Asker { hook, requester, identity, refusal } = asker;
+    let answer = match refusal {
+        Refusal::Infos(to) => Some(Action::Reply { to, reply: Reply::Infos { status, infos: reasons.clone() } }),
+        Refusal::Status(to) => Some(reply(to, status)),
+        Refusal::Silent => None,
+    };
+    let denial = Denial { hook, requester, identity, by, status, reasons };
+    answer.into_iter().chain([Action::Denied(denial)]).collect()
+}

@@ -1,0 +1,84 @@
+//! Whom and what a request names beside its requester: what the defaults of the hooks are about.
+use peal_model::{App, Hook, Info, Infos, Nspace, Proc, Query, Request, Value, key};
+
+/// Whom a request names.
+#[derive(Debug)]
+pub(super) struct Named {
+    /// The hook that it falls under.
+    pub(super) hook: Hook,
+    /// Procs and jobs.
+    pub(super) procs: Vec<Proc>,
+    /// Users that it acts for.
+    pub(super) users: Vec<u32>,
+}
+
+impl Named {
+    fn procs(hook: Hook, procs: Vec<Proc>) -> Option<Named> {
+        Some(Named { hook, procs, users: Vec::new() })
+    }
+
+    fn users(hook: Hook, users: Vec<u32>) -> Option<Named> {
+        Some(Named { hook, procs: Vec::new(), users })
+    }
+}
+
+/// Whom a request of `source` names; nothing for one that is about its requester alone, and for events and logs, which have
+/// ways of their own.
+pub(super) fn by(request: &Request, source: &Proc) -> Option<Named> {
+    match request {
+        Request::JobControl { targets, .. } if targets.is_empty() => {
+            Named::procs(Hook::JobControl, vec![Proc::all(source.nspace.clone())])
+        }
+        Request::JobControl { targets, .. } => Named::procs(Hook::JobControl, targets.clone()),
+        // A proc may abort its own job.
+        Request::Abort { targets, .. } if targets.iter().all(|target| target.nspace == source.nspace) => None,
+        Request::Abort { targets, .. } => Named::procs(Hook::JobControl, targets.clone()),
+        Request::Monitor { monitor, directives, .. } => {
+            let watched = [monitor].into_iter().chain(directives).filter_map(|info| info.value.as_procs());
+            Named::procs(Hook::Monitor, watched.flatten().collect())
+        }
+        Request::Connect { procs, .. } | Request::Disconnect { procs, .. } | Request::GroupConstruct { procs, .. } => {
+            Named::procs(Hook::Group, procs.clone())
+        }
+        Request::GroupDestruct { members, .. } => Named::procs(Hook::Group, members.clone()),
+        Request::Query { queries } => Named::procs(Hook::Query, queries.iter().flat_map(asked_about).collect()),
+        Request::Spawn { infos, apps } => Some(spawned(infos, apps)),
+        Request::Publish { uid, infos } => Named::users(Hook::Publish, users(*uid, infos)),
+        Request::Unpublish { uid, infos, .. } => Named::users(Hook::Publish, users(*uid, infos)),
+        Request::Lookup { uid, infos, .. } => Named::users(Hook::Lookup, users(*uid, infos)),
+        _ => None,
+    }
+}
+
+/// The jobs and procs that a query is narrowed to.
+fn asked_about(query: &Query) -> Vec<Proc> {
+    let job = |info: &Info| match &info.value {
+        Value::Nspace(nspace) => Some(Proc::all(nspace.clone())),
+        value if info.key == key::PMIX_NSPACE => Some(Proc::all(Nspace::new(value.as_str()?).ok()?)),
+        _ => None,
+    };
+    let procs = |info: &Info| info.value.as_procs().unwrap_or_else(|| job(info).into_iter().collect());
+    query.qualifiers.iter().flat_map(procs).collect()
+}
+
+/// The users as whom procs shall run, and the procs for whom they are started.
+fn spawned(infos: &[Info], apps: &[App]) -> Named {
+    let all = || infos.iter().chain(apps.iter().flat_map(|app| &app.infos));
+    let whose = [key::PMIX_PARENT_ID, key::PMIX_REQUESTOR];
+    let procs = all().filter(|info| whose.iter().any(|key| info.key == *key)).filter_map(|info| info.value.as_procs());
+    let users = all().filter(|info| info.key == key::PMIX_USERID).filter_map(uid);
+    Named { hook: Hook::Spawn, procs: procs.flatten().collect(), users: users.collect() }
+}
+
+fn users(own: u32, infos: &[Info]) -> Vec<u32> {
+    let named = infos.value_of(key::PMIX_USERID).and_then(number);
+    [Some(own), named].into_iter().flatten().collect()
+}
+
+fn uid(info: &Info) -> Option<u32> {
+    number(&info.value)
+}
+
+fn number(value: &Value) -> Option<u32> {
+    value.as_u64().and_then(|number| u32::try_from(number).ok())
+}

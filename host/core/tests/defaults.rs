@@ -1,0 +1,178 @@
+//! The table of defaults, row by row as the design has it, and against an independent model.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
+use peal_core::{
+    defaults::{Case, Defaults, HookDefault, What, decide},
+    reach::Reach,
+};
+use peal_model::{ConnectionKind, Hook, Identity, Nspace, Proc, Rank, Status, Target, Value, code};
+use proptest::prelude::*;
+
+const ROOT: u32 = 0;
+const SERVER: u32 = 500;
+const MINE: u32 = 1000;
+const OTHERS: u32 = 2000;
+
+fn identity(uid: u32) -> Identity {
+    Identity { uid, gid: 100 }
+}
+
+fn proc(job: &str) -> Proc {
+    Proc::new(Nspace::new(job).unwrap(), Rank(0))
+}
+
+/// A proc of a job that belongs to this user; of nobody known here without one.
+fn target(job: &str, owner: Option<u32>) -> Target {
+    Target { proc: proc(job), owner: owner.map(identity) }
+}
+
+/// What the built-in rule answers a requester of this user.
+fn ask(uid: Option<u32>, what: What<'_>, targets: &[Target]) -> Result<(), Status> {
+    let me = proc("me");
+    let case = Case { requester: Some(&me), identity: uid.map(identity), server: identity(SERVER), targets, what };
+    decide(HookDefault::BuiltIn, &case).map_err(|refused| refused.status())
+}
+
+const GRANTED: Result<(), Status> = Ok(());
+const REFUSED: Result<(), Status> = Err(code::PMIX_ERR_NO_PERMISSIONS);
+const UNKNOWN: Result<(), Status> = Err(code::PMIX_ERR_NOT_FOUND);
+
+#[test]
+fn connection_of_a_client_the_kernels_uid_is_the_one_registered_for_that_proc() {
+    let what = What::Connection(ConnectionKind::Client);
+    assert_eq!(ask(Some(MINE), what, &[target("mine", Some(MINE))]), GRANTED);
+    for other in [OTHERS, ROOT, SERVER] {
+        assert_eq!(ask(Some(other), what, &[target("mine", Some(MINE))]), REFUSED, "user {other}");
+    }
+    assert_eq!(ask(Some(MINE), what, &[target("nobody's", None)]), UNKNOWN);
+    assert_eq!(ask(None, what, &[target("mine", Some(MINE))]), REFUSED);
+}
+
+#[test]
+fn connection_of_a_tool_same_uid_as_the_server_or_the_job_it_asks_about_or_root() {
+    let what = What::Connection(ConnectionKind::Tool);
+    for (uid, targets, answer) in [
+        (SERVER, vec![], GRANTED),
+        (ROOT, vec![], GRANTED),
+        (MINE, vec![], REFUSED),
+        (MINE, vec![target("mine", Some(MINE))], GRANTED),
+        (MINE, vec![target("theirs", Some(OTHERS))], REFUSED),
+        (MINE, vec![target("mine", Some(MINE)), target("theirs", Some(OTHERS))], REFUSED),
+        (MINE, vec![target("nobody's", None)], REFUSED),
+        (ROOT, vec![target("theirs", Some(OTHERS))], GRANTED),
+        (SERVER, vec![target("nobody's", None)], GRANTED),
+    ] {
+        assert_eq!(ask(Some(uid), what, &targets), answer, "user {uid} about {targets:?}");
+    }
+    assert_eq!(ask(None, what, &[]), REFUSED);
+}
+
+#[test]
+fn event_granted_and_a_claimed_source_other_than_ones_own_refused() {
+    let (own, foreign) = (Value::Proc(proc("me")), Value::Proc(proc("other")));
+    for (claimed, answer) in [(None, GRANTED), (Some(&own), GRANTED), (Some(&foreign), REFUSED)] {
+        assert_eq!(ask(Some(MINE), What::Event { claimed }, &[]), answer, "{claimed:?}");
+    }
+    // Whom it is aimed at makes no difference: across users it is not delivered.
+    assert_eq!(ask(Some(MINE), What::Event { claimed: None }, &[target("theirs", Some(OTHERS))]), GRANTED);
+    assert_eq!(ask(None, What::Event { claimed: None }, &[]), REFUSED);
+}
+
+#[test]
+fn event_delivered_across_uids_only_to_rm_and_site_handlers() {
+    let reach = Reach::of(Some(identity(MINE)));
+    assert!(reach.includes(Some(MINE)));
+    assert!(!reach.includes(Some(OTHERS)) && !reach.includes(Some(ROOT)) && !reach.includes(None));
+    // The resource manager's own reach all.
+    assert!(Reach::of(None).includes(Some(OTHERS)) && Reach::of(None).includes(None));
+}
+
+#[test]
+fn job_control_monitor_group_spawn_publish_lookup_and_query_own_uid_only() {
+    for hook in [Hook::JobControl, Hook::Monitor, Hook::Group, Hook::Spawn, Hook::Publish, Hook::Lookup, Hook::Query] {
+        let what = What::Others { hook, users: &[] };
+        for (uid, targets, answer) in [
+            (MINE, vec![target("mine", Some(MINE))], GRANTED),
+            (MINE, vec![], GRANTED),
+            (MINE, vec![target("theirs", Some(OTHERS))], REFUSED),
+            (MINE, vec![target("mine", Some(MINE)), target("theirs", Some(OTHERS))], REFUSED),
+            (MINE, vec![target("nobody's", None)], UNKNOWN),
+            (ROOT, vec![target("theirs", Some(OTHERS))], REFUSED),
+            (SERVER, vec![target("theirs", Some(OTHERS))], REFUSED),
+        ] {
+            assert_eq!(ask(Some(uid), what, &targets), answer, "{hook}: user {uid} about {targets:?}");
+        }
+        assert_eq!(ask(Some(MINE), What::Others { hook, users: &[MINE] }, &[]), GRANTED, "{hook}");
+        assert_eq!(ask(Some(MINE), What::Others { hook, users: &[MINE, OTHERS] }, &[]), REFUSED, "{hook}");
+        assert_eq!(ask(None, what, &[]), REFUSED, "{hook}");
+    }
+}
+
+#[test]
+fn log_granted_as_the_admin_lists_channels() {
+    assert_eq!(ask(Some(MINE), What::Log, &[]), GRANTED);
+}
+
+#[test]
+fn a_refusal_names_who_and_what_stands_in_the_way() {
+    let me = proc("me");
+    let words = |targets: &[Target], users: &[u32]| {
+        let what = What::Others { hook: Hook::JobControl, users };
+        let (identity, server) = (Some(identity(MINE)), identity(SERVER));
+        let case = Case { requester: Some(&me), identity, server, targets, what };
+        decide(HookDefault::BuiltIn, &case).unwrap_err().to_string()
+    };
+    assert_eq!(words(&[target("gone", None)], &[]), "gone:0 is not known here");
+    assert_eq!(words(&[target("theirs", Some(OTHERS))], &[]), "theirs:0 belongs to user 2000, me:0 to user 1000");
+    assert_eq!(words(&[], &[OTHERS]), "me:0 belongs to user 1000 and names user 2000");
+}
+
+#[test]
+fn the_site_may_grant_or_deny_a_hook_altogether() {
+    let mut defaults = Defaults::default();
+    defaults.set(Hook::JobControl, HookDefault::Grant);
+    defaults.set(Hook::Log, HookDefault::Deny);
+    let theirs = [target("theirs", Some(OTHERS))];
+    let ask = |hook, what| {
+        let case =
+            Case { requester: None, identity: Some(identity(MINE)), server: identity(1), targets: &theirs, what };
+        decide(defaults.of(hook), &case).map_err(|refused| refused.to_string())
+    };
+    assert_eq!(ask(Hook::JobControl, What::Others { hook: Hook::JobControl, users: &[OTHERS] }), Ok(()));
+    assert_eq!(ask(Hook::Log, What::Log), Err("the site's default for log is to deny".to_owned()));
+    assert!(ask(Hook::Monitor, What::Others { hook: Hook::Monitor, users: &[] }).is_err(), "others stay as they are");
+}
+
+/// The table in other words: the set of all users that a request touches must be the requester's alone, and it must be
+/// known whose everything is.
+fn touches_only(uid: u32, owners: &[Option<u32>], users: &[u32]) -> bool {
+    let touched: Option<std::collections::BTreeSet<u32>> = owners.iter().copied().collect();
+    touched.is_some_and(|mut touched| {
+        touched.extend(users);
+        touched.remove(&uid);
+        touched.is_empty()
+    })
+}
+
+proptest! {
+    #[test]
+    fn the_rules_agree_with_the_model(
+        uid in prop::option::of(0..4_u32),
+        owners in prop::collection::vec(prop::option::of(0..4_u32), 0..4),
+        users in prop::collection::vec(0..4_u32, 0..3),
+        server in 0..4_u32,
+    ) {
+        let targets: Vec<Target> = owners.iter().map(|owner| target("job", *owner)).collect();
+        let me = proc("me");
+        let ask = |what| {
+            let (identity, server) = (uid.map(identity), identity(server));
+            decide(HookDefault::BuiltIn, &Case { requester: Some(&me), identity, server, targets: &targets, what }).is_ok()
+        };
+        let own = uid.is_some_and(|uid| touches_only(uid, &owners, &users));
+        prop_assert_eq!(ask(What::Others { hook: Hook::Group, users: &users }), own);
+        let named = uid.is_some_and(|uid| touches_only(uid, &owners, &[]));
+        prop_assert_eq!(ask(What::Connection(ConnectionKind::Client)), named);
+        let tool = uid.is_some_and(|uid| uid == 0 || uid == server || (!owners.is_empty() && named));
+        prop_assert_eq!(ask(What::Connection(ConnectionKind::Tool)), tool);
+        prop_assert_eq!(ask(What::Event { claimed: None }), uid.is_some());
+    }
+}

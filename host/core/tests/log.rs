@@ -1,0 +1,173 @@
+//! Where log requests go: channels, their order, when it is enough, and what the requester is told.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
+use peal_core::log::{LogSettings, Logged, Need, NextChannel, Writer, channel, route};
+use peal_model::{DataArray, Info, InfoFlags, Key, KeyName, LogRequest, Nspace, Proc, Rank, Status, Value, code, key};
+use std::sync::Arc;
+
+const OUT: KeyName = key::PMIX_LOG_STDOUT;
+const ERR: KeyName = key::PMIX_LOG_STDERR;
+const MAIL: KeyName = key::PMIX_LOG_EMAIL;
+const BOARD: KeyName = KeyName("site.log.board");
+const FAILS: Status = code::PMIX_ERR_NO_PERMISSIONS;
+
+fn text(key: KeyName) -> Info {
+    Info::new(key, Value::string("text"))
+}
+
+fn required(key: KeyName) -> Info {
+    Info { flags: InfoFlags::REQUIRED, ..text(key) }
+}
+
+fn once(once: bool) -> Info {
+    Info::new(key::PMIX_LOG_ONCE, Value::Bool(once))
+}
+
+fn request(data: Vec<Info>, directives: Vec<Info>) -> Arc<LogRequest> {
+    let source = Some(Proc::new(Nspace::new("job").unwrap(), Rank(0)));
+    Arc::new(LogRequest { source, identity: None, timestamp: None, data, directives })
+}
+
+/// What was tried, by whom, and the status in the end, where each channel answers as the table says, and all others not at all.
+fn log_as(
+    settings: &LogSettings,
+    data: Vec<Info>,
+    directives: Vec<Info>,
+    answers: &[(KeyName, Status)],
+) -> Result<(Vec<(String, Writer)>, Status), Status> {
+    let offered: Vec<Key> = answers.iter().map(|(key, _)| Key::from(*key)).collect();
+    let mut run = route(request(data, directives), &offered, settings).map_err(|malformed| malformed.status())?;
+    let mut tried = Vec::new();
+    loop {
+        match run.advance() {
+            NextChannel::Try(pending) => {
+                assert_eq!(pending.steps().len(), tried.len(), "each sees what became of those before it");
+                tried.push((pending.channel().to_string(), pending.writer()));
+                let answer = answers.iter().find(|(key, _)| *pending.channel() == *key);
+                run = pending.finish(answer.map_or(code::PMIX_ERR_NOT_SUPPORTED, |(_, status)| *status), Vec::new());
+            }
+            NextChannel::Done(Logged { status, steps }) => {
+                assert_eq!(steps.len(), tried.len());
+                return Ok((tried, status));
+            }
+        }
+    }
+}
+
+fn log(data: Vec<Info>, directives: Vec<Info>, answers: &[(KeyName, Status)]) -> (Vec<String>, Status) {
+    let (tried, status) = log_as(&LogSettings::default(), data, directives, answers).unwrap();
+    (tried.into_iter().map(|(channel, _)| channel).collect(), status)
+}
+
+const GOOD: [(KeyName, Status); 2] = [(OUT, code::PMIX_SUCCESS), (ERR, code::PMIX_SUCCESS)];
+const HALF: [(KeyName, Status); 2] = [(OUT, FAILS), (ERR, code::PMIX_SUCCESS)];
+const BAD: [(KeyName, Status); 2] = [(OUT, FAILS), (ERR, FAILS)];
+
+#[test]
+fn channels_named_are_tried_in_the_order_given_and_each_once() {
+    assert_eq!(log(vec![text(ERR), text(OUT)], vec![], &GOOD), (vec![ERR.0.into(), OUT.0.into()], code::PMIX_SUCCESS));
+    assert_eq!(log(vec![text(OUT), text(OUT)], vec![], &GOOD), (vec![OUT.0.into()], code::PMIX_SUCCESS));
+}
+
+#[test]
+fn no_channel_named_is_a_copy_to_each_that_is_available() {
+    let payload = || vec![text(KeyName("app.progress"))];
+    assert_eq!(log(payload(), vec![], &GOOD), (vec![OUT.0.into(), ERR.0.into()], code::PMIX_SUCCESS));
+    assert_eq!(log(payload(), vec![], &[]), (vec![], code::PMIX_ERR_NOT_AVAILABLE));
+    // What is about how to write names no channel either.
+    let about = vec![text(key::PMIX_LOG_EMAIL_ADDR), text(key::PMIX_LOG_MSG)];
+    assert_eq!(log(about, vec![], &GOOD).0, [OUT.0, ERR.0]);
+}
+
+#[test]
+fn all_some_none_and_none_available() {
+    let both = || vec![text(OUT), text(ERR)];
+    assert_eq!(log(both(), vec![], &GOOD).1, code::PMIX_SUCCESS);
+    assert_eq!(log(both(), vec![], &HALF).1, code::PMIX_ERR_PARTIAL_SUCCESS);
+    assert_eq!(log(both(), vec![], &BAD).1, code::PMIX_ERROR);
+    assert_eq!(log(both(), vec![], &[]).1, code::PMIX_ERR_NOT_AVAILABLE);
+    assert_eq!(log(both(), vec![], &[(ERR, code::PMIX_SUCCESS)]).1, code::PMIX_ERR_PARTIAL_SUCCESS);
+    assert_eq!(log(both(), vec![], &[(ERR, FAILS)]).1, code::PMIX_ERROR);
+}
+
+#[test]
+fn once_is_enough_and_stops_the_optional_ones_only() {
+    let both = || vec![text(OUT), text(ERR)];
+    assert_eq!(log(both(), vec![once(true)], &GOOD), (vec![OUT.0.into()], code::PMIX_SUCCESS));
+    assert_eq!(log(both(), vec![once(true)], &HALF), (vec![OUT.0.into(), ERR.0.into()], code::PMIX_SUCCESS));
+    assert_eq!(log(both(), vec![once(true)], &BAD).1, code::PMIX_ERROR);
+    let last_required = || vec![text(OUT), required(ERR)];
+    assert_eq!(log(last_required(), vec![once(true)], &GOOD).0, [OUT.0, ERR.0]);
+    let site = LogSettings { once: true, ..LogSettings::default() };
+    assert_eq!(log_as(&site, both(), vec![], &GOOD).unwrap().0.len(), 1);
+    assert_eq!(log_as(&site, both(), vec![once(false)], &GOOD).unwrap().0.len(), 2, "the requester knows better");
+}
+
+#[test]
+fn a_required_channel_that_fails_fails_the_request() {
+    assert_eq!(log(vec![required(OUT), text(ERR)], vec![], &HALF).1, code::PMIX_ERROR);
+    assert_eq!(log(vec![text(OUT), required(ERR)], vec![], &HALF).1, code::PMIX_ERR_PARTIAL_SUCCESS);
+    assert_eq!(log(vec![text(ERR), required(OUT)], vec![once(true)], &HALF).1, code::PMIX_ERROR);
+}
+
+#[test]
+fn malformed_data_log_nothing() {
+    let flag = |key, truth| Info::new(key, Value::Bool(truth));
+    for data in [
+        vec![],
+        vec![text(OUT), flag(ERR, true)],
+        vec![Info::new(OUT, Value::String(None))],
+        vec![text(MAIL)],
+        vec![flag(key::PMIX_LOG_SYSLOG, true)],
+    ] {
+        let refused = log_as(&LogSettings::default(), data.clone(), vec![], &GOOD);
+        assert_eq!(refused, Err(code::PMIX_ERR_BAD_PARAM), "{data:?}");
+    }
+    let array = Info::new(MAIL, Value::DataArray(DataArray::infos([text(key::PMIX_LOG_EMAIL_MSG)])));
+    let records = || [flag(key::PMIX_LOG_JOB_RECORD, true), text(key::PMIX_LOG_JOB_RECORD)];
+    for good in records().into_iter().chain([array, flag(key::PMIX_LOG_GLOBAL_DATASTORE, true)]) {
+        assert!(log_as(&LogSettings::default(), vec![good], vec![], &GOOD).is_ok());
+    }
+    // A false one is not chosen.
+    let (tried, _) = log(vec![text(OUT), flag(key::PMIX_LOG_JOB_RECORD, false)], vec![], &GOOD);
+    assert_eq!(tried, [OUT.0]);
+}
+
+#[test]
+fn what_is_unknown_or_not_served_goes_to_the_host_and_a_sites_own_channel_does_not() {
+    let settings = LogSettings::default();
+    let data = vec![text(BOARD), text(KeyName("pmix.log.future")), text(key::PMIX_LOG_LOCAL_SYSLOG)];
+    let (tried, _) = log_as(&settings, data, vec![], &[(BOARD, code::PMIX_SUCCESS)]).unwrap();
+    let writers: Vec<Writer> = tried.into_iter().map(|(_, writer)| writer).collect();
+    assert_eq!(writers, [Writer::Module, Writer::Host, Writer::Host]);
+}
+
+#[test]
+fn the_host_gets_what_is_for_its_channel_and_the_payload() {
+    let future = KeyName("pmix.log.future");
+    let payload = KeyName("app.progress");
+    let asked = request(vec![text(OUT), text(future), text(payload), text(key::PMIX_LOG_MSG)], vec![]);
+    let NextChannel::Try(out) = route(asked, &[OUT.into()], &LogSettings::default()).unwrap().advance() else {
+        panic!()
+    };
+    let NextChannel::Try(host) = out.finish(code::PMIX_SUCCESS, Vec::new()).advance() else { panic!() };
+    assert_eq!((host.channel().as_str(), host.writer()), (future.0, Writer::Host));
+    assert_eq!(host.data(), [text(future), text(payload), text(key::PMIX_LOG_MSG)]);
+}
+
+#[test]
+fn the_sites_order_comes_first_where_none_is_named_and_its_marks_hold_always() {
+    let order = vec![
+        (channel("LOCAL_SYSLOG").unwrap(), Need::Optional),
+        (channel("stderr").unwrap(), Need::Required),
+        (channel("pager").unwrap(), Need::Optional),
+    ];
+    let settings = LogSettings { order, once: false };
+    let payload = vec![text(KeyName("app.progress"))];
+    let (tried, status) = log_as(&settings, payload, vec![], &GOOD).unwrap();
+    let names: Vec<&str> = tried.iter().map(|(channel, _)| channel.as_str()).collect();
+    assert_eq!(names, ["pmix.log.lsys", "pmix.log.stderr", "pmix.log.pager", "pmix.log.stdout"]);
+    assert_eq!(status, code::PMIX_ERR_PARTIAL_SUCCESS);
+    let bad = [(OUT, code::PMIX_SUCCESS), (ERR, FAILS)];
+    assert_eq!(log_as(&settings, vec![text(OUT), text(ERR)], vec![], &bad).unwrap().1, code::PMIX_ERROR);
+    assert_eq!(channel("site.log.board").unwrap(), Key::from(BOARD));
+}

@@ -1,0 +1,207 @@
+//! Stepping through policies: order, amendments, who decides, and what one that fails counts as.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
+use peal_core::{
+    defaults::HookDefault,
+    policy::{Decided, DecidedBy, NextPolicy, OnFailure, PolicyChain, PolicyFailure, REASON, Said, Verdict},
+    registration::{Place, RegistrationError},
+};
+use peal_model::{
+    Identity, Info, Infos, KeyName, Matter, Nspace, PolicyOutcome, PolicyRequest, Proc, Range, Rank, Status, Target,
+    Value, code,
+};
+use proptest::prelude::*;
+use std::sync::Arc;
+
+const NOTE: KeyName = KeyName("test.note");
+const ME: Identity = Identity { uid: 1000, gid: 100 };
+
+fn note(text: &str) -> Info {
+    Info::new(NOTE, Value::string(text))
+}
+
+fn request(matter: Matter, owner: u32) -> Arc<PolicyRequest> {
+    let proc = Proc::new(Nspace::new("job").unwrap(), Rank(0));
+    Arc::new(PolicyRequest {
+        matter,
+        requester: Some(proc.clone()),
+        identity: Some(ME),
+        server: Identity { uid: 0, gid: 0 },
+        targets: vec![Target { proc, owner: Some(Identity { uid: owner, gid: 100 }) }],
+        infos: vec![note("infos as asked")],
+        directives: vec![note("directives as asked")],
+    })
+}
+
+fn said(outcome: PolicyOutcome) -> Said {
+    Said { outcome: Ok(outcome), infos: Vec::new(), amended: None }
+}
+
+fn failed() -> Said {
+    let failure = PolicyFailure { status: Status::PEAL_ERR_HANDLER_TRAPPED, reason: "unreachable".to_owned() };
+    Said { outcome: Err(failure), infos: Vec::new(), amended: None }
+}
+
+/// Policies that say this, in this order.
+fn chain(policies: &[(&str, OnFailure, Said)]) -> PolicyChain<Said> {
+    let mut chain = PolicyChain::default();
+    for (name, on_failure, said) in policies {
+        chain.register(name, Place::Append, *on_failure, said.clone()).unwrap();
+    }
+    chain
+}
+
+fn run(chain: &PolicyChain<Said>, request: &Arc<PolicyRequest>) -> Decided {
+    let mut run = chain.run(request.clone(), HookDefault::BuiltIn);
+    loop {
+        match run.advance() {
+            NextPolicy::Ask(pending) => {
+                let said = pending.policy().clone();
+                run = pending.finish(said);
+            }
+            NextPolicy::Done(decided) => return decided,
+        }
+    }
+}
+
+fn ran(decided: &Decided) -> Vec<&str> {
+    decided.steps.iter().map(|step| step.name.as_str()).collect()
+}
+
+fn by(verdict: &Verdict) -> (&DecidedBy, bool) {
+    match verdict {
+        Verdict::Granted { by, .. } => (by, true),
+        Verdict::Denied { by, .. } => (by, false),
+    }
+}
+
+#[test]
+fn the_first_grant_or_deny_decides_and_those_after_it_are_not_asked() {
+    let pass = || said(PolicyOutcome::Pass);
+    let deny = Said { infos: vec![note("not today")], ..said(PolicyOutcome::Deny(Status(-3001))) };
+    let own = request(Matter::JobControl, ME.uid);
+    let denied = run(
+        &chain(&[("a", OnFailure::Deny, pass()), ("b", OnFailure::Deny, deny), ("c", OnFailure::Deny, pass())]),
+        &own,
+    );
+    assert_eq!(ran(&denied), ["a", "b"]);
+    let reasons = vec![note("not today")];
+    let by = DecidedBy::Policy("b".to_owned());
+    assert_eq!(denied.verdict, Verdict::Denied { by, status: Status(-3001), reasons });
+    let foreign = request(Matter::JobControl, 2000);
+    let granted = run(
+        &chain(&[("yes", OnFailure::Deny, said(PolicyOutcome::Grant)), ("no", OnFailure::Deny, failed())]),
+        &foreign,
+    );
+    assert_eq!(ran(&granted), ["yes"]);
+    let amended = vec![note("directives as asked")];
+    assert_eq!(granted.verdict, Verdict::Granted { by: DecidedBy::Policy("yes".to_owned()), amended });
+}
+
+#[test]
+fn where_all_pass_or_none_is_there_the_default_decides() {
+    for chain in [chain(&[]), chain(&[("a", OnFailure::Deny, said(PolicyOutcome::Pass))])] {
+        assert_eq!(by(&run(&chain, &request(Matter::JobControl, ME.uid)).verdict), (&DecidedBy::Default, true));
+        let Verdict::Denied { by, status, reasons } = run(&chain, &request(Matter::JobControl, 2000)).verdict else {
+            panic!("the job belongs to another user")
+        };
+        assert_eq!((by, status), (DecidedBy::Default, code::PMIX_ERR_NO_PERMISSIONS));
+        let why = reasons.value_of(REASON).and_then(Value::as_str).unwrap();
+        assert_eq!(why, "job:0 belongs to user 2000, job:0 to user 1000");
+    }
+}
+
+#[test]
+fn a_policy_that_fails_counts_as_its_on_failure() {
+    let own = request(Matter::JobControl, ME.uid);
+    let Decided { verdict, steps } = run(&chain(&[("broken", OnFailure::Deny, failed())]), &own);
+    let Verdict::Denied { by: who, status, reasons } = verdict else { panic!("deny is safe") };
+    assert_eq!((who, status), (DecidedBy::Policy("broken".to_owned()), Status::PEAL_ERR_HANDLER_TRAPPED));
+    let why = reasons.value_of(REASON).and_then(Value::as_str).unwrap();
+    assert_eq!(why, "policy \"broken\" failed: unreachable");
+    assert_eq!(steps[0].status, Status::PEAL_ERR_HANDLER_TRAPPED);
+    let passed = run(
+        &chain(&[("broken", OnFailure::Pass, failed()), ("yes", OnFailure::Deny, said(PolicyOutcome::Grant))]),
+        &own,
+    );
+    assert_eq!((ran(&passed), by(&passed.verdict)), (vec!["broken", "yes"], (&DecidedBy::Policy("yes".into()), true)));
+}
+
+#[test]
+fn amendments_are_seen_by_those_after_and_by_the_host() {
+    let amends = |text: &str| Said { amended: Some(vec![note(text)]), ..said(PolicyOutcome::Pass) };
+    let chain = chain(&[("one", OnFailure::Deny, amends("by one")), ("two", OnFailure::Deny, amends("by two"))]);
+    let event = Matter::Event { code: Status(-3001), range: Range::Global };
+    for (matter, seen) in [(Matter::JobControl, "directives"), (event, "infos")] {
+        let asked = request(matter, ME.uid);
+        let NextPolicy::Ask(first) = chain.run(asked.clone(), HookDefault::BuiltIn).advance() else { panic!() };
+        let one = first.policy().clone();
+        let NextPolicy::Ask(second) = first.finish(one).advance() else { panic!() };
+        let (amended, other) = match matter {
+            Matter::JobControl => (&second.request().directives, &second.request().infos),
+            _ => (&second.request().infos, &second.request().directives),
+        };
+        assert_eq!(*amended, [note("by one")], "{seen}");
+        assert!(*other != [note("by one")], "what is not {seen} stays");
+        assert_eq!((second.name(), second.steps().len()), ("two", 1));
+        let Verdict::Granted { amended, .. } = run(&chain, &asked).verdict else { panic!() };
+        assert_eq!(amended, [note("by two")]);
+    }
+}
+
+#[test]
+fn a_denial_never_looks_like_a_success() {
+    let denied = run(
+        &chain(&[("sly", OnFailure::Deny, said(PolicyOutcome::Deny(code::PMIX_SUCCESS)))]),
+        &request(Matter::JobControl, ME.uid),
+    );
+    assert!(matches!(denied.verdict, Verdict::Denied { status: code::PMIX_ERR_NO_PERMISSIONS, .. }));
+}
+
+#[test]
+fn placement_words_hold_over_one_category() {
+    let mut chain = PolicyChain::default();
+    let mut add = |name, place| chain.register(name, place, OnFailure::Deny, said(PolicyOutcome::Pass));
+    add("middle", Place::Append).unwrap();
+    add("last", Place::Last).unwrap();
+    add("before", Place::Before("middle".to_owned())).unwrap();
+    add("first", Place::First).unwrap();
+    assert!(matches!(add("second", Place::First), Err(RegistrationError::Taken { holder, .. }) if holder == "first"));
+    let decided = run(&chain, &request(Matter::JobControl, ME.uid));
+    assert_eq!(ran(&decided), ["first", "before", "middle", "last"]);
+}
+
+fn any_said() -> impl Strategy<Value = Said> {
+    prop_oneof![
+        3 => Just(said(PolicyOutcome::Pass)),
+        1 => Just(said(PolicyOutcome::Grant)),
+        1 => Just(said(PolicyOutcome::Deny(Status(-3001)))),
+        1 => Just(failed()),
+    ]
+}
+
+proptest! {
+    /// The model folds from the end: who is last decides only if nobody before it did.
+    #[test]
+    fn the_verdict_is_that_of_the_first_who_decides(
+        policies in prop::collection::vec((any::<bool>(), any_said()), 0..6),
+        own in any::<bool>(),
+    ) {
+        let on_failure = |deny: bool| if deny { OnFailure::Deny } else { OnFailure::Pass };
+        let names: Vec<String> = (0..policies.len()).map(|at| at.to_string()).collect();
+        let list: Vec<_> = policies.iter().zip(&names)
+            .map(|((deny, said), name)| (name.as_str(), on_failure(*deny), said.clone())).collect();
+        let decided = run(&chain(&list), &request(Matter::JobControl, if own { ME.uid } else { 2000 }));
+        let (mut granted, mut asked) = (own, 0);
+        for (deny, said) in policies.iter().rev() {
+            match said.outcome {
+                Ok(PolicyOutcome::Pass) => asked += 1,
+                Ok(PolicyOutcome::Grant) => (granted, asked) = (true, 1),
+                Ok(PolicyOutcome::Deny(_)) => (granted, asked) = (false, 1),
+                Err(_) if *deny => (granted, asked) = (false, 1),
+                Err(_) => asked += 1,
+            }
+        }
+        prop_assert_eq!(by(&decided.verdict).1, granted);
+        prop_assert_eq!(decided.steps.len(), asked);
+    }
+}
