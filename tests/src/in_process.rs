@@ -4,7 +4,8 @@ use peal_core::job::JobSpec;
 use peal_model::{Event, Nspace, Proc, Rank, code};
 use peal_sandbox::{GuestPool, PoolSettings};
 use peal_server::{
-    EmbeddedFabric, GuestPools, Host, HostedChains, Notices, Parts, Server, ServerSettings, embedded::EmbeddedHost,
+    EmbeddedFabric, GuestPools, Host, HostedChains, HostedChannels, HostedPolicies, Notices, Parts, Server,
+    ServerSettings, embedded::EmbeddedHost,
 };
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::mpsc, time::timeout};
@@ -24,6 +25,17 @@ pub struct Node {
     nspace: Nspace,
 }
 
+/// The modules of a server.
+#[derive(Default)]
+pub struct Modules {
+    /// Its handlers.
+    pub chains: HostedChains,
+    /// Its policies.
+    pub policies: HostedPolicies,
+    /// Its log channels.
+    pub channels: HostedChannels,
+}
+
 impl Node {
     /// Starts a server for a job of that name and size, joined to the others of its fabric.
     pub async fn start(settings: ServerSettings, fabric: &Arc<EmbeddedFabric>, job: &str, size: u32) -> Node {
@@ -38,14 +50,28 @@ impl Node {
         job: &str,
         size: u32,
     ) -> Node {
+        Node::with(Modules::default(), host, settings, fabric, job, size).await
+    }
+
+    /// The same, with modules of the site.
+    pub async fn with(
+        modules: Modules,
+        host: Arc<dyn Host>,
+        settings: ServerSettings,
+        fabric: &Arc<EmbeddedFabric>,
+        job: &str,
+        size: u32,
+    ) -> Node {
         let notices = Notices::default();
         let pool = Arc::new(GuestPool::new(PoolSettings::default()).unwrap());
         let parts = Parts {
             me: Proc::new(Nspace::new("server").unwrap(), Rank(0)),
             host,
             fabric: fabric.clone(),
-            chains: HostedChains::default(),
-            pools: GuestPools { site: pool.clone(), tenants: pool },
+            chains: modules.chains,
+            policies: modules.policies,
+            channels: modules.channels,
+            pools: GuestPools { site: pool.clone(), tenants: pool.clone(), channels: pool },
             notices,
         };
         let server = Server::start(settings, parts).await.unwrap();

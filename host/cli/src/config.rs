@@ -1,9 +1,14 @@
 //! The configuration of a verb: where it comes from, and what the server makes of it.
 use crate::args::ConfigArgs;
-use peal_config::{Config, Given, Problems, Resolved, Sources};
-use peal_core::server::Allowance;
+use peal_config::{Config, Given, OrderedChannel, PolicyDefault, Problems, Requirement, Resolved, Sources};
+use peal_core::{
+    defaults::{Defaults, HookDefault},
+    log::{LogSettings, Need, channel},
+    server::Allowance,
+};
+use peal_model::Hook;
 use peal_sandbox::Capability;
-use peal_server::{ChainSettings, IdentityCheck, ServerSettings, Serves, ToolSettings};
+use peal_server::{ChainSettings, ChannelSettings, IdentityCheck, ServerSettings, Serves, ToolSettings};
 use peal_store::StoreSettings;
 
 /// Reads all layers; `options` are those of the verb that are settings too, and come last.
@@ -36,6 +41,9 @@ pub fn server_settings(config: &Config) -> ServerSettings {
             max_clones: server.max_clones,
             max_tools: if config.tools.enable { config.tools.max } else { 0 },
             allowance: Allowance(server.raised_events),
+            defaults: defaults(&config.policy),
+            max_decisions: config.policy.max_pending,
+            ..peal_core::server::Settings::default()
         },
         max_connections: server.max_connections,
         handshake_timeout: server.handshake_timeout,
@@ -48,6 +56,7 @@ pub fn server_settings(config: &Config) -> ServerSettings {
             queue_bytes: server.chain_queue_bytes,
             drain_timeout: server.chain_drain_timeout,
         },
+        channels: ChannelSettings { log: log(&config.log), ..ChannelSettings::default() },
         drain_timeout: server.drain_timeout,
         identity: match config.identity.check {
             peal_config::IdentityCheck::Process => IdentityCheck::Process,
@@ -74,6 +83,32 @@ pub fn tool_settings(config: &Config, serves: Serves) -> Option<ToolSettings> {
 /// The limits of the store.
 pub fn store_settings(config: &Config) -> StoreSettings {
     StoreSettings { max_bytes: config.store.max_bytes }
+}
+
+/// What holds where no policy decides.
+fn defaults(policy: &peal_config::Policy) -> Defaults {
+    let mut defaults = Defaults::default();
+    for hook in Hook::ALL {
+        let default = match policy.default_of(hook) {
+            PolicyDefault::BuiltIn => continue,
+            PolicyDefault::Grant => HookDefault::Grant,
+            PolicyDefault::Deny => HookDefault::Deny,
+        };
+        defaults.set(hook, default);
+    }
+    defaults
+}
+
+/// In which order log channels are tried. A name that is too long for a key names no channel.
+fn log(log: &peal_config::Log) -> LogSettings {
+    let entry = |ordered: &OrderedChannel| {
+        let need = match ordered.requirement {
+            Requirement::Optional => Need::Optional,
+            Requirement::Required => Need::Required,
+        };
+        Some((channel(&ordered.name).ok()?, need))
+    };
+    LogSettings { order: log.order.iter().filter_map(entry).collect(), once: log.once }
 }
 
 /// The limits of a module.

@@ -1,17 +1,23 @@
-//! Loads the modules of a run and puts their handlers into the chains of their owners.
+//! Loads the modules of a run and puts each where its roles belong: chains of handlers, policies, log channels.
 use crate::{component, config::module_limits};
 use anyhow::{Context, Result, bail};
-use peal_config::{ModuleEntry, Problem, Problems, Sandbox};
+use peal_config::{ModuleEntry, Problem, Problems, Sandbox, SinkName};
 use peal_core::{
     owner::Owner,
+    policy::OnFailure,
     registration::{Codes, Lifetime, Registration},
 };
-use peal_model::{Info, Nspace};
+use peal_model::{Hook, Nspace};
 use peal_sandbox::{
-    Capability, Engine, EngineError, EngineSettings, Grants, GuestPool, Limits, Module, PoolSettings, Role, Services,
+    Capability, Engine, EngineError, EngineSettings, Grants, GuestPool, Limits, Module, ModuleRegistration,
+    PoolSettings, Role, Services, Sink,
 };
-use peal_server::{GuestPools, HostedChains, HostedHandler};
+use peal_server::{
+    GuestPools, HostedChains, HostedChannels, HostedHandler, HostedPolicies,
+    embedded::{EmbeddedHost, Stream},
+};
 use std::{
+    collections::BTreeMap,
     num::NonZeroUsize,
     path::{Path, PathBuf},
     sync::Arc,
@@ -39,7 +45,7 @@ pub fn engine(config: &Sandbox) -> Result<(Engine, GuestPools)> {
             error => Err(error),
         })?,
     };
-    Ok((engine, GuestPools { site: pool(site)?, tenants: pool(threads)? }))
+    Ok((engine, GuestPools { site: pool(site)?, tenants: pool(threads)?, channels: pool(site)? }))
 }
 
 /// Where users keep what can be made again.
@@ -50,41 +56,80 @@ fn user_cache() -> Option<PathBuf> {
     base.map(|base| base.join("peal").join("compiled"))
 }
 
-/// The chains of a run: the site's modules from the configuration, the job's from the command line.
-pub fn chains(engine: &Engine, site: &[ModuleEntry], handlers: &[PathBuf], job: &Nspace) -> Result<HostedChains> {
-    let mut chains = HostedChains::default();
+/// The modules of a run, each in its seats.
+#[derive(Default)]
+pub struct Hosted {
+    pub chains: HostedChains,
+    pub policies: HostedPolicies,
+    pub channels: HostedChannels,
+}
+
+/// What modules are loaded with.
+pub struct Loader<'a> {
+    pub engine: &'a Engine,
+    /// Its outputs are what sinks write to.
+    pub host: &'a EmbeddedHost,
+}
+
+/// The modules of a run: the site's from the configuration, the job's from the command line.
+pub fn hosted(loader: &Loader<'_>, site: &[ModuleEntry], handlers: &[PathBuf], job: &Nspace) -> Result<Hosted> {
+    let mut hosted = Hosted::default();
     let mut problems = Vec::new();
     for entry in site {
         let added = component::of(entry)
-            .and_then(|bytes| add_configured(&mut chains, engine, entry, &bytes).map_err(|problem| vec![problem]));
+            .and_then(|bytes| add_configured(&mut hosted, loader, entry, &bytes).map_err(|problem| vec![problem]));
         problems.extend(added.err().into_iter().flatten());
     }
     if !problems.is_empty() {
         return Err(Problems(problems).into());
     }
     for path in handlers {
-        add_brought(&mut chains, engine, path, job).with_context(|| format!("--handler {}", path.display()))?;
+        let added = add_brought(&mut hosted.chains, loader, path, job);
+        added.with_context(|| format!("--handler {}", path.display()))?;
     }
-    Ok(chains)
+    Ok(hosted)
 }
 
-/// Adds a module of the site.
-fn add_configured(
-    chains: &mut HostedChains,
-    engine: &Engine,
-    entry: &ModuleEntry,
-    bytes: &[u8],
-) -> Result<(), Problem> {
+/// Adds a module of the site, in every role that it fills.
+fn add_configured(hosted: &mut Hosted, loader: &Loader<'_>, entry: &ModuleEntry, bytes: &[u8]) -> Result<(), Problem> {
     let settings = &entry.settings;
     let wrong = |key: &'static str| move |error: anyhow::Error| entry.problem(key, format!("{error:#}"));
-    let module = load(engine, &settings.name, bytes, &grants(entry), module_limits(&settings.limits))
-        .map_err(wrong("module.path"))?;
-    let registration = Registration {
-        place: settings.place.clone(),
-        lifetime: if settings.oneshot { Lifetime::OneShot } else { Lifetime::Standing },
-        ..Registration::new(&settings.name, Codes::of(&settings.codes))
+    let services = Services { sinks: sinks(loader.host, &settings.sinks), state: None };
+    let limits = module_limits(&settings.limits);
+    let module = Module::load(loader.engine, &settings.name, bytes, &grants(entry), limits, services);
+    let module = Arc::new(module.map_err(|error| wrong("module.path")(error.into()))?);
+    let wishes = module.init(&settings.config).map_err(|error| wrong("module.config")(error.into()))?;
+    let (name, place) = (&settings.name, || settings.place.clone());
+    if module.has_role(Role::EventHandler) {
+        let registration = Registration {
+            place: place(),
+            lifetime: if settings.oneshot { Lifetime::OneShot } else { Lifetime::Standing },
+            ..Registration::new(name, Codes::of(&settings.codes))
+        };
+        register(&mut hosted.chains, Owner::Site, &module, wishes, registration).map_err(wrong("module.place"))?;
+    }
+    for hook in Hook::ALL.into_iter().filter(|hook| Role::policy(*hook).is_some_and(|role| module.has_role(role))) {
+        let on_failure = match settings.on_failure {
+            peal_config::OnFailure::Deny => OnFailure::Deny,
+            peal_config::OnFailure::Pass => OnFailure::Pass,
+        };
+        let added = hosted.policies.register(hook, name, place(), on_failure, module.clone());
+        added.map_err(|error| wrong("module.place")(error.into()))?;
+    }
+    if module.has_role(Role::LogChannel) {
+        let added = hosted.channels.register(name, settings.channels.clone(), place(), module);
+        added.map_err(|error| wrong("module.channels")(error.into()))?;
+    }
+    Ok(())
+}
+
+/// The sinks that a module may write to, by the names that it knows them by.
+fn sinks(host: &EmbeddedHost, names: &[SinkName]) -> BTreeMap<String, Arc<dyn Sink>> {
+    let sink = |name: &SinkName| match name {
+        SinkName::Stdout => ("stdout".to_owned(), host.sink(Stream::Stdout)),
+        SinkName::Stderr => ("stderr".to_owned(), host.sink(Stream::Stderr)),
     };
-    register(chains, Owner::Site, module, registration, &settings.config).map_err(wrong("module.place"))
+    names.iter().map(sink).collect()
 }
 
 fn grants(entry: &ModuleEntry) -> Grants {
@@ -93,22 +138,27 @@ fn grants(entry: &ModuleEntry) -> Grants {
 }
 
 /// A module that a job brings has the tenant's grants and handles every code, unless it says itself what it wants.
-fn add_brought(chains: &mut HostedChains, engine: &Engine, path: &Path, job: &Nspace) -> Result<()> {
+fn add_brought(chains: &mut HostedChains, loader: &Loader<'_>, path: &Path, job: &Nspace) -> Result<()> {
     let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-    let module = load(engine, &name, &component::read(path)?, &Grants::tenant(), Limits::default())?;
+    let (bytes, grants) = (component::read(path)?, Grants::tenant());
+    let module = Module::load(loader.engine, &name, &bytes, &grants, Limits::default(), Services::default())?;
+    if !module.has_role(Role::EventHandler) {
+        bail!("it does not handle events: it exports no peal:pmix/event-handler");
+    }
+    let wishes = module.init(&[])?;
     let registration = Registration::new(&name, Codes::Default);
-    register(chains, Owner::Namespace(job.clone()), module, registration, &[])
+    register(chains, Owner::Namespace(job.clone()), &Arc::new(module), wishes, registration)
 }
 
+/// Registers a module's handlers as it wishes, or if it has no wishes as its owner has it.
 fn register(
     chains: &mut HostedChains,
     owner: Owner,
-    module: Arc<Module>,
+    module: &Arc<Module>,
+    wishes: Vec<ModuleRegistration>,
     otherwise: Registration,
-    settings: &[Info],
 ) -> Result<()> {
     let unfit = || format!("module {} cannot be registered", module.name());
-    let wishes = module.init(settings)?;
     if wishes.is_empty() {
         return chains.register(owner, otherwise, HostedHandler { module: module.clone(), tag: 0 }).with_context(unfit);
     }
@@ -119,12 +169,4 @@ fn register(
         chains.register(owner.clone(), registration, handler).with_context(unfit)?;
     }
     Ok(())
-}
-
-fn load(engine: &Engine, name: &str, bytes: &[u8], grants: &Grants, limits: Limits) -> Result<Arc<Module>> {
-    let module = Module::load(engine, name, bytes, grants, limits, Services::default())?;
-    if !module.has_role(Role::EventHandler) {
-        bail!("it does not handle events: it exports no peal:pmix/event-handler");
-    }
-    Ok(Arc::new(module))
 }

@@ -1,5 +1,10 @@
 //! `peal run`: an embedded server, one job, and its end.
-use crate::{args::Run, config, modules, transcript};
+use crate::{
+    args::Run,
+    config,
+    modules::{self, Hosted, Loader},
+    transcript,
+};
 use anyhow::{Context, Result};
 use peal_config::{Config, Given, OnAbort};
 use peal_model::{Nspace, Proc, Rank};
@@ -35,16 +40,18 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
     raise_file_limit();
     // Modules are compiled and started before anything else: one that does not fit ends the run before it began.
     let (engine, pools) = modules::engine(&config.sandbox)?;
-    let chains = modules::chains(&engine, &resolved.modules, &args.handlers, &nspace)?;
+    let (notices, told) = Notices::listened();
+    let host = Arc::new(EmbeddedHost::new(notices.clone()));
+    let loader = Loader { engine: &engine, host: &host };
+    let Hosted { chains, policies, channels } = modules::hosted(&loader, &resolved.modules, &args.handlers, &nspace)?;
     let store = config.store.path.as_deref();
     let store = store.map(|path| Store::open(path, config::store_settings(config))).transpose()?;
     let request = request(&args, config, nspace.clone())?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
-    let (notices, told) = Notices::listened();
     let ended = runtime.block_on(async {
-        let host = Arc::new(EmbeddedHost::new(notices.clone()));
-        let parts = Parts { me, host: host.clone(), fabric: EmbeddedFabric::new(), chains, pools, notices };
+        let fabric = EmbeddedFabric::new();
+        let parts = Parts { me, host: host.clone(), fabric, chains, policies, channels, pools, notices };
         let server = Server::start(config::server_settings(config), parts).await?;
         let scribe = tokio::task::spawn_blocking(scribe(told, store, request.clone(), args.events));
         let uri = server.uri().to_string();
@@ -61,6 +68,7 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
         };
         let last_words = async {
             server.shutdown().await;
+            host.flush().await;
             // Nobody is left then who could tell the scribe more.
             drop(host);
             scribe.await

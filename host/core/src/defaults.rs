@@ -129,7 +129,7 @@ pub enum Refused {
     #[error("{} claims that another was the source of its event", name(.0.as_ref()))]
     ForeignSource(Option<Proc>),
     /// A tool of another user.
-    #[error("user {uid} is neither root nor the server's user {server}, nor does all that it asks about belong to it")]
+    #[error("a tool of user {uid}, who has no job here; the server runs as user {server}")]
     ForeignTool {
         /// Whose tool it is.
         uid: u32,

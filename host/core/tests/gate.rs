@@ -324,10 +324,9 @@ fn the_events_of_one_source_keep_the_order_of_their_decisions() {
 
 #[test]
 fn connections_are_asked_about_where_there_are_policies() {
-    let (me, about) = (proc("alice", 0), [proc("alice", 0)]);
-    let enter = |stage: &mut Stage, kind| stage.server.entrance(kind, Some(me.clone()), ALICE, &about, Vec::new());
+    let me = proc("alice", 0);
+    let enter = |stage: &mut Stage, kind| stage.server.entrance(kind, &me, ALICE, Vec::new());
     assert_eq!(enter(&mut Stage::policed(&[]), ConnectionKind::Client), Entrance::Open);
-    assert_eq!(enter(&mut Stage::policed(&[]), ConnectionKind::Tool), Entrance::Open, "it asks about its own job");
     let Entrance::Ask(_, request) = enter(&mut Stage::policed(&[Hook::Connection]), ConnectionKind::Client) else {
         panic!()
     };
@@ -337,10 +336,27 @@ fn connections_are_asked_about_where_there_are_policies() {
     defaults.set(Hook::Connection, HookDefault::Deny);
     let mut closed = Stage::with(Settings { defaults, ..Settings::default() }, &[]);
     assert!(matches!(enter(&mut closed, ConnectionKind::Client), Entrance::Shut(_)));
-    let mut stage = Stage::policed(&[]);
-    let foreign = stage.server.entrance(ConnectionKind::Tool, None, BOB, &about, Vec::new());
-    let Entrance::Shut(denial) = foreign else { panic!("{foreign:?}") };
-    assert!(denial.to_string().starts_with("the default denies connection to a tool without a name of user 2000"));
+}
+
+#[test]
+fn tools_may_come_of_root_of_the_servers_user_and_of_users_with_a_job() {
+    let tool = proc("tool", 0);
+    for (uid, welcome) in [(0, true), (500, true), (ALICE.uid, true), (BOB.uid, true), (3000, false)] {
+        let identity = Identity { uid, gid: 1 };
+        let entrance = Stage::policed(&[]).server.entrance(ConnectionKind::Tool, &tool, identity, Vec::new());
+        match entrance {
+            Entrance::Shut(denial) => {
+                assert!(
+                    !welcome && denial.to_string().starts_with("the default denies connection to \"tool:0\" of user")
+                );
+            }
+            entrance => assert!(welcome && entrance == Entrance::Open, "{entrance:?}"),
+        }
+    }
+    let mut stage = Stage::policed(&[Hook::Connection]);
+    let asked = stage.server.entrance(ConnectionKind::Tool, &tool, BOB, Vec::new());
+    let Entrance::Ask(_, request) = asked else { panic!("{asked:?}") };
+    assert_eq!(request.targets[0].proc, Proc::all(Nspace::new("bob").unwrap()));
 }
 
 #[test]

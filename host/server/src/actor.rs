@@ -2,8 +2,11 @@
 use crate::{
     admission::Arrival,
     chains::Chains,
+    channels::Channels,
     counters::Counters,
+    decisions::Decisions,
     fabric::{Fabric, ServerId},
+    handle::{Inbox, Internal, Raised, ServerHandle},
     host::Host,
     notice::{Notice, Notices},
     upcalls,
@@ -11,9 +14,10 @@ use crate::{
 use peal_core::{
     Time,
     job::{JobSpec, Life},
-    server::{Action, Allowance, Counts, FenceId, PeerId, Refusal, RequestId, Server, Upcall},
+    policy::Verdict,
+    server::{Action, DecisionId, Denial, Entrance, FenceId, PeerId, Refusal, RequestId, Server, Upcall},
 };
-use peal_model::{ConnectionKind, Event, Identity, Info, Kval, Nspace, Proc, RankData, Reply, Request, Size, Status};
+use peal_model::{ConnectionKind, Event, Hook, Identity, Kval, Nspace, Proc, RankData, Reply, Request, Size, Status};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -61,8 +65,8 @@ pub(crate) struct Outbox {
 /// What connections say.
 #[derive(Debug)]
 pub(crate) enum FromClient {
-    /// Somebody wants to connect; what is for them goes to `outbox`.
-    Admit { arrival: Arrival, outbox: Outbox, admitted: oneshot::Sender<Result<PeerId, Refusal>> },
+    /// Somebody wants to connect.
+    Admit(Admission),
     /// A request.
     Request { to: RequestId, request: Request },
     /// A message that is no request, and the status that says so.
@@ -71,90 +75,12 @@ pub(crate) enum FromClient {
     Gone(PeerId),
 }
 
-/// An event that a hosted handler raised.
+/// Somebody who wants to connect; what is for them goes to `outbox`.
 #[derive(Debug)]
-pub(crate) struct Raised {
-    pub(crate) event: Event,
-    /// What it may lead to.
-    pub(crate) allowance: Allowance,
-    /// The number that the module was told.
-    pub(crate) request: u64,
-}
-
-/// How many raised events may wait; workers with more wait themselves.
-const RAISED: usize = 1024;
-
-/// What the host and the fabric say.
-enum Internal {
-    Answer { to: RequestId, reply: Reply },
-    Gathered { id: FenceId, outcome: Result<Vec<RankData>, Status> },
-    Notify(Event),
-    Distributed { event: Arc<Event>, allowance: Allowance },
-    AddJob { spec: JobSpec, done: oneshot::Sender<()> },
-    RemoveJob(Nspace),
-    ProcEnded { proc: Proc, abnormal: Option<(Status, Vec<Info>)> },
-    Life { proc: Proc, tell: oneshot::Sender<Option<Life>> },
-    Counts(oneshot::Sender<Counts>),
-    Stop,
-}
-
-/// By which the host environment and the fabric reach a server.
-#[derive(Clone)]
-pub struct ServerHandle {
-    internal: mpsc::UnboundedSender<Internal>,
-}
-
-impl ServerHandle {
-    /// Registers a job whose procs may then connect. Returns when the server knows it.
-    pub async fn add_job(&self, spec: JobSpec) {
-        let (done, added) = oneshot::channel();
-        self.say(Internal::AddJob { spec, done });
-        // A server that is gone needs no job.
-        let _ = added.await;
-    }
-
-    /// Raises an event of the host environment.
-    pub fn notify(&self, event: Event) {
-        self.say(Internal::Notify(event));
-    }
-
-    /// Drops a job of which nothing is left.
-    pub fn remove_job(&self, nspace: Nspace) {
-        self.say(Internal::RemoveJob(nspace));
-    }
-
-    /// Another server distributed an event, whose handlers here may raise so many in turn.
-    pub fn distributed(&self, event: Arc<Event>, allowance: Allowance) {
-        self.say(Internal::Distributed { event, allowance });
-    }
-
-    /// A proc's process has ended; if abnormally, with this code and these details.
-    pub fn proc_ended(&self, proc: Proc, abnormal: Option<(Status, Vec<Info>)>) {
-        self.say(Internal::ProcEnded { proc, abnormal });
-    }
-
-    /// Where a proc is in its life.
-    pub async fn life(&self, proc: Proc) -> Option<Life> {
-        let (tell, told) = oneshot::channel();
-        self.say(Internal::Life { proc, tell });
-        told.await.ok().flatten()
-    }
-
-    /// The server's own counts.
-    pub async fn counts(&self) -> Counts {
-        let (tell, told) = oneshot::channel();
-        self.say(Internal::Counts(tell));
-        told.await.unwrap_or_default()
-    }
-
-    pub(crate) fn stop(&self) {
-        self.say(Internal::Stop);
-    }
-
-    fn say(&self, message: Internal) {
-        // A server that has stopped hears nothing any more.
-        let _ = self.internal.send(message);
-    }
+pub(crate) struct Admission {
+    pub(crate) arrival: Arrival,
+    pub(crate) outbox: Outbox,
+    pub(crate) admitted: oneshot::Sender<Result<PeerId, Refusal>>,
 }
 
 /// What the actor works with.
@@ -163,40 +89,21 @@ pub(crate) struct Actor {
     pub(crate) started: Instant,
     pub(crate) outboxes: BTreeMap<PeerId, Outbox>,
     /// The jobs and their users, shared with events on their way through the chains.
-    pub(crate) jobs: Arc<Vec<(Nspace, u32)>>,
+    pub(crate) jobs: Arc<Vec<(Nspace, Identity)>>,
     pub(crate) host: Arc<dyn Host>,
     pub(crate) fabric: Arc<dyn Fabric>,
     pub(crate) id: ServerId,
     pub(crate) chains: Chains,
+    pub(crate) decisions: Decisions,
+    pub(crate) channels: Channels,
+    /// Who wants to connect and waits for the policies.
+    pub(crate) admissions: BTreeMap<DecisionId, Admission>,
+    /// How long what was accepted may take at shutdown.
+    pub(crate) drain_timeout: Duration,
     pub(crate) notices: Notices,
     pub(crate) counters: Arc<Counters>,
     pub(crate) outbox_bytes: usize,
     pub(crate) handle: ServerHandle,
-    /// As whom the server runs.
-    pub(crate) identity: Identity,
-}
-
-/// The far ends of a server's queues.
-pub(crate) struct Inbox {
-    internal: mpsc::UnboundedReceiver<Internal>,
-    clients: mpsc::Receiver<FromClient>,
-    raised: mpsc::Receiver<Raised>,
-}
-
-/// The near ends, for those who talk to the server.
-pub(crate) struct Queues {
-    pub(crate) handle: ServerHandle,
-    pub(crate) clients: mpsc::Sender<FromClient>,
-    pub(crate) raised: mpsc::Sender<Raised>,
-}
-
-/// The queues of a server that is about to start; at most so many requests of clients wait.
-pub(crate) fn queues(requests: usize) -> (Queues, Inbox) {
-    let (say, internal) = mpsc::unbounded_channel();
-    let (ask, clients) = mpsc::channel(requests);
-    let (raise, raised) = mpsc::channel(RAISED);
-    let queues = Queues { handle: ServerHandle { internal: say }, clients: ask, raised: raise };
-    (queues, Inbox { internal, clients, raised })
 }
 
 impl Actor {
@@ -221,7 +128,7 @@ impl Actor {
         drop(inbox);
         // Closing the outboxes lets each connection write what it has and end.
         self.outboxes.clear();
-        self.chains.drain().await;
+        tokio::join!(self.chains.drain(), self.decisions.drain(self.drain_timeout), self.channels.drain());
     }
 
     fn now(&self) -> Time {
@@ -230,32 +137,61 @@ impl Actor {
 
     fn client(&mut self, message: FromClient) -> Vec<Action> {
         match message {
-            FromClient::Admit { arrival, outbox, admitted } => {
-                let identity = arrival.peer.identity;
-                let admission = match arrival.kind {
-                    ConnectionKind::Client => self.state.admit(&arrival.proc, identity),
-                    ConnectionKind::Tool => {
-                        tracing::debug!(proc = %arrival.proc, pid = arrival.peer.pid, says = ?arrival.infos, "a tool connects");
-                        self.state.admit_tool(&arrival.proc, identity, self.identity).map(|peer| (peer, Vec::new()))
-                    }
-                };
-                let (answer, actions) = match admission {
-                    Ok((peer, actions)) => {
-                        self.outboxes.insert(peer, outbox);
-                        (Ok(peer), actions)
-                    }
-                    Err(refusal) => (Err(refusal), Vec::new()),
-                };
-                // If the connection is gone already, its end is said right behind.
-                let _ = admitted.send(answer);
-                actions
-            }
+            FromClient::Admit(admission) => self.enter(admission),
             FromClient::Request { to, request } => self.state.request(to, request, self.now()),
             // Through the same queue as requests, so that answers keep their order.
             FromClient::Unfit { to, status } => self.state.answer(to, Reply::Status(status)),
             FromClient::Gone(peer) => {
                 self.outboxes.remove(&peer);
                 self.state.disconnected(peer)
+            }
+        }
+    }
+
+    /// Somebody wants to connect: asks the policies, if there are any.
+    fn enter(&mut self, admission: Admission) -> Vec<Action> {
+        let Arrival { kind, proc, peer, infos } = &admission.arrival;
+        match self.state.entrance(*kind, proc, peer.identity, infos.clone()) {
+            Entrance::Open => self.admit(admission),
+            Entrance::Shut(denial) => refuse(admission, denial),
+            Entrance::Ask(id, request) => {
+                self.admissions.insert(id, admission);
+                self.decisions.ask(id, request);
+                Vec::new()
+            }
+        }
+    }
+
+    fn admit(&mut self, admission: Admission) -> Vec<Action> {
+        let Admission { arrival, outbox, admitted } = admission;
+        let Arrival { kind, proc, peer, infos } = arrival;
+        let welcome = match kind {
+            ConnectionKind::Client => self.state.admit(&proc, peer.identity),
+            ConnectionKind::Tool => {
+                tracing::debug!(%proc, pid = peer.pid, says = ?infos, "a tool connects");
+                self.state.admit_tool(&proc, peer.identity).map(|peer| (peer, Vec::new()))
+            }
+        };
+        let (answer, actions) = match welcome {
+            Ok((peer, actions)) => {
+                self.outboxes.insert(peer, outbox);
+                (Ok(peer), actions)
+            }
+            Err(refusal) => (Err(refusal), Vec::new()),
+        };
+        // If the connection is gone already, its end is said right behind.
+        let _ = admitted.send(answer);
+        actions
+    }
+
+    fn decided(&mut self, id: DecisionId, verdict: Verdict) -> Vec<Action> {
+        match (self.admissions.remove(&id), verdict) {
+            (None, verdict) => self.state.decided(id, verdict),
+            (Some(admission), Verdict::Granted { .. }) => self.admit(admission),
+            (Some(admission), Verdict::Denied { by, status, reasons }) => {
+                let Arrival { proc, peer, .. } = &admission.arrival;
+                let (requester, identity) = (Some(proc.clone()), Some(peer.identity));
+                refuse(admission, Denial { hook: Hook::Connection, requester, identity, by, status, reasons })
             }
         }
     }
@@ -268,7 +204,8 @@ impl Actor {
                 tracing::warn!(%status, "an event of the host is refused");
                 Vec::new()
             }),
-            Internal::Distributed { event, allowance } => self.state.distributed(event, allowance),
+            Internal::Distributed { event, reach, allowance } => self.state.distributed(event, reach, allowance),
+            Internal::Decided { id, verdict } => self.decided(id, verdict),
             Internal::AddJob { spec, done } => {
                 self.add_job(spec);
                 let _ = done.send(());
@@ -292,9 +229,9 @@ impl Actor {
     }
 
     fn raised(&mut self, raised: Raised) -> Vec<Action> {
-        let Raised { event, allowance, request } = raised;
+        let Raised { event, raiser, allowance, request } = raised;
         let code = event.code;
-        self.state.raise(event, allowance).unwrap_or_else(|status| {
+        self.state.raise(event, raiser, allowance).unwrap_or_else(|status| {
             self.counters.raised_events_refused.count();
             tracing::warn!(request, %code, %status, "an event that a handler raised is refused");
             Vec::new()
@@ -304,7 +241,7 @@ impl Actor {
     fn add_job(&mut self, spec: JobSpec) {
         self.fabric.hosts(self.id, spec.nspace.clone());
         let mut jobs = (*self.jobs).clone();
-        jobs.push((spec.nspace.clone(), spec.uid));
+        jobs.push((spec.nspace.clone(), Identity { uid: spec.uid, gid: spec.gid }));
         self.jobs = Arc::new(jobs);
         self.state.add_job(spec);
     }
@@ -319,11 +256,14 @@ impl Actor {
         match action {
             Action::Reply { to, reply } => self.send(to.peer, Outgoing::Reply { tag: to.tag, reply: Box::new(reply) }),
             Action::Deliver { peer, event } => self.send(peer, Outgoing::Event(event)),
-            Action::Chain { event, allowance } => {
+            Action::Chain { event, reach, allowance } => {
                 let source = event.source.as_ref().and_then(|source| self.state.identity(source));
-                self.chains.submit(event, allowance, source, self.jobs.clone());
+                self.chains.submit(event, reach, allowance, source, self.jobs.clone());
             }
-            Action::Distribute { event, allowance } => self.fabric.distribute(self.id, event, allowance),
+            Action::Distribute { event, reach, allowance } => self.fabric.distribute(self.id, event, reach, allowance),
+            Action::Decide { id, request } => self.decisions.ask(id, request),
+            Action::Log { to, request } => self.channels.submit(to, request),
+            Action::Denied(denial) => self.decisions.denied(&denial),
             Action::Gather { id, procs, data } => self.gather(id, procs, data),
             Action::Host(upcall) => self.tell_host(upcall),
         }
@@ -366,15 +306,33 @@ impl Actor {
             Upcall::ClientLost(proc) => self.host.client_departed(&proc, Life::Lost),
             Upcall::Notify(event) => self.host.notify(event),
             Upcall::Request { to, source, request } => {
-                let (host, handle) = (self.host.clone(), self.handle.clone());
                 let identity = self.state.identity(&source);
-                tokio::spawn(async move {
-                    let reply = upcalls::ask(&*host, source, identity, request).await;
-                    handle.say(Internal::Answer { to, reply });
-                });
+                self.answer(to, |host| async move { upcalls::ask(&*host, source, identity, request).await });
+            }
+            Upcall::JobControl { to, source, control } => {
+                self.answer(to, |host| async move { upcalls::control(&*host, source, control).await });
             }
         }
     }
+
+    /// Answers a request when the host has.
+    fn answer<F>(&self, to: RequestId, ask: impl FnOnce(Arc<dyn Host>) -> F)
+    where
+        F: Future<Output = Reply> + Send + 'static,
+    {
+        let (asked, handle) = (ask(self.host.clone()), self.handle.clone());
+        tokio::spawn(async move {
+            let reply = asked.await;
+            handle.answer(to, reply);
+        });
+    }
+}
+
+/// Closes the connection, after what is to be counted and traced.
+fn refuse(admission: Admission, denial: Denial) -> Vec<Action> {
+    // Whoever is gone need not be refused.
+    let _ = admission.admitted.send(Err(Refusal::Denied(Box::new(denial.clone()))));
+    vec![Action::Denied(denial)]
 }
 
 /// Waits until the state machine's next deadline; for ever if it has none.

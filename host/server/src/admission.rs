@@ -1,6 +1,6 @@
 //! From a new connection to a client or tool of the server: the handshake, what the kernel says of it, and the actor's word.
 use crate::{
-    actor::{FromClient, Outbox},
+    actor::{Admission, FromClient, Outbox},
     connection::{Lobby, Stage},
     counters::Counters,
     identity::{Claim, Claimant, Impostor, Peer},
@@ -163,7 +163,7 @@ pub(crate) async fn admit(
     let (peer, claim) = confirm(stream, claimant, identity, lobby).await?;
     let (admitted, answer) = oneshot::channel();
     let arrival = Arrival { kind, proc: proc.clone(), peer, infos: hello.infos.clone() };
-    let admit = FromClient::Admit { arrival, outbox, admitted };
+    let admit = FromClient::Admit(Admission { arrival, outbox, admitted });
     lobby.clients.send(admit).await.map_err(|_| Unwelcome::Stopping)?;
     let id = answer.await.map_err(|_| Unwelcome::Stopping)??;
     let welcome = welcome(hello, id, &proc, lobby);

@@ -47,4 +47,16 @@ pub struct Counters {
     pub chain_events_dropped: Counter,
     /// Events that handlers raised in vain: too many, or such as no event may be.
     pub raised_events_refused: Counter,
+    /// Requests, events and connections that policies were asked about.
+    pub decisions: Counter,
+    /// Requests, events and connections that a policy or a default denied.
+    pub requests_denied: Counter,
+    /// Policies that trapped, ran too long or otherwise failed to say anything.
+    pub policies_failed: Counter,
+    /// Log requests that were answered.
+    pub log_requests: Counter,
+    /// Log requests that were refused because too many waited.
+    pub log_requests_refused: Counter,
+    /// Log channels that did not write what they were asked to.
+    pub log_channels_failed: Counter,
 }

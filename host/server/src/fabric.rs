@@ -1,8 +1,8 @@
 //! The seam between servers: what they need of each other.
 //!
 //! [`EmbeddedFabric`] joins the servers of one process: in production one, in tests several.
-use crate::actor::ServerHandle;
-use peal_core::server::Allowance;
+use crate::handle::ServerHandle;
+use peal_core::{reach::Reach, server::Allowance};
 use peal_model::{Event, Nspace, Proc, RankData, Reply, Request, Status, code};
 use std::{
     collections::BTreeMap,
@@ -27,8 +27,8 @@ pub trait Fabric: Send + Sync + 'static {
     /// It does not any more.
     fn forgets(&self, server: ServerId, nspace: &Nspace);
 
-    /// Makes an event known to the other servers, whose handlers may raise so many in turn.
-    fn distribute(&self, from: ServerId, event: Arc<Event>, allowance: Allowance);
+    /// Makes an event known to the other servers, to those whom it may reach; the handlers there may raise so many in turn.
+    fn distribute(&self, from: ServerId, event: Arc<Event>, reach: Reach, allowance: Allowance);
 
     /// Hands the contributions of all servers that host one of these procs to each of them. Servers that gather for the same
     /// procs at the same time meet; each gets the contributions of the others.
@@ -152,13 +152,13 @@ impl Fabric for EmbeddedFabric {
         }
     }
 
-    fn distribute(&self, from: ServerId, event: Arc<Event>, allowance: Allowance) {
+    fn distribute(&self, from: ServerId, event: Arc<Event>, reach: Reach, allowance: Allowance) {
         let inner = self.lock();
         let others: Vec<&ServerHandle> =
             inner.servers.iter().filter(|(id, _)| **id != from).map(|(_, server)| server).collect();
         let each = Allowance(allowance.0 / u32::try_from(others.len() + 1).unwrap_or(u32::MAX));
         for server in others {
-            server.distributed(event.clone(), each);
+            server.distributed(event.clone(), reach, each);
         }
     }
 

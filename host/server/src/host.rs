@@ -1,5 +1,5 @@
 //! The seam to the host environment: one method per upcall, the counterpart of the C server module.
-use peal_core::job::Life;
+use peal_core::{job::Life, job_control::JobControl};
 use peal_model::{
     App, Bytes, Event, Identity, Info, IofChannel, Kval, Nspace, Pdata, Proc, Query, ResourceUnit, Status, Text, code,
 };
@@ -46,6 +46,15 @@ pub enum ProcessOf {
     Running(u32),
     /// None, any more or yet: nobody can be that proc.
     Ended,
+}
+
+/// What became of a job-control request.
+#[derive(Clone, PartialEq, Debug)]
+pub struct JobControlled {
+    /// Success; `PMIX_ERR_PARTIAL_SUCCESS` if it was done to some of the procs.
+    pub status: Status,
+    /// What there is to say, above all of each proc to which it was not done.
+    pub infos: Vec<Info>,
 }
 
 /// What a host environment does for the procs of its jobs. What it does not provide answers `PMIX_ERR_NOT_SUPPORTED`.
@@ -117,8 +126,8 @@ pub trait Host: Send + Sync + 'static {
         unsupported()
     }
 
-    /// Control procs; without targets, the requester's namespace.
-    fn job_control(&self, source: Proc, targets: Vec<Proc>, directives: Vec<Info>) -> Answer<'_, Vec<Info>> {
+    /// Control procs. The request makes sense and was permitted; the answer comes when it has been done.
+    fn job_control(&self, source: Proc, control: JobControl) -> Answer<'_, JobControlled> {
         unsupported()
     }
 

@@ -1,11 +1,14 @@
 //! A server from start to shutdown: listener, actor, chains.
 use crate::{
-    actor::{self, Actor, Queues, ServerHandle},
+    actor::Actor,
     admission::ToolNames,
     chains::{ChainSettings, Chains, GuestPools, HostedChains},
+    channels::{ChannelSettings, Channels, HostedChannels},
     connection::{self, Lobby, Stage},
     counters::Counters,
+    decisions::{Decisions, HostedPolicies},
     fabric::{EmbeddedFabric, Fabric, ServerId},
+    handle::{self, Queues, ServerHandle},
     host::Host,
     identity::{Checker, IdentityCheck},
     notice::Notices,
@@ -59,6 +62,8 @@ pub struct ServerSettings {
     pub request_queue: usize,
     /// Those of the hosted chains.
     pub chains: ChainSettings,
+    /// Those of log channels.
+    pub channels: ChannelSettings,
     /// How long connections have to take what is left for them at shutdown.
     pub drain_timeout: Duration,
 }
@@ -76,6 +81,7 @@ impl Default for ServerSettings {
             max_open_requests: 4096,
             request_queue: 64,
             chains: ChainSettings::default(),
+            channels: ChannelSettings::default(),
             drain_timeout: Duration::from_secs(5),
         }
     }
@@ -99,6 +105,10 @@ pub struct Parts {
     pub fabric: Arc<EmbeddedFabric>,
     /// The hosted chains.
     pub chains: HostedChains,
+    /// The site's policies.
+    pub policies: HostedPolicies,
+    /// The site's log channels.
+    pub channels: HostedChannels,
     /// The threads on which these run.
     pub pools: GuestPools,
     /// Who watches.
@@ -124,13 +134,19 @@ impl Server {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let uri = ServerUri { proc: parts.me, addr: listener.local_addr()? };
         let counters: Arc<Counters> = Arc::default();
-        let (Queues { handle, clients, raised }, inbox) = actor::queues(settings.request_queue);
+        let (Queues { handle, clients, raised }, inbox) = handle::queues(settings.request_queue);
         let notices = parts.notices;
         let chains =
             Chains::start(parts.chains, &parts.pools, settings.chains, &raised, notices.clone(), counters.clone());
         let id = parts.fabric.allot();
         parts.fabric.join(id, handle.clone());
-        let state = peal_core::server::Server::new(settings.core);
+        let (queue, site) = (settings.core.max_decisions, &parts.pools.site);
+        let decisions = Decisions::start(parts.policies, site, queue, &settings.core.defaults, &handle, &counters);
+        let pool = &parts.pools.channels;
+        let channels = Channels::start(parts.channels, pool, settings.channels, &parts.host, &handle, &counters);
+        let mut state = peal_core::server::Server::new(settings.core);
+        let identity = Identity { uid: geteuid().as_raw(), gid: getegid().as_raw() };
+        state.guard(identity, decisions.hooks());
         let fabric: Arc<dyn Fabric> = parts.fabric.clone();
         let checker = Arc::new(Checker::new(settings.identity, parts.host.clone()));
         let actor = Actor {
@@ -142,11 +158,14 @@ impl Server {
             fabric,
             id,
             chains,
+            decisions,
+            channels,
+            admissions: BTreeMap::new(),
+            drain_timeout: settings.drain_timeout,
             notices,
             counters: counters.clone(),
             outbox_bytes: settings.outbox_bytes,
             handle: handle.clone(),
-            identity: Identity { uid: geteuid().as_raw(), gid: getegid().as_raw() },
         };
         let (stopping, stage) = watch::channel(Stage::Accept);
         let lobby = Lobby {

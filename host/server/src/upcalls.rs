@@ -1,10 +1,19 @@
 //! From a request to the host's method and back to a reply.
 use crate::host::{Answer, Group, GroupOperation, Host};
+use peal_core::job_control::JobControl;
 use peal_model::{Identity, Info, Proc, Reply, Request, Status, Text, code};
 
 /// Asks the host what the server does not decide by itself, for somebody who runs as `identity`.
 pub(crate) async fn ask(host: &dyn Host, source: Proc, identity: Option<Identity>, request: Request) -> Reply {
     answer(host, source, identity, request).await.unwrap_or_else(Reply::Status)
+}
+
+/// Has the host control procs.
+pub(crate) async fn control(host: &dyn Host, source: Proc, control: JobControl) -> Reply {
+    match host.job_control(source, control).await {
+        Ok(controlled) => Reply::Infos { status: controlled.status, infos: controlled.infos },
+        Err(status) => Reply::Status(status),
+    }
 }
 
 async fn answer(host: &dyn Host, source: Proc, identity: Option<Identity>, request: Request) -> Result<Reply, Status> {
@@ -32,9 +41,7 @@ async fn answer(host: &dyn Host, source: Proc, identity: Option<Identity>, reque
             let asked = queries.iter().map(|query| query.keys.len()).sum();
             found(host.query(source, identity, queries).await?, asked)
         }
-        Request::Log { timestamp, data, directives } => done(host.log(source, timestamp, data, directives)).await,
         Request::Allocate { directive, infos: details } => infos(host.allocate(source, directive, details)).await,
-        Request::JobControl { targets, directives } => infos(host.job_control(source, targets, directives)).await,
         Request::Monitor { monitor, error, directives } => {
             infos(host.monitor(source, monitor, error, directives)).await
         }
@@ -73,8 +80,10 @@ async fn answer(host: &dyn Host, source: Proc, identity: Option<Identity>, reque
         Request::SessionControl { session, infos: details } => {
             infos(host.session_control(source, session, details)).await
         }
-        // The rest is the server's own, or served by nobody yet.
+        // The rest is the server's own, goes another way, or is served by nobody yet.
         Request::JobData
+        | Request::JobControl { .. }
+        | Request::Log { .. }
         | Request::Commit(_)
         | Request::Fence { .. }
         | Request::Get { .. }

@@ -39,14 +39,19 @@ impl fmt::Display for Denial {
         let Denial { hook, requester, identity, by, status, reasons } = self;
         write!(f, "{by} denies {hook} to ")?;
         match requester {
-            Some(proc) => write!(f, "{proc}")?,
+            // Tools choose their names.
+            Some(proc) => write!(f, "{:?}", proc.to_string())?,
             None => f.write_str("a tool without a name")?,
         }
         match identity {
             Some(identity) => write!(f, " of {identity}")?,
             None => f.write_str(" of nobody known")?,
         }
-        write!(f, ": {status}, {reasons:?}")
+        write!(f, ": {status}")?;
+        reasons.iter().try_for_each(|info| match info.value.as_str() {
+            Some(words) => write!(f, ", {words:?}"),
+            None => write!(f, ", {info:?}"),
+        })
     }
 }
 
@@ -125,21 +130,22 @@ impl Server {
         self.gate.policed = policed.into_iter().collect();
     }
 
-    /// Whether somebody may connect who runs as `identity`: a proc of a job, or a tool that asks about these jobs.
-    pub fn entrance(
-        &mut self,
-        kind: ConnectionKind,
-        requester: Option<Proc>,
-        identity: Identity,
-        about: &[Proc],
-        infos: Vec<Info>,
-    ) -> Entrance {
-        let question = self.question(Matter::Connection(kind), requester, Some(identity), about);
+    /// Whether somebody of this name may connect who runs as `identity`. A tool asks about the jobs of its user, if any.
+    pub fn entrance(&mut self, kind: ConnectionKind, proc: &Proc, identity: Identity, infos: Vec<Info>) -> Entrance {
+        let about: Vec<Proc> = match kind {
+            ConnectionKind::Client => vec![proc.clone()],
+            ConnectionKind::Tool => {
+                let own = self.jobs.values().filter(|job| job.spec.uid == identity.uid);
+                own.map(|job| Proc::all(job.spec.nspace.clone())).collect()
+            }
+        };
+        let (hook, matter) = (Hook::Connection, Matter::Connection(kind));
+        let question = self.question(matter, Some(proc.clone()), Some(identity), &about);
         let request = PolicyRequest { infos, ..question };
-        if self.gate.policed.contains(&Hook::Connection) {
+        if self.gate.policed.contains(&hook) {
             return Entrance::Ask(self.gate.number(), Arc::new(request));
         }
-        let default = self.settings.defaults.of(Hook::Connection);
+        let default = self.settings.defaults.of(hook);
         if kind == ConnectionKind::Client && default == HookDefault::BuiltIn {
             // Admission holds to the same rule whatever is granted, and has better words for it.
             return Entrance::Open;
@@ -147,7 +153,7 @@ impl Server {
         match policy::by_default(default, &request) {
             Verdict::Granted { .. } => Entrance::Open,
             Verdict::Denied { by, status, reasons } => {
-                let (hook, requester, identity) = (Hook::Connection, request.requester, request.identity);
+                let (requester, identity) = (request.requester, request.identity);
                 Entrance::Shut(Denial { hook, requester, identity, by, status, reasons })
             }
         }

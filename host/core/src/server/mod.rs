@@ -234,14 +234,6 @@ pub enum Refusal {
         /// How many are allowed.
         max: u32,
     },
-    /// A tool of a user who has no business here.
-    #[error("a tool of {found}: they have no job here, and the server runs as {server}")]
-    ForeignTool {
-        /// As whom the tool runs.
-        found: Identity,
-        /// As whom the server runs.
-        server: Identity,
-    },
     /// A tool calls itself what somebody else is called.
     #[error("{0} is the name of somebody else")]
     NameTaken(Proc),

@@ -29,12 +29,9 @@ impl Tools {
 }
 
 impl Server {
-    /// Lets a tool of this name connect, or says why not; `server` is as whom this server runs. The name is the tool's as
+    /// Lets a tool of this name connect that may do so ([`Server::entrance`]), or says why not. The name is the tool's as
     /// long as it is connected.
-    pub fn admit_tool(&mut self, proc: &Proc, identity: Identity, server: Identity) -> Result<PeerId, Refusal> {
-        if !may_attach(identity, server, self.jobs.values().map(|job| job.spec.uid)) {
-            return Err(Refusal::ForeignTool { found: identity, server });
-        }
+    pub fn admit_tool(&mut self, proc: &Proc, identity: Identity) -> Result<PeerId, Refusal> {
         if self.jobs.contains_key(&proc.nspace) || self.tools.0.contains_key(proc) {
             return Err(Refusal::NameTaken(proc.clone()));
         }
@@ -84,20 +81,15 @@ impl Server {
     }
 }
 
-/// Who may attach a tool where no policy decides: root, the server's own user, and users who have a job here.
-fn may_attach(tool: Identity, server: Identity, mut jobs: impl Iterator<Item = u32>) -> bool {
-    tool.uid == 0 || tool.uid == server.uid || jobs.any(|owner| owner == tool.uid)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
         Time,
         job::JobSpec,
-        server::{Action, RequestId, Settings},
+        server::{Action, Entrance, RequestId, Settings},
     };
-    use peal_model::{Commit, KeyName, Rank, Reply, Request, Scope, Status, code};
+    use peal_model::{Commit, ConnectionKind, KeyName, Rank, Reply, Request, Scope, Status, code};
 
     const SERVER: Identity = Identity { uid: 500, gid: 500 };
     const OWNER: Identity = Identity { uid: 1000, gid: 100 };
@@ -127,9 +119,9 @@ mod tests {
     fn root_the_servers_user_and_users_of_jobs_may_attach_tools() {
         for (identity, welcome) in [(ROOT, true), (SERVER, true), (OWNER, true), (OTHER, false)] {
             let mut server = server();
-            let admitted = server.admit_tool(&proc("tool", 0), identity, SERVER);
-            assert_eq!(admitted.is_ok(), welcome, "{admitted:?}");
-            assert_eq!(server.identity(&proc("tool", 0)), welcome.then_some(identity));
+            server.guard(SERVER, []);
+            let entrance = server.entrance(ConnectionKind::Tool, &proc("tool", 0), identity, Vec::new());
+            assert_eq!(entrance == Entrance::Open, welcome, "{entrance:?}");
         }
     }
 
@@ -138,25 +130,25 @@ mod tests {
         let mut server = server();
         let taken = |proc: &Proc| Err(Refusal::NameTaken(proc.clone()));
         let (of_job, tool, second) = (proc("job", 7), proc("tool", 0), proc("tool", 1));
-        assert_eq!(server.admit_tool(&of_job, OWNER, SERVER), taken(&of_job));
-        let peer = server.admit_tool(&tool, OWNER, SERVER).unwrap();
-        assert_eq!(server.admit_tool(&tool, OWNER, SERVER), taken(&tool));
-        assert_eq!(server.admit_tool(&second, ROOT, SERVER), taken(&second), "a namespace has one user");
-        server.admit_tool(&second, OWNER, SERVER).unwrap();
-        server.admit_tool(&proc("third", 0), ROOT, SERVER).unwrap();
+        assert_eq!(server.admit_tool(&of_job, OWNER), taken(&of_job));
+        let peer = server.admit_tool(&tool, OWNER).unwrap();
+        assert_eq!(server.admit_tool(&tool, OWNER), taken(&tool));
+        assert_eq!(server.admit_tool(&second, ROOT), taken(&second), "a namespace has one user");
+        server.admit_tool(&second, OWNER).unwrap();
+        server.admit_tool(&proc("third", 0), ROOT).unwrap();
         let fourth = proc("fourth", 0);
-        assert_eq!(server.admit_tool(&fourth, ROOT, SERVER), Err(Refusal::TooManyTools { max: 3 }));
+        assert_eq!(server.admit_tool(&fourth, ROOT), Err(Refusal::TooManyTools { max: 3 }));
         // Who has finalized and comes back before its connection is seen to end keeps its new name.
         assert_eq!(ask(&mut server, peer, Request::Finalize).status(), code::PMIX_SUCCESS);
-        server.admit_tool(&tool, OWNER, SERVER).unwrap();
+        server.admit_tool(&tool, OWNER).unwrap();
         assert_eq!(server.disconnected(peer), []);
-        assert_eq!(server.admit_tool(&tool, OWNER, SERVER), taken(&tool));
+        assert_eq!(server.admit_tool(&tool, OWNER), taken(&tool));
     }
 
     #[test]
     fn a_job_takes_its_name_from_a_tool() {
         let mut server = server();
-        let peer = server.admit_tool(&proc("next", 0), OTHER, OTHER).unwrap();
+        let peer = server.admit_tool(&proc("next", 0), OTHER).unwrap();
         let Identity { uid, gid } = OWNER;
         server.add_job(JobSpec { nspace: Nspace::new("next").unwrap(), size: 1, hostname: "node".into(), uid, gid });
         assert_eq!(ask(&mut server, peer, Request::JobData).status(), code::PMIX_ERR_INIT);
@@ -170,7 +162,7 @@ mod tests {
     fn a_tool_has_data_of_its_own_and_leaves_nothing_behind() {
         let mut server = server();
         let tool = proc("tool", 0);
-        let peer = server.admit_tool(&tool, OWNER, SERVER).unwrap();
+        let peer = server.admit_tool(&tool, OWNER).unwrap();
         let Reply::JobData(info) = ask(&mut server, peer, Request::JobData) else { panic!("no job data") };
         assert_eq!(info.nspace, tool.nspace);
         let kvals = vec![Kval::new(KEY, Value::Bool(true))];
@@ -190,7 +182,7 @@ mod tests {
             [(OWNER, code::PMIX_SUCCESS), (ROOT, code::PMIX_SUCCESS), (SERVER, code::PMIX_ERR_NO_PERMISSIONS)]
         {
             let mut server = server();
-            let peer = server.admit_tool(&proc("tool", 0), identity, SERVER).unwrap();
+            let peer = server.admit_tool(&proc("tool", 0), identity).unwrap();
             assert_eq!(ask(&mut server, peer, get(&job)).status(), status, "{identity}");
             let unknown: Status = ask(&mut server, peer, get(&proc("nobody", 0))).status();
             assert_eq!(unknown, code::PMIX_ERR_NOT_FOUND);

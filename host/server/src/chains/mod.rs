@@ -8,13 +8,14 @@ mod queue;
 mod worker;
 
 use crate::{
-    actor::Raised,
     counters::Counters,
+    handle::Raised,
     notice::{Notice, Notices},
 };
 use peal_core::{
     order::Registrations,
     owner::Owner,
+    reach::Reach,
     registration::{Registration, RegistrationError},
     server::Allowance,
 };
@@ -66,6 +67,8 @@ pub struct GuestPools {
     pub site: Arc<GuestPool>,
     /// For everybody else's.
     pub tenants: Arc<GuestPool>,
+    /// For log channels, which may wait for disks and networks.
+    pub channels: Arc<GuestPool>,
 }
 
 /// Limits and times of hosted chains; all of them settings.
@@ -89,10 +92,11 @@ impl Default for ChainSettings {
 struct Passing {
     event: Arc<Event>,
     bytes: usize,
+    reach: Reach,
     allowance: Allowance,
     source: Option<Identity>,
     /// The jobs of this server, with their users, when the event was raised.
-    jobs: Arc<Vec<(Nspace, u32)>>,
+    jobs: Arc<Vec<(Nspace, Identity)>>,
     reception: Reception,
 }
 
@@ -167,13 +171,14 @@ impl Chains {
     pub(crate) fn submit(
         &self,
         event: Arc<Event>,
+        reach: Reach,
         allowance: Allowance,
         source: Option<Identity>,
-        jobs: Arc<Vec<(Nspace, u32)>>,
+        jobs: Arc<Vec<(Nspace, Identity)>>,
     ) {
         let bytes = peal_model::Size::of_event(&event).bytes;
         self.shared.under_way.fetch_add(1, Ordering::Relaxed);
-        let passing = Passing { event, bytes, allowance, source, jobs, reception: Reception::NoHandler };
+        let passing = Passing { event, bytes, reach, allowance, source, jobs, reception: Reception::NoHandler };
         self.route.pass(passing, &self.shared);
     }
 

@@ -3,17 +3,17 @@ use super::{
     HostedHandler, Passing, Reception, Shared,
     queue::{Queue, Route},
 };
-use crate::{actor::Raised, notice::Notice};
+use crate::{guest_thread::on_guest_thread, handle::Raised, notice::Notice};
 use peal_core::{
     chain::{ChainRun, Finished, Next, Outcome},
     order::Registrations,
     owner::Owner,
-    server::Allowance,
+    server::{Allowance, Raiser},
 };
 use peal_model::{Event, Identity, Nspace, Proc, Status, rank};
 use peal_sandbox::{EventCall, GuestPool, Module, Notification};
 use std::sync::{Arc, atomic::Ordering};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 pub(super) struct Worker {
     pub(super) owner: Owner,
@@ -27,14 +27,15 @@ pub(super) struct Worker {
 impl Worker {
     pub(super) async fn run(mut self, mut queue: Queue) {
         while let Some(mut passing) = queue.next().await {
-            if self.owner.sees(&passing.event, passing.jobs.iter().map(|(nspace, uid)| (nspace, *uid))) {
+            let jobs = passing.jobs.iter().map(|(nspace, identity)| (nspace, identity.uid));
+            if self.owner.sees(&passing.event, passing.reach, jobs) {
                 self.handle(&mut passing).await;
             }
             self.after.pass(passing, &self.shared);
         }
         let modules: Vec<Arc<Module>> =
             self.registrations.iter().map(|(_, _, handler)| handler.module.clone()).collect();
-        if self.on_guest_thread(move || modules.iter().for_each(|module| module.stop())).await.is_none() {
+        if on_guest_thread(&self.pool, move || modules.iter().for_each(|module| module.stop())).await.is_none() {
             tracing::warn!(owner = %self.owner, "no guest thread was free to tell the modules that they stop");
         }
     }
@@ -45,7 +46,7 @@ impl Worker {
             return;
         }
         let (source, shared) = (passing.source, self.shared.clone());
-        let Some(walked) = self.on_guest_thread(move || walk(run, source, &shared)).await else {
+        let Some(walked) = on_guest_thread(&self.pool, move || walk(run, source, &shared)).await else {
             self.shared.counters.chain_events_dropped.count();
             tracing::error!(owner = %self.owner, code = %passing.event.code, "no guest thread could run the chain");
             return;
@@ -57,11 +58,17 @@ impl Worker {
         passing.reception = Reception::Handled;
         let (owner, event, steps) = (self.owner.clone(), passing.event.clone(), walked.finished.steps);
         self.shared.notices.tell(Notice::Handled { owner, event, steps });
-        self.raise(walked.raised, &mut passing.allowance).await;
+        if !walked.raised.is_empty() {
+            match self.runs_as(&passing.jobs) {
+                Some(raiser) => self.raise(walked.raised, raiser, &mut passing.allowance).await,
+                // Their job is gone.
+                None => self.shared.counters.raised_events_refused.add(walked.raised.len()),
+            }
+        }
     }
 
     /// Raises events on behalf of handlers, as far as the event before them allows.
-    async fn raise(&self, raised: Vec<Notification>, allowance: &mut Allowance) {
+    async fn raise(&self, raised: Vec<Notification>, raiser: Raiser, allowance: &mut Allowance) {
         let share = allowance.share(raised.len());
         if share.number < raised.len() {
             self.shared.counters.raised_events_refused.add(raised.len() - share.number);
@@ -70,7 +77,7 @@ impl Worker {
         for notification in raised.into_iter().take(share.number) {
             let Notification { request, code, range, infos } = notification;
             let event = Event { code, source: self.speaks_as(), range, infos };
-            let raised = Raised { event, allowance: share.each, request };
+            let raised = Raised { event, raiser, allowance: share.each, request };
             if self.raised.send(raised).await.is_err() {
                 // The server is stopping, and hears nothing any more.
                 return;
@@ -89,15 +96,17 @@ impl Worker {
         Some(Proc::new(nspace, rank::PMIX_RANK_UNDEF))
     }
 
-    /// Runs something on a guest thread and waits for it; nothing if no thread takes it.
-    async fn on_guest_thread<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-        let (tell, told) = oneshot::channel();
-        let job = move || {
-            // Whoever asked waits; if it is gone, so is the server.
-            let _ = tell.send(job());
+    /// As whom an owner's handlers act: what those of tenants raise must be permitted. Nothing for a tenant without a job.
+    fn runs_as(&self, jobs: &[(Nspace, Identity)]) -> Option<Raiser> {
+        let first = |of_owner: &dyn Fn(&Nspace, Identity) -> bool| {
+            let found = jobs.iter().find(|(nspace, identity)| of_owner(nspace, *identity));
+            found.map(|(_, identity)| Raiser::Tenant(*identity))
         };
-        self.pool.try_run(job).ok()?;
-        told.await.ok()
+        match &self.owner {
+            Owner::Site => Some(Raiser::Site),
+            Owner::User(uid) => first(&|_, identity| identity.uid == *uid),
+            Owner::Namespace(own) => first(&|nspace, _| nspace == own),
+        }
     }
 }
 

@@ -1,16 +1,17 @@
 //! A running job: one task that waits for its procs, ends it when it must, and says how it ended.
 use super::{
     JobCommand,
+    control::{Control, Controls, signal_of},
     end::{JobEnd, ProcEnd},
     launch::{self, JobRequest, LaunchError, OnAbort},
     output::{self, Writers},
     stray::{self, Family},
 };
 use crate::{
-    actor::ServerHandle,
+    handle::ServerHandle,
     notice::{Notice, Notices},
 };
-use peal_core::job::JobSpec;
+use peal_core::{job::JobSpec, job_control::JobAction};
 use peal_model::{Proc, Rank, Status, code};
 use rustix::process::Signal;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -63,6 +64,8 @@ enum Ending {
     Asked(Instant),
     /// Its procs have been killed.
     Killed,
+    /// Job control has asked all of its procs to end, each in its time.
+    Controlled,
 }
 
 /// Tells when a child may have ended.
@@ -94,6 +97,7 @@ pub(crate) struct Job {
     output: JoinSet<()>,
     writers: watch::Sender<Writers>,
     ending: Ending,
+    controls: Controls,
     end: JobEnd,
 }
 
@@ -109,6 +113,7 @@ impl Job {
             output: JoinSet::new(),
             writers: watch::Sender::new(Writers::Alive),
             ending: Ending::Not,
+            controls: Controls::default(),
             end: JobEnd { exit_status: 0, first_abnormal: None, abort: None },
         }
     }
@@ -171,8 +176,9 @@ impl Job {
         while !self.running.is_empty() {
             let kill_at = match self.ending {
                 Ending::Asked(at) => Some(at),
-                Ending::Not | Ending::Killed => None,
+                Ending::Not | Ending::Killed | Ending::Controlled => None,
             };
+            let kill_some_at = self.controls.deadline();
             tokio::select! {
                 ended = self.waits.join_next() => match ended {
                     Some(Ok((rank, end))) => self.proc_ended(rank, end).await,
@@ -182,6 +188,9 @@ impl Job {
                 Some(command) = inbox.recv() => self.command(command),
                 () = children.changed() => self.family.reap_orphans(),
                 () = tokio::time::sleep_until(kill_at.unwrap_or_else(Instant::now)), if kill_at.is_some() => self.kill(),
+                () = tokio::time::sleep_until(kill_some_at.unwrap_or_else(Instant::now)), if kill_some_at.is_some() => {
+                    self.controls.kill_late(&self.running);
+                }
             }
         }
         self.clear_up(&mut inbox).await;
@@ -198,8 +207,9 @@ impl Job {
         self.notices.tell(Notice::ProcEnded { proc: proc.clone(), end });
         let abnormal = end.abnormal(self.server.life(proc.clone()).await);
         self.server.proc_ended(proc.clone(), abnormal.clone());
+        let asked = self.controls.ended(rank);
         let Some((status, _)) = abnormal else { return };
-        if !matches!(self.ending, Ending::Not) {
+        if asked || !matches!(self.ending, Ending::Not) {
             // It ends because it was asked to.
             return;
         }
@@ -228,6 +238,7 @@ impl Job {
                     self.signal_all(signal);
                 }
             }
+            JobCommand::Control(control) => self.control(control),
             JobCommand::Interrupt { signal } => {
                 if matches!(self.ending, Ending::Not) {
                     self.end.exit_status = ProcEnd::Signalled(signal).exit_status();
@@ -236,6 +247,21 @@ impl Job {
                     self.kill();
                 }
             }
+        }
+    }
+
+    /// Controls some procs. If that leaves none that was not asked to end, the job ends as it does by a signal to `peal`.
+    fn control(&mut self, control: Control) {
+        let action = control.action;
+        self.controls.begin(control, &self.running, self.request.grace);
+        let ends = matches!(action, JobAction::Terminate | JobAction::Kill) && self.controls.cover(&self.running);
+        if ends && matches!(self.ending, Ending::Not) {
+            let signal = signal_of(action).map_or(0, Signal::as_raw);
+            self.end.exit_status = ProcEnd::Signalled(signal).exit_status();
+            let (nspace, because) = (self.request.nspace.clone(), code::PMIX_ERR_JOB_CANCELED);
+            self.notices.tell(Notice::JobEnding { nspace, because });
+            // Those whose time is over are killed one by one.
+            self.ending = Ending::Controlled;
         }
     }
 
@@ -274,7 +300,7 @@ impl Job {
                         tracing::warn!("interrupted: the last output of the job is lost");
                         return;
                     }
-                    Some(JobCommand::Abort { .. } | JobCommand::Forward { .. }) => {}
+                    Some(JobCommand::Abort { .. } | JobCommand::Forward { .. } | JobCommand::Control(_)) => {}
                     None => heard = false,
                 },
             }

@@ -1,36 +1,47 @@
 //! The embedded host environment: starts the procs of a job on this node, forwards their output, reaps them, reports
 //! abnormal ends as events, and ends the job as configured.
 
+mod control;
 mod end;
 mod job;
 mod launch;
 mod output;
 mod query;
+mod sink;
 mod stray;
 
 pub use end::{JobEnd, ProcEnd};
 pub use job::RunningJob;
 pub use launch::{JobRequest, LaunchError, OnAbort};
 pub use output::Tagging;
+pub use sink::Stream;
 
-use self::{job::Job, query::JobTable, stray::Family};
+use self::{
+    control::{Control, NotDone},
+    job::Job,
+    query::JobTable,
+    sink::{JobSink, Outputs},
+    stray::Family,
+};
 use crate::{
-    actor::ServerHandle,
-    host::{Answer, Host, ProcessOf},
+    handle::ServerHandle,
+    host::{Answer, Host, JobControlled, ProcessOf},
     notice::Notices,
 };
-use peal_model::{Identity, Info, Nspace, Proc, Query, Status, Text, code};
+use peal_core::job_control::{JobAction, JobControl};
+use peal_model::{Identity, Info, Nspace, Proc, Query, Rank, Status, Text, code};
+use peal_sandbox::Sink;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 /// How many commands may wait for a job; procs that abort all at once need no more than one to be heard.
 const COMMANDS: usize = 64;
 
 /// What a running job can be told.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Debug)]
 pub(crate) enum JobCommand {
     /// A proc asked for the job to be ended with this status.
     Abort { source: Proc, status: Status, message: Option<Text> },
@@ -38,6 +49,8 @@ pub(crate) enum JobCommand {
     Interrupt { signal: i32 },
     /// The user sends the procs a signal of this number.
     Forward { signal: i32 },
+    /// Somebody who may controls some of its procs.
+    Control(Control),
 }
 
 /// The embedded host environment. One of them runs the jobs of one `peal` process.
@@ -46,6 +59,7 @@ pub struct EmbeddedHost {
     /// What queries are answered from.
     table: JobTable,
     family: Arc<Family>,
+    outputs: Outputs,
     notices: Notices,
 }
 
@@ -56,8 +70,19 @@ impl EmbeddedHost {
             jobs: Mutex::default(),
             table: JobTable::default(),
             family: Arc::new(Family::adopting()),
+            outputs: Outputs::default(),
             notices,
         }
+    }
+
+    /// A sink for log channels: what is written there appears where the output of the requester's job goes.
+    pub fn sink(&self, stream: Stream) -> Arc<dyn Sink> {
+        Arc::new(JobSink { outputs: self.outputs.clone(), stream })
+    }
+
+    /// Waits until what procs logged has been written, however long whoever reads it takes.
+    pub async fn flush(&self) {
+        self.outputs.flush().await;
     }
 
     /// Starts a job under a server, by the rendezvous `uri` that its procs are given.
@@ -72,6 +97,8 @@ impl EmbeddedHost {
             let mut jobs = self.jobs();
             // Those that have ended hear nothing any more.
             jobs.retain(|_, commands| !commands.is_closed());
+            self.outputs.retain(|job| jobs.contains_key(job));
+            self.outputs.open(request.nspace.clone(), request.tagging);
             // Before any proc runs: it may abort its job at once.
             jobs.insert(request.nspace.clone(), commands.clone());
         }
@@ -112,4 +139,54 @@ impl Host for EmbeddedHost {
             job.send(command).await.map_err(|_| code::PMIX_ERR_NOT_FOUND)
         })
     }
+
+    fn log(&self, source: Proc, _timestamp: u64, data: Vec<Info>, _directives: Vec<Info>) -> Answer<'_, ()> {
+        Box::pin(std::future::ready(self.outputs.log(&source, &data)))
+    }
+
+    fn job_control(&self, _source: Proc, control: JobControl) -> Answer<'_, JobControlled> {
+        let action = control.action;
+        if control::signal_of(action).is_none() {
+            return Box::pin(std::future::ready(Err(code::PMIX_ERR_NOT_SUPPORTED)));
+        }
+        let targets = control.targets.len();
+        let mut by_job: BTreeMap<Nspace, BTreeSet<Rank>> = BTreeMap::new();
+        for Proc { nspace, rank } in control.targets {
+            by_job.entry(nspace).or_default().insert(rank);
+        }
+        let jobs: Vec<_> =
+            by_job.into_iter().map(|(job, ranks)| (self.jobs().get(&job).cloned(), job, ranks)).collect();
+        Box::pin(async move {
+            // All of them begin before any is waited for.
+            let mut begun = Vec::new();
+            for (commands, job, ranks) in jobs {
+                begun.push((begin(commands, action, &ranks).await, job, ranks));
+            }
+            let mut not_done = Vec::new();
+            for (answer, job, ranks) in begun {
+                let of_job = match answer {
+                    Some(answer) => answer.await.unwrap_or_else(|_| control::after_the_end(action, ranks)),
+                    None => ranks.into_iter().map(not_started).collect(),
+                };
+                let named = |NotDone { rank, status, reason }| (Proc::new(job.clone(), rank), status, reason);
+                not_done.extend(of_job.into_iter().map(named));
+            }
+            Ok(control::report(targets, not_done))
+        })
+    }
+}
+
+async fn begin(
+    commands: Option<mpsc::Sender<JobCommand>>,
+    action: JobAction,
+    ranks: &BTreeSet<Rank>,
+) -> Option<oneshot::Receiver<Vec<NotDone>>> {
+    let (done, answer) = oneshot::channel();
+    let control = Control { action, ranks: ranks.clone(), done };
+    commands?.send(JobCommand::Control(control)).await.ok()?;
+    Some(answer)
+}
+
+fn not_started(rank: Rank) -> NotDone {
+    NotDone { rank, status: code::PMIX_ERR_NOT_FOUND, reason: "no process was started for it here".to_owned() }
 }

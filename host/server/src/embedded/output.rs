@@ -26,6 +26,18 @@ pub enum Tagging {
     Rank,
 }
 
+impl Tagging {
+    /// What a proc of that rank has to say at once, in whole lines.
+    pub(crate) fn lines(self, rank: Rank, bytes: &[u8]) -> Vec<u8> {
+        let mut lines = Lines::new(rank, self);
+        lines.waiting.extend_from_slice(bytes);
+        if !bytes.ends_with(b"\n") {
+            lines.waiting.push(b'\n');
+        }
+        lines.take(End::Reached)
+    }
+}
+
 /// Whether anything of the job is left that could write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Writers {

@@ -81,11 +81,17 @@ impl Family {
 
 /// Sends a signal to a proc and all that stayed in its process group.
 pub(crate) fn signal_group(leader: u32, signal: Signal) {
-    let Some(group) = pid(leader) else { return };
-    match kill_process_group(group, signal) {
+    if let Err(error) = try_signal_group(leader, signal) {
+        tracing::warn!(leader, ?signal, %error, "cannot signal a process group");
+    }
+}
+
+/// The same, where it matters whether that was possible.
+pub(crate) fn try_signal_group(leader: u32, signal: Signal) -> rustix::io::Result<()> {
+    match pid(leader).map(|group| kill_process_group(group, signal)) {
         // A group that has ended needs no signal.
-        Ok(()) | Err(rustix::io::Errno::SRCH) => {}
-        Err(error) => tracing::warn!(leader, ?signal, %error, "cannot signal a process group"),
+        Some(Ok(()) | Err(rustix::io::Errno::SRCH)) | None => Ok(()),
+        Some(error) => error,
     }
 }
 

@@ -1,0 +1,179 @@
+//! Log channels: the components that write what procs log.
+//!
+//! One worker takes the requests as they come, so that the lines of one proc keep their order, and tries the channels of
+//! each one after the other, on guest threads that nobody else uses: a slow channel delays no event and no other request.
+
+mod worker;
+
+use crate::{counters::Counters, handle::ServerHandle, host::Host};
+use peal_core::{
+    log::LogSettings,
+    order::Registrations,
+    registration::{Codes, Place, Registration, RegistrationError},
+    server::RequestId,
+};
+use peal_model::{Key, LogRequest, Reply, Size, code};
+use peal_sandbox::{GuestPool, Module};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use thiserror::Error;
+use tokio::{sync::mpsc, task::JoinHandle};
+use worker::Worker;
+
+/// Limits, times and order of log channels; all of them settings.
+#[derive(Clone, Debug)]
+pub struct ChannelSettings {
+    /// Which channels come first and which must not fail.
+    pub log: LogSettings,
+    /// How many requests may wait.
+    pub queue: usize,
+    /// How much memory these may take, in bytes.
+    pub queue_bytes: usize,
+    /// How long the host environment may take over what it is to write.
+    pub host_timeout: Duration,
+    /// How long requests that were accepted have to be written at shutdown.
+    pub drain_timeout: Duration,
+}
+
+impl Default for ChannelSettings {
+    fn default() -> Self {
+        ChannelSettings {
+            log: LogSettings::default(),
+            queue: 4096,
+            queue_bytes: 64 << 20,
+            host_timeout: Duration::from_secs(10),
+            drain_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// A module, and the channels that it is.
+#[derive(Clone)]
+struct Served {
+    keys: Vec<Key>,
+    module: Arc<Module>,
+}
+
+/// The log channels of one server, before it starts.
+#[derive(Default)]
+pub struct HostedChannels {
+    modules: Registrations<Served>,
+}
+
+/// Why a channel cannot be registered.
+#[derive(Debug, Error)]
+pub enum ChannelError {
+    /// It does not say which channel it is.
+    #[error("{name:?} names no channel; write which it is, such as stdout")]
+    None {
+        /// The module.
+        name: String,
+    },
+    /// Another module is that channel.
+    #[error("{channel} is served by {holder:?} already; only one module may")]
+    Taken {
+        /// The channel.
+        channel: Key,
+        /// Who serves it.
+        holder: String,
+    },
+    /// It cannot stand where it wants to.
+    #[error(transparent)]
+    Place(#[from] RegistrationError),
+}
+
+impl HostedChannels {
+    /// Adds a module that is these channels. Its place says when it is tried where a request names no channel.
+    pub fn register(
+        &mut self,
+        name: &str,
+        keys: Vec<Key>,
+        place: Place,
+        module: Arc<Module>,
+    ) -> Result<(), ChannelError> {
+        if keys.is_empty() {
+            return Err(ChannelError::None { name: name.to_owned() });
+        }
+        for (_, registration, served) in self.modules.iter() {
+            if let Some(channel) = keys.iter().find(|key| served.keys.contains(key)) {
+                let holder = registration.name.clone();
+                return Err(ChannelError::Taken { channel: channel.clone(), holder });
+            }
+        }
+        let registration = Registration { place, ..Registration::new(name, Codes::Default) };
+        self.modules.register(registration, Served { keys, module })?;
+        Ok(())
+    }
+}
+
+/// A request on its way to the worker.
+struct Logging {
+    to: RequestId,
+    request: Arc<LogRequest>,
+    bytes: usize,
+}
+
+/// The running channels.
+pub(crate) struct Channels {
+    queue: mpsc::Sender<Logging>,
+    waiting: Arc<AtomicUsize>,
+    worker: JoinHandle<()>,
+    settings: ChannelSettings,
+    handle: ServerHandle,
+    counters: Arc<Counters>,
+}
+
+impl Channels {
+    /// Starts the worker; its answers go to `handle`.
+    pub(crate) fn start(
+        hosted: HostedChannels,
+        pool: &Arc<GuestPool>,
+        settings: ChannelSettings,
+        host: &Arc<dyn Host>,
+        handle: &ServerHandle,
+        counters: &Arc<Counters>,
+    ) -> Channels {
+        let (queue, requests) = mpsc::channel(settings.queue.max(1));
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let modules: Vec<Served> = hosted.modules.iter().map(|(_, _, served)| served.clone()).collect();
+        let worker = Worker {
+            modules,
+            pool: pool.clone(),
+            settings: settings.clone(),
+            host: host.clone(),
+            handle: handle.clone(),
+            counters: counters.clone(),
+            waiting: waiting.clone(),
+        };
+        let worker = tokio::spawn(worker.run(requests));
+        Channels { queue, waiting, worker, settings, handle: handle.clone(), counters: counters.clone() }
+    }
+
+    /// Takes a request; it is answered when it has been written, or at once if too many wait.
+    pub(crate) fn submit(&self, to: RequestId, request: Arc<LogRequest>) {
+        let infos = request.data.iter().chain(&request.directives);
+        let bytes = infos.map(|info| Size::of_info(info).bytes).sum();
+        let waiting = self.waiting.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        let full = waiting > self.settings.queue_bytes && waiting > bytes;
+        if full || self.queue.try_send(Logging { to, request, bytes }).is_err() {
+            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+            self.counters.log_requests_refused.count();
+            self.handle.answer(to, Reply::Status(code::PMIX_ERR_OUT_OF_RESOURCE));
+        }
+    }
+
+    /// Waits until what was accepted is written and the modules have stopped, but no longer than may be.
+    pub(crate) async fn drain(self) {
+        drop(self.queue);
+        let stop = self.worker.abort_handle();
+        if tokio::time::timeout(self.settings.drain_timeout, self.worker).await.is_err() {
+            stop.abort();
+            tracing::error!(after = ?self.settings.drain_timeout, "what is still before the log channels is lost");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The worker that takes log requests as they come and has each written.
+use super::{ChannelSettings, Logging, Served};
+use crate::{counters::Counters, guest_thread::on_guest_thread, handle::ServerHandle, host::Host};
+use peal_core::log::{self, Logged, NextChannel, PendingChannel, Writer};
+use peal_model::{Key, LogRequest, Reply, Status, code};
+use peal_sandbox::{ChannelCall, GuestPool, Module};
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+use tokio::sync::mpsc;
+
+pub(super) struct Worker {
+    pub(super) modules: Vec<Served>,
+    pub(super) pool: Arc<GuestPool>,
+    pub(super) settings: ChannelSettings,
+    pub(super) host: Arc<dyn Host>,
+    pub(super) handle: ServerHandle,
+    pub(super) counters: Arc<Counters>,
+    pub(super) waiting: Arc<AtomicUsize>,
+}
+
+/// How far a request comes on a guest thread.
+enum Halt {
+    /// A channel is the host environment's.
+    Host(Box<PendingChannel>),
+    /// To its end.
+    End(Logged),
+}
+
+impl Worker {
+    pub(super) async fn run(self, mut requests: mpsc::Receiver<Logging>) {
+        let offered: Vec<Key> = self.modules.iter().flat_map(|served| served.keys.iter().cloned()).collect();
+        let modules: Arc<[Served]> = self.modules.clone().into();
+        while let Some(Logging { to, request, bytes }) = requests.recv().await {
+            let status = self.write(request, &offered, &modules).await;
+            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+            self.counters.log_requests.count();
+            self.handle.answer(to, Reply::Status(status));
+        }
+        let stop = move || modules.iter().for_each(|served| served.module.stop());
+        if on_guest_thread(&self.pool, stop).await.is_none() {
+            tracing::warn!("no guest thread was free to tell the log channels that they stop");
+        }
+    }
+
+    /// Has a request written, and says what became of it.
+    async fn write(&self, request: Arc<LogRequest>, offered: &[Key], modules: &Arc<[Served]>) -> Status {
+        let source = request.source.as_ref().map(ToString::to_string).unwrap_or_default();
+        let mut run = match log::route(request, offered, &self.settings.log) {
+            Ok(run) => run,
+            Err(malformed) => {
+                tracing::debug!(source, %malformed, "nothing is logged");
+                return malformed.status();
+            }
+        };
+        let logged = loop {
+            let modules = modules.clone();
+            match on_guest_thread(&self.pool, move || walk(run.advance(), &modules)).await {
+                Some(Halt::Host(pending)) => {
+                    let status = self.ask_host(&pending).await;
+                    run = pending.finish(status, Vec::new());
+                }
+                Some(Halt::End(logged)) => break logged,
+                None => return code::PMIX_ERR_OUT_OF_RESOURCE,
+            }
+        };
+        for step in logged.steps.iter().filter(|step| !step.status.is_success()) {
+            // The answer has no room for it.
+            self.counters.log_channels_failed.count();
+            tracing::info!(source, channel = ?step.name, status = %step.status, infos = ?step.infos, "a log channel failed");
+        }
+        logged.status
+    }
+
+    /// Has the host environment write to a channel of which no module is known. What came from it would not go back to it.
+    async fn ask_host(&self, pending: &PendingChannel) -> Status {
+        let request = pending.request();
+        let Some(source) = request.source.clone() else { return code::PMIX_ERR_NOT_AVAILABLE };
+        let asked =
+            self.host.log(source, request.timestamp.unwrap_or_default(), pending.data(), request.directives.clone());
+        match tokio::time::timeout(self.settings.host_timeout, asked).await {
+            Ok(Ok(())) => code::PMIX_SUCCESS,
+            Ok(Err(status)) => status,
+            Err(_) => code::PMIX_ERR_TIMEOUT,
+        }
+    }
+}
+
+/// Runs on a guest thread: one channel after the other, as far as they are modules.
+fn walk(mut next: NextChannel, modules: &[Served]) -> Halt {
+    loop {
+        let pending = match next {
+            NextChannel::Try(pending) => pending,
+            NextChannel::Done(logged) => return Halt::End(logged),
+        };
+        next = match (pending.writer(), module(modules, pending.channel())) {
+            (Writer::Module, Some(module)) => {
+                let (channel, request) = (pending.channel().clone(), pending.request().clone());
+                let result = module.log(&ChannelCall { channel, request, steps: pending.steps().clone() });
+                pending.finish(result.status, result.infos)
+            }
+            (Writer::Module | Writer::Host, _) => return Halt::Host(Box::new(pending)),
+        }
+        .advance();
+    }
+}
+
+fn module<'a>(modules: &'a [Served], channel: &Key) -> Option<&'a Module> {
+    modules.iter().find(|served| served.keys.contains(channel)).map(|served| &*served.module)
+}

@@ -1,0 +1,210 @@
+//! Where the procs of a job log to: the output of `peal` itself, beside what they write there.
+use super::output::Tagging;
+use peal_model::{Info, LogRequest, Nspace, Proc, Status, Value, code, key};
+use peal_sandbox::Sink;
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+use tokio::{
+    io::{AsyncWrite, AsyncWriteExt},
+    sync::{mpsc, oneshot},
+};
+
+/// How many pieces may wait to be written to one stream, and how much memory they may take, in bytes.
+const PIECES: usize = 1024;
+const BYTES: usize = 16 << 20;
+
+/// An output of `peal`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// What is to be written, one after the other.
+enum Piece {
+    Bytes(Vec<u8>),
+    /// Told when all before it has been written.
+    Flushed(oneshot::Sender<()>),
+}
+
+/// One stream: whoever reads it may take any time, whoever logs does not wait for that.
+struct Line {
+    send: mpsc::Sender<Piece>,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl Line {
+    /// Starts the task that writes.
+    fn open(to: impl AsyncWrite + Unpin + Send + 'static) -> Line {
+        let (send, pieces) = mpsc::channel(PIECES);
+        let waiting = Arc::new(AtomicUsize::new(0));
+        tokio::spawn(write(to, pieces, waiting.clone()));
+        Line { send, waiting }
+    }
+
+    fn write(&self, bytes: Vec<u8>) -> Result<(), Status> {
+        let count = bytes.len();
+        let waiting = self.waiting.fetch_add(count, Ordering::Relaxed).saturating_add(count);
+        if waiting > BYTES || self.send.try_send(Piece::Bytes(bytes)).is_err() {
+            self.waiting.fetch_sub(count, Ordering::Relaxed);
+            return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
+        }
+        Ok(())
+    }
+}
+
+async fn write(mut to: impl AsyncWrite + Unpin, mut pieces: mpsc::Receiver<Piece>, waiting: Arc<AtomicUsize>) {
+    while let Some(piece) = pieces.recv().await {
+        match piece {
+            Piece::Bytes(bytes) => {
+                // Where nobody reads our output any more, nobody misses it.
+                let _ = to.write_all(&bytes).await;
+                let _ = to.flush().await;
+                waiting.fetch_sub(bytes.len(), Ordering::Relaxed);
+            }
+            Piece::Flushed(tell) => drop(tell.send(())),
+        }
+    }
+}
+
+struct Lines {
+    stdout: Line,
+    stderr: Line,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// Open from the first job on.
+    lines: Option<Lines>,
+    /// The jobs whose output is here.
+    jobs: BTreeMap<Nspace, Tagging>,
+}
+
+/// The outputs of the jobs of one host.
+#[derive(Clone, Default)]
+pub(crate) struct Outputs(Arc<Mutex<Inner>>);
+
+impl Outputs {
+    /// From now on what procs of this job log appears here.
+    pub(crate) fn open(&self, job: Nspace, tagging: Tagging) {
+        let mut inner = self.lock();
+        inner.lines.get_or_insert_with(|| Lines {
+            stdout: Line::open(tokio::io::stdout()),
+            stderr: Line::open(tokio::io::stderr()),
+        });
+        inner.jobs.insert(job, tagging);
+    }
+
+    /// Forgets jobs that have ended.
+    pub(crate) fn retain(&self, runs: impl Fn(&Nspace) -> bool) {
+        self.lock().jobs.retain(|job, _| runs(job));
+    }
+
+    /// Writes whole lines for a proc.
+    fn write(&self, source: &Proc, stream: Stream, bytes: &[u8]) -> Result<(), Status> {
+        let inner = self.lock();
+        let (Some(lines), Some(tagging)) = (&inner.lines, inner.jobs.get(&source.nspace)) else {
+            return Err(code::PMIX_ERR_NOT_AVAILABLE);
+        };
+        let line = match stream {
+            Stream::Stdout => &lines.stdout,
+            Stream::Stderr => &lines.stderr,
+        };
+        line.write(tagging.lines(source.rank, bytes))
+    }
+
+    /// Waits until what was logged has been written.
+    pub(crate) async fn flush(&self) {
+        let open = match &self.lock().lines {
+            Some(Lines { stdout, stderr }) => vec![stdout.send.clone(), stderr.send.clone()],
+            None => Vec::new(),
+        };
+        for send in open {
+            let (tell, told) = oneshot::channel();
+            // The writers end only with the runtime.
+            let _ = send.send(Piece::Flushed(tell)).await;
+            let _ = told.await;
+        }
+    }
+
+    /// Logs as the host environment itself does, where no module serves these channels.
+    pub(crate) fn log(&self, source: &Proc, data: &[Info]) -> Result<(), Status> {
+        for info in data {
+            let stream = match (&info.key, &info.value) {
+                (channel, Value::String(Some(text))) if *channel == key::PMIX_LOG_STDOUT => {
+                    Some((Stream::Stdout, text))
+                }
+                (channel, Value::String(Some(text))) if *channel == key::PMIX_LOG_STDERR => {
+                    Some((Stream::Stderr, text))
+                }
+                _ => None,
+            };
+            let (stream, text) = stream.ok_or(code::PMIX_ERR_NOT_SUPPORTED)?;
+            self.write(source, stream, text.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // Nothing in here panics half-way, so what a poisoned lock guards is whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A stream as a sink: what a channel writes there appears where the output of the requester's job goes.
+pub(crate) struct JobSink {
+    pub(crate) outputs: Outputs,
+    pub(crate) stream: Stream,
+}
+
+impl Sink for JobSink {
+    fn write(&self, request: &LogRequest, bytes: &[u8]) -> Result<(), Status> {
+        let source = request.source.as_ref().ok_or(code::PMIX_ERR_NOT_AVAILABLE)?;
+        self.outputs.write(source, self.stream, bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peal_model::Rank;
+    use tokio::io::AsyncReadExt;
+
+    fn outputs(to: impl AsyncWrite + Unpin + Send + 'static, tagging: Tagging) -> (Outputs, Proc) {
+        let job = Nspace::new("job").unwrap();
+        let lines = Lines { stdout: Line::open(to), stderr: Line::open(tokio::io::sink()) };
+        let inner = Inner { lines: Some(lines), jobs: [(job.clone(), tagging)].into() };
+        (Outputs(Arc::new(Mutex::new(inner))), Proc::new(job, Rank(3)))
+    }
+
+    #[tokio::test]
+    async fn lines_appear_whole_and_tagged_and_other_jobs_have_no_output_here() {
+        let (near, mut far) = tokio::io::duplex(1024);
+        let (outputs, proc) = outputs(near, Tagging::Rank);
+        let stranger = Proc::new(Nspace::new("other").unwrap(), Rank(0));
+        assert_eq!(outputs.write(&stranger, Stream::Stdout, b"x"), Err(code::PMIX_ERR_NOT_AVAILABLE));
+        outputs.write(&proc, Stream::Stdout, b"one\ntwo").unwrap();
+        outputs.write(&proc, Stream::Stdout, b"three\n").unwrap();
+        outputs.flush().await;
+        let mut read = [0; 64];
+        let count = far.read(&mut read).await.unwrap();
+        assert_eq!(&read[..count], b"[3] one\n[3] two\n[3] three\n");
+    }
+
+    #[tokio::test]
+    async fn who_logs_does_not_wait_for_a_slow_reader_and_is_told_when_there_is_no_room() {
+        let (near, _far) = tokio::io::duplex(1);
+        let (outputs, proc) = outputs(near, Tagging::Plain);
+        let piece = vec![b'x'; BYTES / 4];
+        let written: Vec<bool> = (0..5).map(|_| outputs.write(&proc, Stream::Stdout, &piece).is_ok()).collect();
+        // Each piece ends its line, so the fourth is too much already.
+        assert_eq!(written, [true, true, true, false, false]);
+    }
+}

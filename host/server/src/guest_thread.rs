@@ -1,0 +1,17 @@
+//! From the runtime to a guest thread and back.
+use peal_sandbox::GuestPool;
+use tokio::sync::oneshot;
+
+/// Runs something on a guest thread and waits for it; nothing if no thread takes it.
+pub(crate) async fn on_guest_thread<T: Send + 'static>(
+    pool: &GuestPool,
+    job: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (tell, told) = oneshot::channel();
+    let job = move || {
+        // Whoever asked waits; if it is gone, so is the server.
+        let _ = tell.send(job());
+    };
+    pool.try_run(job).ok()?;
+    told.await.ok()
+}

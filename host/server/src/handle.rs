@@ -1,0 +1,131 @@
+//! By which the host environment, the fabric and the server's own workers reach the actor: its queues.
+use crate::actor::FromClient;
+use peal_core::{
+    job::{JobSpec, Life},
+    policy::Verdict,
+    reach::Reach,
+    server::{Allowance, Counts, DecisionId, FenceId, Raiser, RequestId},
+};
+use peal_model::{Event, Info, Nspace, Proc, RankData, Reply, Status};
+use std::sync::Arc;
+use tokio::sync::{mpsc, oneshot};
+
+/// An event that a hosted handler raised.
+#[derive(Debug)]
+pub(crate) struct Raised {
+    pub(crate) event: Event,
+    /// Whose handler it was.
+    pub(crate) raiser: Raiser,
+    /// What it may lead to.
+    pub(crate) allowance: Allowance,
+    /// The number that the module was told.
+    pub(crate) request: u64,
+}
+
+/// How many raised events may wait; workers with more wait themselves.
+const RAISED: usize = 1024;
+
+/// What the host and the fabric say.
+pub(crate) enum Internal {
+    Answer { to: RequestId, reply: Reply },
+    Gathered { id: FenceId, outcome: Result<Vec<RankData>, Status> },
+    Notify(Event),
+    Distributed { event: Arc<Event>, reach: Reach, allowance: Allowance },
+    Decided { id: DecisionId, verdict: Verdict },
+    AddJob { spec: JobSpec, done: oneshot::Sender<()> },
+    RemoveJob(Nspace),
+    ProcEnded { proc: Proc, abnormal: Option<(Status, Vec<Info>)> },
+    Life { proc: Proc, tell: oneshot::Sender<Option<Life>> },
+    Counts(oneshot::Sender<Counts>),
+    Stop,
+}
+
+/// By which the host environment and the fabric reach a server.
+#[derive(Clone)]
+pub struct ServerHandle {
+    internal: mpsc::UnboundedSender<Internal>,
+}
+
+impl ServerHandle {
+    /// Registers a job whose procs may then connect. Returns when the server knows it.
+    pub async fn add_job(&self, spec: JobSpec) {
+        let (done, added) = oneshot::channel();
+        self.say(Internal::AddJob { spec, done });
+        // A server that is gone needs no job.
+        let _ = added.await;
+    }
+
+    /// Raises an event of the host environment.
+    pub fn notify(&self, event: Event) {
+        self.say(Internal::Notify(event));
+    }
+
+    /// Drops a job of which nothing is left.
+    pub fn remove_job(&self, nspace: Nspace) {
+        self.say(Internal::RemoveJob(nspace));
+    }
+
+    /// Another server distributed an event, for those whom it may reach; the handlers here may raise so many in turn.
+    pub fn distributed(&self, event: Arc<Event>, reach: Reach, allowance: Allowance) {
+        self.say(Internal::Distributed { event, reach, allowance });
+    }
+
+    pub(crate) fn answer(&self, to: RequestId, reply: Reply) {
+        self.say(Internal::Answer { to, reply });
+    }
+
+    pub(crate) fn decided(&self, id: DecisionId, verdict: Verdict) {
+        self.say(Internal::Decided { id, verdict });
+    }
+
+    /// A proc's process has ended; if abnormally, with this code and these details.
+    pub fn proc_ended(&self, proc: Proc, abnormal: Option<(Status, Vec<Info>)>) {
+        self.say(Internal::ProcEnded { proc, abnormal });
+    }
+
+    /// Where a proc is in its life.
+    pub async fn life(&self, proc: Proc) -> Option<Life> {
+        let (tell, told) = oneshot::channel();
+        self.say(Internal::Life { proc, tell });
+        told.await.ok().flatten()
+    }
+
+    /// The server's own counts.
+    pub async fn counts(&self) -> Counts {
+        let (tell, told) = oneshot::channel();
+        self.say(Internal::Counts(tell));
+        told.await.unwrap_or_default()
+    }
+
+    pub(crate) fn stop(&self) {
+        self.say(Internal::Stop);
+    }
+
+    pub(crate) fn say(&self, message: Internal) {
+        // A server that has stopped hears nothing any more.
+        let _ = self.internal.send(message);
+    }
+}
+
+/// The far ends of a server's queues.
+pub(crate) struct Inbox {
+    pub(crate) internal: mpsc::UnboundedReceiver<Internal>,
+    pub(crate) clients: mpsc::Receiver<FromClient>,
+    pub(crate) raised: mpsc::Receiver<Raised>,
+}
+
+/// The near ends, for those who talk to the server.
+pub(crate) struct Queues {
+    pub(crate) handle: ServerHandle,
+    pub(crate) clients: mpsc::Sender<FromClient>,
+    pub(crate) raised: mpsc::Sender<Raised>,
+}
+
+/// The queues of a server that is about to start; at most so many requests of clients wait.
+pub(crate) fn queues(requests: usize) -> (Queues, Inbox) {
+    let (say, internal) = mpsc::unbounded_channel();
+    let (ask, clients) = mpsc::channel(requests);
+    let (raise, raised) = mpsc::channel(RAISED);
+    let queues = Queues { handle: ServerHandle { internal: say }, clients: ask, raised: raise };
+    (queues, Inbox { internal, clients, raised })
+}
