@@ -233,7 +233,7 @@ fn exit(ended: Result<JobEnd, LaunchError>) -> ExitCode {
                     ExitCode::from(NOT_FOUND)
                 }
                 LaunchError::Program { .. } => ExitCode::from(NOT_EXECUTABLE),
-                LaunchError::Size { .. } => ExitCode::from(crate::FAILED),
+                LaunchError::Size { .. } | LaunchError::Job(_) => ExitCode::from(crate::FAILED),
             }
         }
     }

@@ -2,16 +2,16 @@
 use crate::{
     admission::Arrival,
     chains::Chains,
-    counters::Counters,
     fabric::{Fabric, ServerId},
     host::Host,
+    metrics::Metrics,
     notice::{Notice, Notices},
     upcalls,
 };
 use peal_core::{
     Time,
-    job::{JobSpec, Life},
-    server::{Action, Allowance, Counts, FenceId, PeerId, Refusal, RequestId, Server, Upcall},
+    job::{Census, JobSpec, Life},
+    server::{Action, Allowance, FenceId, PeerId, Refusal, RequestId, Server, Upcall},
 };
 use peal_model::{ConnectionKind, Event, Identity, Info, Kval, Nspace, Proc, RankData, Reply, Request, Size, Status};
 use std::{
@@ -22,6 +22,7 @@ use std::{
     },
     time::{Duration, Instant},
 };
+use thiserror::Error;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 /// What is to be written to a client.
@@ -81,6 +82,17 @@ pub(crate) struct Raised {
     pub(crate) request: u64,
 }
 
+/// Why a job is not registered.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum AddJobError {
+    /// There is one of that name.
+    #[error("a job {0:?} is registered already")]
+    Exists(Nspace),
+    /// There is no server any more.
+    #[error("the server has stopped")]
+    Stopped,
+}
+
 /// How many raised events may wait; workers with more wait themselves.
 const RAISED: usize = 1024;
 
@@ -90,11 +102,11 @@ enum Internal {
     Gathered { id: FenceId, outcome: Result<Vec<RankData>, Status> },
     Notify(Event),
     Distributed { event: Arc<Event>, allowance: Allowance },
-    AddJob { spec: JobSpec, done: oneshot::Sender<()> },
+    AddJob { spec: JobSpec, done: oneshot::Sender<Result<(), AddJobError>> },
+    Jobs(oneshot::Sender<Vec<Census>>),
     RemoveJob(Nspace),
     ProcEnded { proc: Proc, abnormal: Option<(Status, Vec<Info>)> },
     Life { proc: Proc, tell: oneshot::Sender<Option<Life>> },
-    Counts(oneshot::Sender<Counts>),
     Stop,
 }
 
@@ -106,11 +118,17 @@ pub struct ServerHandle {
 
 impl ServerHandle {
     /// Registers a job whose procs may then connect. Returns when the server knows it.
-    pub async fn add_job(&self, spec: JobSpec) {
+    pub async fn add_job(&self, spec: JobSpec) -> Result<(), AddJobError> {
         let (done, added) = oneshot::channel();
         self.say(Internal::AddJob { spec, done });
-        // A server that is gone needs no job.
-        let _ = added.await;
+        added.await.unwrap_or(Err(AddJobError::Stopped))
+    }
+
+    /// The jobs and how far their procs are, in the order of their names; nothing if the server has stopped.
+    pub async fn jobs(&self) -> Option<Vec<Census>> {
+        let (tell, told) = oneshot::channel();
+        self.say(Internal::Jobs(tell));
+        told.await.ok()
     }
 
     /// Raises an event of the host environment.
@@ -140,13 +158,6 @@ impl ServerHandle {
         told.await.ok().flatten()
     }
 
-    /// The server's own counts.
-    pub async fn counts(&self) -> Counts {
-        let (tell, told) = oneshot::channel();
-        self.say(Internal::Counts(tell));
-        told.await.unwrap_or_default()
-    }
-
     pub(crate) fn stop(&self) {
         self.say(Internal::Stop);
     }
@@ -169,7 +180,7 @@ pub(crate) struct Actor {
     pub(crate) id: ServerId,
     pub(crate) chains: Chains,
     pub(crate) notices: Notices,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) outbox_bytes: usize,
     pub(crate) handle: ServerHandle,
     /// As whom the server runs.
@@ -216,6 +227,7 @@ impl Actor {
                 () = until(self.started, self.state.deadline()) => self.state.tick(self.now()),
             };
             actions.into_iter().for_each(|action| self.act(action));
+            self.metrics.follow(self.state.counts());
         }
         // Whoever waits for us to listen must not: the chains that are drained below are among them.
         drop(inbox);
@@ -269,8 +281,11 @@ impl Actor {
             }),
             Internal::Distributed { event, allowance } => self.state.distributed(event, allowance),
             Internal::AddJob { spec, done } => {
-                self.add_job(spec);
-                let _ = done.send(());
+                let _ = done.send(self.add_job(spec));
+                Vec::new()
+            }
+            Internal::Jobs(tell) => {
+                let _ = tell.send(self.state.jobs().collect());
                 Vec::new()
             }
             Internal::RemoveJob(nspace) => {
@@ -282,10 +297,6 @@ impl Actor {
                 let _ = tell.send(self.state.life(&proc));
                 Vec::new()
             }
-            Internal::Counts(tell) => {
-                let _ = tell.send(self.state.counts());
-                Vec::new()
-            }
             Internal::Stop => Vec::new(),
         }
     }
@@ -294,18 +305,22 @@ impl Actor {
         let Raised { event, allowance, request } = raised;
         let code = event.code;
         self.state.raise(event, allowance).unwrap_or_else(|status| {
-            self.counters.raised_events_refused.count();
+            self.metrics.counters().raised_events_refused.count();
             tracing::warn!(request, %code, %status, "an event that a handler raised is refused");
             Vec::new()
         })
     }
 
-    fn add_job(&mut self, spec: JobSpec) {
+    fn add_job(&mut self, spec: JobSpec) -> Result<(), AddJobError> {
+        if self.jobs.iter().any(|(known, _)| *known == spec.nspace) {
+            return Err(AddJobError::Exists(spec.nspace));
+        }
         self.fabric.hosts(self.id, spec.nspace.clone());
         let mut jobs = (*self.jobs).clone();
         jobs.push((spec.nspace.clone(), spec.uid));
         self.jobs = Arc::new(jobs);
         self.state.add_job(spec);
+        Ok(())
     }
 
     fn remove_job(&mut self, nspace: &Nspace) {
@@ -336,7 +351,7 @@ impl Actor {
         let full = matches!(outbox.queue.try_send(outgoing), Err(mpsc::error::TrySendError::Full(_)));
         // One message alone may be larger than all that may wait.
         if full || (waiting > self.outbox_bytes && waiting > bytes) {
-            self.counters.clients_too_slow.count();
+            self.metrics.counters().clients_too_slow.count();
             tracing::warn!(?peer, "a client does not read what is sent to it: its connection is closed");
             // The end of the connection then comes as any other.
             outbox.cut.notify_one();

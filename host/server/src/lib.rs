@@ -5,26 +5,29 @@
 //! chains, which run on guest threads and never on tokio's.
 
 mod actor;
+pub mod admin;
 mod admission;
 mod chains;
 mod connection;
-mod counters;
 pub mod embedded;
 mod fabric;
 mod host;
 mod identity;
+pub mod metrics;
 mod notice;
 mod quiet;
 mod rendezvous;
 mod server;
+mod stored;
 mod upcalls;
 
-pub use actor::ServerHandle;
+pub use actor::{AddJobError, ServerHandle};
 pub use chains::{ChainSettings, GuestPools, HostedChains, HostedHandler};
-pub use counters::{Counter, Counters};
 pub use fabric::{EmbeddedFabric, Fabric, Gathered, ServerId};
 pub use host::{Answer, Group, GroupOperation, Host, ProcessOf, Spawned};
 pub use identity::{IdentityCheck, Peer, peer_of};
+pub use metrics::{Counter, Counters, Metrics};
 pub use notice::{Notice, Notices};
 pub use rendezvous::{Rendezvous, RendezvousError, Serves, ToolSettings};
 pub use server::{Parts, Server, ServerError, ServerSettings};
+pub use stored::{STATE_QUOTA, StoredState, scope};

@@ -15,7 +15,7 @@ use crate::{
     audience::Interests,
     cache::EventCache,
     fence::{Fences, LocallyComplete},
-    job::{Job, JobSpec},
+    job::{Census, Job, JobSpec},
     modex::Modex,
 };
 pub use crate::{
@@ -208,6 +208,8 @@ pub enum Refusal {
 pub struct Counts {
     /// Connections.
     pub peers: usize,
+    /// Jobs.
+    pub jobs: usize,
     /// Events that the ring ejected.
     pub events_ejected: u64,
 }
@@ -267,9 +269,14 @@ impl Server {
         self.modex.drop_job(nspace);
     }
 
+    /// The jobs and how far their procs are, in the order of their names.
+    pub fn jobs(&self) -> impl Iterator<Item = Census> {
+        self.jobs.values().map(Job::census)
+    }
+
     /// Counters.
     pub fn counts(&self) -> Counts {
-        Counts { peers: self.peers.len(), events_ejected: self.cache.ejected() }
+        Counts { peers: self.peers.len(), jobs: self.jobs.len(), events_ejected: self.cache.ejected() }
     }
 
     /// As whom a proc or tool runs, if it is known.

@@ -13,6 +13,8 @@ pub use job::RunningJob;
 pub use launch::{JobRequest, LaunchError, OnAbort};
 pub use output::Tagging;
 
+pub(crate) use launch::environment;
+
 use self::{job::Job, query::JobTable, stray::Family};
 use crate::{
     actor::ServerHandle,
