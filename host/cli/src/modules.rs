@@ -1,5 +1,5 @@
 //! Loads the modules of a run and puts their handlers into the chains of their owners.
-use crate::{component, config::module_limits};
+use crate::{component, config::module_limits, node::Brought};
 use anyhow::{Context, Result, bail};
 use peal_config::{ModuleEntry, Problem, Problems, Sandbox};
 use peal_core::{
@@ -10,7 +10,8 @@ use peal_model::{Info, Nspace};
 use peal_sandbox::{
     Capability, Engine, EngineError, EngineSettings, Grants, GuestPool, Limits, Module, PoolSettings, Role, Services,
 };
-use peal_server::{GuestPools, HostedChains, HostedHandler};
+use peal_server::{GuestPools, HostedChains, HostedHandler, StoredState};
+use peal_store::Store;
 use std::{
     num::NonZeroUsize,
     path::{Path, PathBuf},
@@ -51,19 +52,26 @@ fn user_cache() -> Option<PathBuf> {
 }
 
 /// The chains of a run: the site's modules from the configuration, the job's from the command line.
-pub fn chains(engine: &Engine, site: &[ModuleEntry], handlers: &[PathBuf], job: &Nspace) -> Result<HostedChains> {
+pub fn chains(
+    engine: &Engine,
+    site: &[ModuleEntry],
+    job: Option<Brought<'_>>,
+    store: Option<&Arc<Store>>,
+) -> Result<HostedChains> {
     let mut chains = HostedChains::default();
     let mut problems = Vec::new();
     for entry in site {
-        let added = component::of(entry)
-            .and_then(|bytes| add_configured(&mut chains, engine, entry, &bytes).map_err(|problem| vec![problem]));
+        let added = component::of(entry).and_then(|bytes| {
+            add_configured(&mut chains, engine, entry, &bytes, store).map_err(|problem| vec![problem])
+        });
         problems.extend(added.err().into_iter().flatten());
     }
     if !problems.is_empty() {
         return Err(Problems(problems).into());
     }
-    for path in handlers {
-        add_brought(&mut chains, engine, path, job).with_context(|| format!("--handler {}", path.display()))?;
+    for path in job.iter().flat_map(|job| job.handlers) {
+        let Some(Brought { nspace, .. }) = job else { break };
+        add_brought(&mut chains, engine, path, nspace).with_context(|| format!("--handler {}", path.display()))?;
     }
     Ok(chains)
 }
@@ -74,10 +82,13 @@ fn add_configured(
     engine: &Engine,
     entry: &ModuleEntry,
     bytes: &[u8],
+    store: Option<&Arc<Store>>,
 ) -> Result<(), Problem> {
     let settings = &entry.settings;
     let wrong = |key: &'static str| move |error: anyhow::Error| entry.problem(key, format!("{error:#}"));
-    let module = load(engine, &settings.name, bytes, &grants(entry), module_limits(&settings.limits))
+    let grants = grants(entry);
+    let services = services(entry, &grants, store)?;
+    let module = load(engine, &settings.name, bytes, &grants, module_limits(&settings.limits), services)
         .map_err(wrong("module.path"))?;
     let registration = Registration {
         place: settings.place.clone(),
@@ -92,10 +103,23 @@ fn grants(entry: &ModuleEntry) -> Grants {
     Capability::ALL.into_iter().filter(is_granted).collect()
 }
 
+/// What stands behind the capabilities of a module of the site.
+fn services(entry: &ModuleEntry, grants: &Grants, store: Option<&Arc<Store>>) -> Result<Services, Problem> {
+    let mut services = Services::default();
+    if grants.allows(Capability::State) {
+        let store = store.ok_or_else(|| entry.problem("module.grants", "`state` needs a store: set store.path"))?;
+        let settings = &entry.settings;
+        let state = StoredState::new(store, &settings.name, &Owner::Site, settings.state_quota);
+        services.state = Some(Arc::new(state));
+    }
+    Ok(services)
+}
+
 /// A module that a job brings has the tenant's grants and handles every code, unless it says itself what it wants.
 fn add_brought(chains: &mut HostedChains, engine: &Engine, path: &Path, job: &Nspace) -> Result<()> {
     let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-    let module = load(engine, &name, &component::read(path)?, &Grants::tenant(), Limits::default())?;
+    let module =
+        load(engine, &name, &component::read(path)?, &Grants::tenant(), Limits::default(), Services::default())?;
     let registration = Registration::new(&name, Codes::Default);
     register(chains, Owner::Namespace(job.clone()), module, registration, &[])
 }
@@ -121,8 +145,15 @@ fn register(
     Ok(())
 }
 
-fn load(engine: &Engine, name: &str, bytes: &[u8], grants: &Grants, limits: Limits) -> Result<Arc<Module>> {
-    let module = Module::load(engine, name, bytes, grants, limits, Services::default())?;
+fn load(
+    engine: &Engine,
+    name: &str,
+    bytes: &[u8],
+    grants: &Grants,
+    limits: Limits,
+    services: Services,
+) -> Result<Arc<Module>> {
+    let module = Module::load(engine, name, bytes, grants, limits, services)?;
     if !module.has_role(Role::EventHandler) {
         bail!("it does not handle events: it exports no peal:pmix/event-handler");
     }

@@ -9,7 +9,7 @@ use peal_model::{Nspace, Rank};
 use peal_store::{AdminCall, Store};
 use peal_wire::{ServerUri, variable};
 use std::{
-    collections::BTreeSet,
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -50,7 +50,7 @@ pub(super) struct Desk {
     pub(super) phase: watch::Sender<Phase>,
     orders: mpsc::Sender<Order>,
     /// The jobs that were registered here; what others started is not ours to forget.
-    registered: Mutex<BTreeSet<Nspace>>,
+    registered: Mutex<BTreeMap<Nspace, u32>>,
 }
 
 impl Desk {
@@ -65,6 +65,9 @@ impl Desk {
             Call::Status => Ok(Reply::Status(self.status())),
             Call::Jobs => self.jobs().await.map(|jobs| Reply::Jobs { jobs }),
             Call::Register(job) => self.register(caller, job).await.map(Reply::Registered),
+            Call::Environment { nspace } => {
+                self.find(&nspace).map(|(nspace, size)| Reply::Registered(self.registered_as(&nspace, size)))
+            }
             Call::Deregister { nspace } => self.deregister(&nspace).await.map(|()| Reply::Deregistered),
             Call::Drain => self.order(Order::Drain, Phase::Draining).await.map(|()| Reply::Draining),
             Call::Stop => self.order(Order::Stop, Phase::Stopping).await.map(|()| Reply::Stopping),
@@ -132,20 +135,34 @@ impl Desk {
         let hostname = self.parts.hostname.clone();
         let spec = JobSpec { nspace: nspace.clone(), size: job.size, hostname, uid, gid };
         self.parts.handle.add_job(spec).await.map_err(|error| error.to_string())?;
-        self.registered().insert(nspace.clone());
-        let all = environment(&nspace, &self.parts.hostname, Rank(0), &self.parts.uri.to_string());
+        self.registered().insert(nspace.clone(), job.size);
+        Ok(self.registered_as(&nspace, job.size))
+    }
+
+    /// How the procs of a job find us.
+    fn registered_as(&self, nspace: &Nspace, size: u32) -> Registered {
+        let all = environment(nspace, &self.parts.hostname, Rank(0), &self.parts.uri.to_string());
         let common = all.into_iter().filter(|(name, _)| *name != variable::RANK);
-        Ok(Registered {
-            nspace: job.nspace,
-            size: job.size,
+        Registered {
+            nspace: nspace.to_string(),
+            size,
             environment: common.map(|(name, value)| (name.to_owned(), value)).collect(),
             rank_variable: variable::RANK.to_owned(),
-        })
+        }
+    }
+
+    /// A job that was registered, and its size.
+    fn find(&self, nspace: &str) -> Result<(Nspace, u32), String> {
+        let known = self
+            .registered()
+            .iter()
+            .find(|known| known.0.as_str() == nspace)
+            .map(|(nspace, size)| (nspace.clone(), *size));
+        known.ok_or_else(|| format!("no job {nspace:?} was registered here"))
     }
 
     async fn deregister(&self, nspace: &str) -> Result<(), String> {
-        let known = self.registered().iter().find(|known| known.as_str() == nspace).cloned();
-        let nspace = known.ok_or_else(|| format!("no job {nspace:?} was registered here"))?;
+        let (nspace, _) = self.find(nspace)?;
         let jobs = self.parts.handle.jobs().await.ok_or(STOPPED)?;
         if let Some(job) = jobs.iter().find(|job| job.spec.nspace == nspace)
             && job.connected > 0
@@ -170,7 +187,7 @@ impl Desk {
         told.await.map_err(|_| STOPPED.to_owned())?
     }
 
-    fn registered(&self) -> MutexGuard<'_, BTreeSet<Nspace>> {
+    fn registered(&self) -> MutexGuard<'_, BTreeMap<Nspace, u32>> {
         self.registered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -40,6 +40,11 @@ pub enum Call {
     Jobs,
     /// Let the procs of a job connect, which the caller starts.
     Register(NewJob),
+    /// Say again how the procs of a job that was registered find their server.
+    Environment {
+        /// Its name.
+        nspace: String,
+    },
     /// Forget a job that was registered. None of its procs may be connected.
     Deregister {
         /// Its name.
@@ -76,6 +81,7 @@ impl fmt::Display for Call {
             Call::Status => f.write_str("status"),
             Call::Jobs => f.write_str("jobs"),
             Call::Register(NewJob { nspace, size, .. }) => write!(f, "register {nspace:?} with {size} procs"),
+            Call::Environment { nspace } => write!(f, "environment {nspace:?}"),
             Call::Deregister { nspace } => write!(f, "deregister {nspace:?}"),
             Call::Drain => f.write_str("drain"),
             Call::Stop => f.write_str("stop"),
@@ -97,7 +103,7 @@ pub enum Reply {
         /// In the order of their names.
         jobs: Vec<JobStatus>,
     },
-    /// To `register`.
+    /// To `register` and `environment`.
     Registered(Registered),
     /// To `deregister`: it is done.
     Deregistered,
