@@ -1,5 +1,5 @@
-//! Loads the modules of a run and puts each where its roles belong: chains of handlers, policies, log channels.
-use crate::{component, config::module_limits};
+//! Loads the modules of a server and puts each where its roles belong: chains of handlers, policies, log channels.
+use crate::{component, config::module_limits, node::Brought};
 use anyhow::{Context, Result, bail};
 use peal_config::{ModuleEntry, Problem, Problems, Sandbox, SinkName};
 use peal_core::{
@@ -13,9 +13,10 @@ use peal_sandbox::{
     PoolSettings, Role, Services, Sink,
 };
 use peal_server::{
-    GuestPools, HostedChains, HostedChannels, HostedHandler, HostedPolicies,
+    GuestPools, HostedChains, HostedChannels, HostedHandler, HostedPolicies, StoredState,
     embedded::{EmbeddedHost, Stream},
 };
+use peal_store::Store;
 use std::{
     collections::BTreeMap,
     num::NonZeroUsize,
@@ -56,7 +57,7 @@ fn user_cache() -> Option<PathBuf> {
     base.map(|base| base.join("peal").join("compiled"))
 }
 
-/// The modules of a run, each in its seats.
+/// The modules of a server, each in its seats.
 #[derive(Default)]
 pub struct Hosted {
     pub chains: HostedChains,
@@ -69,10 +70,12 @@ pub struct Loader<'a> {
     pub engine: &'a Engine,
     /// Its outputs are what sinks write to.
     pub host: &'a EmbeddedHost,
+    /// Where their state is kept.
+    pub store: Option<&'a Arc<Store>>,
 }
 
-/// The modules of a run: the site's from the configuration, the job's from the command line.
-pub fn hosted(loader: &Loader<'_>, site: &[ModuleEntry], handlers: &[PathBuf], job: &Nspace) -> Result<Hosted> {
+/// The modules of a server: the site's from the configuration, a job's from the command line.
+pub fn hosted(loader: &Loader<'_>, site: &[ModuleEntry], job: Option<Brought<'_>>) -> Result<Hosted> {
     let mut hosted = Hosted::default();
     let mut problems = Vec::new();
     for entry in site {
@@ -83,8 +86,8 @@ pub fn hosted(loader: &Loader<'_>, site: &[ModuleEntry], handlers: &[PathBuf], j
     if !problems.is_empty() {
         return Err(Problems(problems).into());
     }
-    for path in handlers {
-        let added = add_brought(&mut hosted.chains, loader, path, job);
+    for (path, nspace) in job.iter().flat_map(|job| job.handlers.iter().map(|path| (path, job.nspace))) {
+        let added = add_brought(&mut hosted.chains, loader, path, nspace);
         added.with_context(|| format!("--handler {}", path.display()))?;
     }
     Ok(hosted)
@@ -94,9 +97,10 @@ pub fn hosted(loader: &Loader<'_>, site: &[ModuleEntry], handlers: &[PathBuf], j
 fn add_configured(hosted: &mut Hosted, loader: &Loader<'_>, entry: &ModuleEntry, bytes: &[u8]) -> Result<(), Problem> {
     let settings = &entry.settings;
     let wrong = |key: &'static str| move |error: anyhow::Error| entry.problem(key, format!("{error:#}"));
-    let services = Services { sinks: sinks(loader.host, &settings.sinks), state: None };
+    let grants = grants(entry);
+    let services = services(loader, entry, &grants)?;
     let limits = module_limits(&settings.limits);
-    let module = Module::load(loader.engine, &settings.name, bytes, &grants(entry), limits, services);
+    let module = Module::load(loader.engine, &settings.name, bytes, &grants, limits, services);
     let module = Arc::new(module.map_err(|error| wrong("module.path")(error.into()))?);
     let wishes = module.init(&settings.config).map_err(|error| wrong("module.config")(error.into()))?;
     let (name, place) = (&settings.name, || settings.place.clone());
@@ -135,6 +139,19 @@ fn sinks(host: &EmbeddedHost, names: &[SinkName]) -> BTreeMap<String, Arc<dyn Si
 fn grants(entry: &ModuleEntry) -> Grants {
     let is_granted = |capability: &Capability| entry.settings.grants.iter().any(|grant| grant == capability.name());
     Capability::ALL.into_iter().filter(is_granted).collect()
+}
+
+/// What stands behind the capabilities of a module of the site.
+fn services(loader: &Loader<'_>, entry: &ModuleEntry, grants: &Grants) -> Result<Services, Problem> {
+    let mut services = Services { sinks: sinks(loader.host, &entry.settings.sinks), state: None };
+    if grants.allows(Capability::State) {
+        let store =
+            loader.store.ok_or_else(|| entry.problem("module.grants", "`state` needs a store: set store.path"))?;
+        let settings = &entry.settings;
+        let state = StoredState::new(store, &settings.name, &Owner::Site, settings.state_quota);
+        services.state = Some(Arc::new(state));
+    }
+    Ok(services)
 }
 
 /// A module that a job brings has the tenant's grants and handles every code, unless it says itself what it wants.

@@ -3,21 +3,35 @@ use super::{
     HostedHandler, Passing, Reception, Shared,
     queue::{Queue, Route},
 };
-use crate::{guest_thread::on_guest_thread, handle::Raised, notice::Notice};
+use crate::{
+    guest_thread::on_guest_thread,
+    handle::Raised,
+    metrics::{ModuleMeter, Went},
+    notice::Notice,
+};
 use peal_core::{
     chain::{ChainRun, Finished, Next, Outcome},
     order::Registrations,
     owner::Owner,
+    registration::RegistrationId,
     server::{Allowance, Raiser},
 };
 use peal_model::{Event, Identity, Nspace, Proc, Status, rank};
 use peal_sandbox::{EventCall, GuestPool, Module, Notification};
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::Ordering},
+    time::Instant,
+};
 use tokio::sync::mpsc;
+
+/// The meter of each registration.
+pub(super) type Meters = BTreeMap<RegistrationId, Arc<ModuleMeter>>;
 
 pub(super) struct Worker {
     pub(super) owner: Owner,
     pub(super) registrations: Registrations<HostedHandler>,
+    pub(super) meters: Arc<Meters>,
     pub(super) pool: Arc<GuestPool>,
     pub(super) raised: mpsc::Sender<Raised>,
     pub(super) after: Route,
@@ -45,16 +59,16 @@ impl Worker {
         if run.is_empty() {
             return;
         }
-        let (source, shared) = (passing.source, self.shared.clone());
-        let Some(walked) = on_guest_thread(&self.pool, move || walk(run, source, &shared)).await else {
-            self.shared.counters.chain_events_dropped.count();
+        let (source, meters, shared) = (passing.source, self.meters.clone(), self.shared.clone());
+        let Some(walked) = on_guest_thread(&self.pool, move || walk(run, source, &meters, &shared)).await else {
+            self.shared.metrics.counters().chain_events_dropped.count();
             tracing::error!(owner = %self.owner, code = %passing.event.code, "no guest thread could run the chain");
             return;
         };
         for id in &walked.finished.spent {
             self.registrations.deregister(*id);
         }
-        self.shared.counters.chains_run.count();
+        self.shared.metrics.counters().chains_run.count();
         passing.reception = Reception::Handled;
         let (owner, event, steps) = (self.owner.clone(), passing.event.clone(), walked.finished.steps);
         self.shared.notices.tell(Notice::Handled { owner, event, steps });
@@ -62,7 +76,7 @@ impl Worker {
             match self.runs_as(&passing.jobs) {
                 Some(raiser) => self.raise(walked.raised, raiser, &mut passing.allowance).await,
                 // Their job is gone.
-                None => self.shared.counters.raised_events_refused.add(walked.raised.len()),
+                None => self.shared.metrics.counters().raised_events_refused.add(walked.raised.len()),
             }
         }
     }
@@ -71,7 +85,7 @@ impl Worker {
     async fn raise(&self, raised: Vec<Notification>, raiser: Raiser, allowance: &mut Allowance) {
         let share = allowance.share(raised.len());
         if share.number < raised.len() {
-            self.shared.counters.raised_events_refused.add(raised.len() - share.number);
+            self.shared.metrics.counters().raised_events_refused.add(raised.len() - share.number);
             tracing::warn!(owner = %self.owner, refused = raised.len() - share.number, "handlers raise too many events");
         }
         for notification in raised.into_iter().take(share.number) {
@@ -116,8 +130,9 @@ struct Walked {
 }
 
 /// Runs on a guest thread: the whole chain, one handler after the other.
-fn walk(mut run: ChainRun<HostedHandler>, identity: Option<Identity>, shared: &Shared) -> Walked {
+fn walk(mut run: ChainRun<HostedHandler>, identity: Option<Identity>, meters: &Meters, shared: &Shared) -> Walked {
     let mut raised = Vec::new();
+    let mut began = Instant::now();
     loop {
         let call = match run.advance() {
             Next::Call(call) => call,
@@ -135,6 +150,12 @@ fn walk(mut run: ChainRun<HostedHandler>, identity: Option<Identity>, shared: &S
             identity,
             steps: call.steps().clone(),
         });
+        let ended = Instant::now();
+        if let Some(meter) = meters.get(&member.id) {
+            let went = if result.failure.is_some() { Went::Wrong } else { Went::Well };
+            meter.called(ended.saturating_duration_since(began), went);
+        }
+        began = ended;
         raised.extend(result.notifications);
         run = call.finish(Outcome { status: result.status, infos: result.infos });
     }

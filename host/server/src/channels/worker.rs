@@ -1,6 +1,6 @@
 //! The worker that takes log requests as they come and has each written.
 use super::{ChannelSettings, Logging, Served};
-use crate::{counters::Counters, guest_thread::on_guest_thread, handle::ServerHandle, host::Host};
+use crate::{guest_thread::on_guest_thread, handle::ServerHandle, host::Host, metrics::Metrics};
 use peal_core::log::{self, Logged, NextChannel, PendingChannel, Writer};
 use peal_model::{Key, LogRequest, Reply, Status, code};
 use peal_sandbox::{ChannelCall, GuestPool, Module};
@@ -16,7 +16,7 @@ pub(super) struct Worker {
     pub(super) settings: ChannelSettings,
     pub(super) host: Arc<dyn Host>,
     pub(super) handle: ServerHandle,
-    pub(super) counters: Arc<Counters>,
+    pub(super) metrics: Arc<Metrics>,
     pub(super) waiting: Arc<AtomicUsize>,
 }
 
@@ -35,7 +35,7 @@ impl Worker {
         while let Some(Logging { to, request, bytes }) = requests.recv().await {
             let status = self.write(request, &offered, &modules).await;
             self.waiting.fetch_sub(bytes, Ordering::Relaxed);
-            self.counters.log_requests.count();
+            self.metrics.counters().log_requests.count();
             self.handle.answer(to, Reply::Status(status));
         }
         let stop = move || modules.iter().for_each(|served| served.module.stop());
@@ -67,7 +67,7 @@ impl Worker {
         };
         for step in logged.steps.iter().filter(|step| !step.status.is_success()) {
             // The answer has no room for it.
-            self.counters.log_channels_failed.count();
+            self.metrics.counters().log_channels_failed.count();
             tracing::info!(source, channel = ?step.name, status = %step.status, infos = ?step.infos, "a log channel failed");
         }
         logged.status
