@@ -235,7 +235,7 @@ async fn round(seed: u64) {
     let mut next_rank = ATTACKER;
     let mut attackers = Vec::new();
     for _ in 0..ATTACKERS {
-        attackers.push(Attacker::connect(&siege.node, next_rank, seeded.next()).await);
+        attackers.push(Attacker::connect(&siege.node, next_rank, seeded.number()).await);
         next_rank += 1;
     }
     siege.is_withstood().await;
@@ -250,7 +250,7 @@ async fn round(seed: u64) {
         for (attacker, served) in attackers.iter_mut().zip(served) {
             if !served || seeded.once_in(20) {
                 // Somebody else comes, while the old one is lost, or has left, with requests still open.
-                *attacker = Attacker::connect(&siege.node, next_rank, seeded.next()).await;
+                *attacker = Attacker::connect(&siege.node, next_rank, seeded.number()).await;
                 next_rank += 1;
             }
         }
