@@ -5,7 +5,7 @@ pub struct Seeded(pub u64);
 
 impl Seeded {
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -14,7 +14,7 @@ impl Seeded {
 
     /// One below this.
     pub fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.next()).unwrap() % end
+        usize::try_from(self.number()).unwrap() % end
     }
 
     /// Whether a thing happens that happens once in so many times.
@@ -29,6 +29,6 @@ impl Seeded {
 
     /// So many bytes at most.
     pub fn bytes(&mut self, most: usize) -> Vec<u8> {
-        (0..self.below(most + 1)).map(|_| self.next().to_le_bytes()[0]).collect()
+        (0..self.below(most + 1)).map(|_| self.number().to_le_bytes()[0]).collect()
     }
 }

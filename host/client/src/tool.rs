@@ -34,9 +34,10 @@ impl ToolSettings {
 
     /// What an environment says.
     pub fn from(get: impl Fn(&'static str) -> Option<OsString>) -> Result<ToolSettings, ClientError> {
-        let host = get(variable::HOSTNAME).map(|host| host.to_string_lossy().into_owned());
+        let set = |name| get(name).filter(|value| !value.is_empty());
+        let host = set(variable::HOSTNAME).map(|host| host.to_string_lossy().into_owned());
         let host = host.unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned());
-        let directory = [variable::SYSTEM_TMPDIR, "TMPDIR", "TEMP", "TMP"].into_iter().find_map(&get);
+        let directory = [variable::SYSTEM_TMPDIR, "TMPDIR", "TEMP", "TMP"].into_iter().find_map(set);
         let directory = directory.map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
         let environment = get(variable::SERVER_URI).map(|_| Environment::from(&get)).transpose()?;
         let (attach, client) = (Attach::default(), ClientSettings::default());

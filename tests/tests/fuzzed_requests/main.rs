@@ -4,7 +4,7 @@
 //! What is sent follows from a seed alone. `PEAL_FUZZ_SEED` and `PEAL_FUZZ_SECONDS` make a long run of it (`cargo xtask soak`). A
 //! run that fails prints its seed and the last payloads as hex; what was found to be harmful belongs into
 //! `tests/corpus/requests.hex`.
-#[allow(dead_code, reason = "the wire's own tests use the rest")]
+#[allow(dead_code, unused_imports, reason = "the wire's own tests use the rest")]
 #[path = "../../../host/wire/tests/arbitrary/mod.rs"]
 mod arbitrary;
 mod mutate;
@@ -235,7 +235,7 @@ async fn round(seed: u64) {
     let mut next_rank = ATTACKER;
     let mut attackers = Vec::new();
     for _ in 0..ATTACKERS {
-        attackers.push(Attacker::connect(&siege.node, next_rank, seeded.next()).await);
+        attackers.push(Attacker::connect(&siege.node, next_rank, seeded.number()).await);
         next_rank += 1;
     }
     siege.is_withstood().await;
@@ -250,7 +250,7 @@ async fn round(seed: u64) {
         for (attacker, served) in attackers.iter_mut().zip(served) {
             if !served || seeded.once_in(20) {
                 // Somebody else comes, while the old one is lost, or has left, with requests still open.
-                *attacker = Attacker::connect(&siege.node, next_rank, seeded.next()).await;
+                *attacker = Attacker::connect(&siege.node, next_rank, seeded.number()).await;
                 next_rank += 1;
             }
         }
@@ -322,6 +322,7 @@ async fn what_was_harmful_once_is_harmless() {
 #[test]
 fn every_command_is_fuzzed() {
     let me = Proc::new(peal_model::Nspace::new("job").unwrap(), Rank(0));
-    let fuzzed: BTreeSet<CommandCode> = valid::requests(&me, &[me.clone()]).iter().map(Request::command).collect();
+    let fuzzed: BTreeSet<CommandCode> =
+        valid::requests(&me, std::slice::from_ref(&me)).iter().map(Request::command).collect();
     assert_eq!(fuzzed, CommandCode::ALL.iter().copied().collect());
 }

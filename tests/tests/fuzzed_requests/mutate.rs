@@ -177,7 +177,7 @@ fn wrong_infos(infos: &mut Vec<Info>, seeded: &mut Seeded, any: &mut dyn FnMut()
     let at = seeded.below(infos.len().max(1));
     match (seeded.below(7), infos.get_mut(at)) {
         (0 | 1, Some(info)) => info.value = wrong_value(seeded, any),
-        (2, Some(info)) => info.flags = InfoFlags(seeded.next() as u32),
+        (2, Some(info)) => info.flags = InfoFlags(seeded.number() as u32),
         (3, Some(_)) => drop(infos.remove(at)),
         (4, Some(_)) => infos.extend(infos.clone()),
         (5, Some(info)) => {
@@ -260,7 +260,7 @@ fn a_nspace(at: usize) -> Nspace {
 pub fn bytes(payload: &mut Vec<u8>, seeded: &mut Seeded) {
     for _ in 0..=seeded.below(4) {
         let at = seeded.below(payload.len().max(1));
-        let random = seeded.next().to_le_bytes()[0];
+        let random = seeded.number().to_le_bytes()[0];
         match (seeded.below(7), payload.get_mut(at)) {
             (0, Some(byte)) => *byte ^= 1 << (random % 8),
             (1, Some(byte)) => *byte = *seeded.one_of(&[0, 1, 0x7f, 0x80, 0xff]),
