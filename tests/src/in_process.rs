@@ -77,7 +77,11 @@ impl Node {
         let server = Server::start(settings, parts).await.unwrap();
         let nspace = Nspace::new(job).unwrap();
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        server.handle().add_job(JobSpec { nspace: nspace.clone(), size, hostname: "node".to_owned(), uid, gid }).await;
+        server
+            .handle()
+            .add_job(JobSpec { nspace: nspace.clone(), size, hostname: "node".to_owned(), uid, gid })
+            .await
+            .unwrap();
         Node { server, nspace }
     }
 

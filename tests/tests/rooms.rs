@@ -19,7 +19,7 @@ const ARROWS: [(&str, &[&str]); 8] = [
     ("config", &["core", "model"]),
     ("sandbox", &["model"]),
     ("store", &["model"]),
-    ("server", &["core", "model", "sandbox", "wire"]),
+    ("server", &["core", "model", "sandbox", "store", "wire"]),
     ("client", &["core", "model", "sandbox", "wire"]),
 ];
 

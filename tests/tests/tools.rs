@@ -320,7 +320,7 @@ async fn a_tool_of_a_user_without_a_job_is_refused_and_one_that_lies_is_an_impos
         uid: 65_534,
         gid: 65_534,
     };
-    node.server.handle().add_job(spec).await;
+    node.server.handle().add_job(spec).await.unwrap();
     assert_eq!(answer(tool(65_534, 65_534)).await, "4", "now one is");
     assert_eq!((answer(tool(0, 65_534)).await.as_str(), impostors()), ("0", 1), "another user");
     assert_eq!((answer(tool(65_534, 0)).await.as_str(), impostors()), ("0", 2), "another group");
@@ -337,7 +337,7 @@ async fn what_another_users_procs_have_put_is_not_told() {
         uid: uid + 1,
         gid: 0,
     };
-    node.server.handle().add_job(spec).await;
+    node.server.handle().add_job(spec).await.unwrap();
     let client = node.client(0).await;
     let theirs = Proc::all(Nspace::new("theirs").unwrap());
     let get = client.get(&theirs, key::PMIX_JOB_SIZE, &[]).await;

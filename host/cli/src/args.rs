@@ -1,6 +1,7 @@
 //! What can be said on the command line.
 use clap::{Args as ClapArgs, Parser, Subcommand, builder::PossibleValuesParser};
 use peal_config::{Given, OnAbort, Word};
+use peal_server::admin::MAX_JOB_SIZE;
 use std::{ffi::OsString, path::PathBuf};
 
 /// Runs PMIx programs, with sandboxed WebAssembly components handling their events.
@@ -19,7 +20,7 @@ Exit status:
   125 if Peal itself failed, 126 if the program cannot be executed, 127 if it is not there; 2 for a wrong command line.
 
 Environment:
-  PEAL_LOG     what to trace on standard error, as in PEAL_LOG=info or PEAL_LOG=peal_server=debug,peal::guest=info
+  PEAL_LOG     what to trace on standard error, instead of trace.filter, as in PEAL_LOG=info or PEAL_LOG=peal_server=debug,peal::guest=info
   PEAL_CONFIG  the configuration file, unless --config names one; empty for none
   PEAL_...     settings, as in PEAL_SERVER_EVENT_CACHE=2048 for server.event_cache";
 
@@ -33,6 +34,25 @@ pub enum Command {
     /// events that concern the job; those of the configuration see all events.
     #[command(after_help = RUN_EXAMPLES)]
     Run(Run),
+    /// Serve the jobs and tools of this node until told to stop
+    ///
+    /// Jobs are registered by `peal job register`; whoever registered one starts its procs. SIGTERM and SIGINT let those who
+    /// are connected finish (a second one does not), SIGHUP reads the configuration again.
+    #[command(after_help = SERVE_EXAMPLES)]
+    Serve(Serve),
+    /// Show which server is running and how it is
+    Status(Ask),
+    /// Show what a running server counts and measures
+    Stats(Ask),
+    /// Let jobs that others start connect to a running server
+    #[command(subcommand)]
+    Job(JobCommand),
+    /// Have a running server take no more jobs and connections, and end when the last connection has ended
+    Drain(End),
+    /// Have a running server end now
+    Stop(End),
+    /// Have a running server read its configuration again
+    Reload(ServerArgs),
     /// Look at modules
     #[command(subcommand)]
     Module(ModuleCommand),
@@ -53,8 +73,14 @@ Examples:
   peal run -n 4 --config peal.toml --on-abort continue -- ./app
   peal run -n 4 --set server.event_cache=2048 -- ./app";
 
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  peal serve --config /etc/peal/peal.toml
+  peal serve --socket /run/user/1000/peal/admin.sock
+  peal job register demo -n 2 && env $(peal job environment demo --rank 0) ./app & env $(peal job environment demo --rank 1) ./app";
+
 /// Where the configuration comes from; for every verb that needs one.
-#[derive(ClapArgs, Default)]
+#[derive(ClapArgs, Clone, Default)]
 pub struct ConfigArgs {
     /// A configuration file (docs/peal.example.toml has every key)
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
@@ -92,6 +118,119 @@ pub struct Run {
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM", value_hint = clap::ValueHint::CommandWithArguments)]
     pub program: Vec<OsString>,
+}
+
+/// `peal serve`.
+#[derive(ClapArgs)]
+pub struct Serve {
+    /// Where it listens and where the configuration comes from.
+    #[command(flatten)]
+    pub at: ServerArgs,
+}
+
+/// Which server is meant; for every verb that asks one.
+#[derive(ClapArgs, Clone, Default)]
+pub struct ServerArgs {
+    /// The admin socket; without it that of the configuration (admin.socket), or the usual one
+    #[arg(long, value_name = "PATH", value_hint = clap::ValueHint::FilePath)]
+    pub socket: Option<PathBuf>,
+    /// Where the configuration comes from.
+    #[command(flatten)]
+    pub config: ConfigArgs,
+}
+
+/// `peal status`, `peal stats`, `peal job list`.
+#[derive(ClapArgs)]
+pub struct Ask {
+    /// Which server is meant.
+    #[command(flatten)]
+    pub at: ServerArgs,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `peal drain` and `peal stop`.
+#[derive(ClapArgs)]
+pub struct End {
+    /// Which server is meant.
+    #[command(flatten)]
+    pub at: ServerArgs,
+    /// Return only when the server has ended
+    #[arg(long)]
+    pub wait: bool,
+}
+
+/// What can be done with jobs of a running server.
+#[derive(Subcommand)]
+pub enum JobCommand {
+    /// Let the procs of a job connect, and print the environment by which each of them finds the server
+    Register(Register),
+    /// Print the environment of a registered job again
+    Environment(JobEnvironment),
+    /// Forget a job that was registered; none of its procs may be connected
+    Deregister(Deregister),
+    /// Show the jobs and how far their procs are
+    List(Ask),
+}
+
+/// `peal job register`.
+#[derive(ClapArgs)]
+pub struct Register {
+    /// Which server is meant.
+    #[command(flatten)]
+    pub at: ServerArgs,
+    /// The job's name
+    #[arg(value_name = "NSPACE")]
+    pub nspace: String,
+    /// How many procs
+    #[arg(short = 'n', long = "procs", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_JOB_SIZE)))]
+    pub procs: u32,
+    /// The user that they run as, if it is not the caller; for root
+    #[arg(long, value_name = "UID")]
+    pub uid: Option<u32>,
+    /// Their group, if it is not that of the user; for root
+    #[arg(long, value_name = "GID")]
+    pub gid: Option<u32>,
+    /// What is printed.
+    #[command(flatten)]
+    pub print: Print,
+}
+
+/// `peal job environment`.
+#[derive(ClapArgs)]
+pub struct JobEnvironment {
+    /// Which server is meant.
+    #[command(flatten)]
+    pub at: ServerArgs,
+    /// The job's name
+    #[arg(value_name = "NSPACE")]
+    pub nspace: String,
+    /// What is printed.
+    #[command(flatten)]
+    pub print: Print,
+}
+
+/// What is printed of the environment of a job.
+#[derive(ClapArgs)]
+pub struct Print {
+    /// Print the environment of this rank alone, as lines for `env`
+    #[arg(long, value_name = "RANK")]
+    pub rank: Option<u32>,
+    /// Print JSON
+    #[arg(long, conflicts_with = "rank")]
+    pub json: bool,
+}
+
+/// `peal job deregister`.
+#[derive(ClapArgs)]
+pub struct Deregister {
+    /// Which server is meant.
+    #[command(flatten)]
+    pub at: ServerArgs,
+    /// The job's name
+    #[arg(value_name = "NSPACE")]
+    pub nspace: String,
 }
 
 /// What can be done with modules.

@@ -1,15 +1,23 @@
 //! `peal`: one verb per thing a person does.
+mod admin;
 mod args;
 mod component;
 mod config;
 mod config_command;
 mod inspect;
+mod job;
 mod modules;
+mod node;
+mod reload;
 mod run;
+mod serve;
+mod stats;
+mod trace;
 mod transcript;
 
 use args::{Args, Command, ModuleCommand};
 use clap::{CommandFactory, Parser};
+use peal_server::admin::Call;
 use std::{io::Write, process::ExitCode};
 
 /// Peal itself failed: a bad configuration, a module that does not load (as `env` and `timeout` do it).
@@ -17,9 +25,16 @@ const FAILED: u8 = 125;
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    set_up_tracing();
+    trace::set_up();
     let done = match args.command {
         Command::Run(run) => run::run(run),
+        Command::Serve(serve) => serve::serve(serve),
+        Command::Status(status) => stats::status(status),
+        Command::Stats(stats) => stats::stats(stats),
+        Command::Job(command) => job::run(command),
+        Command::Drain(drain) => admin::end(drain, Call::Drain),
+        Command::Stop(stop) => admin::end(stop, Call::Stop),
+        Command::Reload(server) => reload::ask(server),
         Command::Module(ModuleCommand::Inspect(inspect)) => inspect::inspect(&inspect),
         Command::Config(command) => config_command::run(command),
         Command::Completions { shell } => {
@@ -37,16 +52,4 @@ fn main() -> ExitCode {
 fn say(text: &str) {
     let lines: String = text.lines().map(|line| format!("peal: {line}\n")).collect();
     let _ = std::io::stderr().write_all(lines.as_bytes());
-}
-
-/// Warnings go to standard error; `PEAL_LOG` says what else, as in `PEAL_LOG=peal_server=debug,peal::guest=info`.
-fn set_up_tracing() {
-    use std::io::IsTerminal;
-    let filter = tracing_subscriber::EnvFilter::try_from_env("PEAL_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .init();
 }

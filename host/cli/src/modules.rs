@@ -1,5 +1,5 @@
 //! Loads the modules of a run and puts each where its roles belong: chains of handlers, policies, log channels.
-use crate::{component, config::module_limits};
+use crate::{component, config::module_limits, node::Brought};
 use anyhow::{Context, Result, bail};
 use peal_config::{ModuleEntry, Problem, Problems, Sandbox, SinkName};
 use peal_core::{
@@ -10,12 +10,13 @@ use peal_core::{
 use peal_model::{Hook, Nspace};
 use peal_sandbox::{
     Capability, Engine, EngineError, EngineSettings, Grants, GuestPool, Limits, Module, ModuleRegistration,
-    PoolSettings, Role, Services, Sink,
+    PoolSettings, Role, Services, Sink, State,
 };
 use peal_server::{
-    GuestPools, HostedChains, HostedChannels, HostedHandler, HostedPolicies,
+    GuestPools, HostedChains, HostedChannels, HostedHandler, HostedPolicies, StoredState,
     embedded::{EmbeddedHost, Stream},
 };
+use peal_store::Store;
 use std::{
     collections::BTreeMap,
     num::NonZeroUsize,
@@ -69,10 +70,12 @@ pub struct Loader<'a> {
     pub engine: &'a Engine,
     /// Its outputs are what sinks write to.
     pub host: &'a EmbeddedHost,
+    /// Where state is kept, if it is.
+    pub store: Option<&'a Arc<Store>>,
 }
 
-/// The modules of a run: the site's from the configuration, the job's from the command line.
-pub fn hosted(loader: &Loader<'_>, site: &[ModuleEntry], handlers: &[PathBuf], job: &Nspace) -> Result<Hosted> {
+/// The modules of a node: the site's from the configuration, and those that a job brings.
+pub fn hosted(loader: &Loader<'_>, site: &[ModuleEntry], job: Option<Brought<'_>>) -> Result<Hosted> {
     let mut hosted = Hosted::default();
     let mut problems = Vec::new();
     for entry in site {
@@ -83,9 +86,11 @@ pub fn hosted(loader: &Loader<'_>, site: &[ModuleEntry], handlers: &[PathBuf], j
     if !problems.is_empty() {
         return Err(Problems(problems).into());
     }
-    for path in handlers {
-        let added = add_brought(&mut hosted.chains, loader, path, job);
-        added.with_context(|| format!("--handler {}", path.display()))?;
+    if let Some(Brought { nspace, handlers }) = job {
+        for path in handlers {
+            let added = add_brought(&mut hosted.chains, loader, path, nspace);
+            added.with_context(|| format!("--handler {}", path.display()))?;
+        }
     }
     Ok(hosted)
 }
@@ -94,9 +99,10 @@ pub fn hosted(loader: &Loader<'_>, site: &[ModuleEntry], handlers: &[PathBuf], j
 fn add_configured(hosted: &mut Hosted, loader: &Loader<'_>, entry: &ModuleEntry, bytes: &[u8]) -> Result<(), Problem> {
     let settings = &entry.settings;
     let wrong = |key: &'static str| move |error: anyhow::Error| entry.problem(key, format!("{error:#}"));
-    let services = Services { sinks: sinks(loader.host, &settings.sinks), state: None };
+    let grants = grants(entry);
+    let services = Services { sinks: sinks(loader.host, &settings.sinks), state: state(entry, &grants, loader.store)? };
     let limits = module_limits(&settings.limits);
-    let module = Module::load(loader.engine, &settings.name, bytes, &grants(entry), limits, services);
+    let module = Module::load(loader.engine, &settings.name, bytes, &grants, limits, services);
     let module = Arc::new(module.map_err(|error| wrong("module.path")(error.into()))?);
     let wishes = module.init(&settings.config).map_err(|error| wrong("module.config")(error.into()))?;
     let (name, place) = (&settings.name, || settings.place.clone());
@@ -135,6 +141,16 @@ fn sinks(host: &EmbeddedHost, names: &[SinkName]) -> BTreeMap<String, Arc<dyn Si
 fn grants(entry: &ModuleEntry) -> Grants {
     let is_granted = |capability: &Capability| entry.settings.grants.iter().any(|grant| grant == capability.name());
     Capability::ALL.into_iter().filter(is_granted).collect()
+}
+
+/// Where a module of the site keeps its state, if it may.
+fn state(entry: &ModuleEntry, grants: &Grants, store: Option<&Arc<Store>>) -> Result<Option<Arc<dyn State>>, Problem> {
+    if !grants.allows(Capability::State) {
+        return Ok(None);
+    }
+    let store = store.ok_or_else(|| entry.problem("module.grants", "`state` needs a store: set store.path"))?;
+    let settings = &entry.settings;
+    Ok(Some(Arc::new(StoredState::new(store, &settings.name, &Owner::Site, settings.state_quota))))
 }
 
 /// A module that a job brings has the tenant's grants and handles every code, unless it says itself what it wants.

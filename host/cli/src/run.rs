@@ -2,20 +2,18 @@
 use crate::{
     args::Run,
     config,
-    modules::{self, Hosted, Loader},
+    node::{self, Brought, Node, Prepared},
     transcript,
 };
 use anyhow::{Context, Result};
 use peal_config::{Config, Given, OnAbort};
-use peal_model::{Nspace, Proc, Rank};
+use peal_model::Nspace;
 use peal_server::{
-    EmbeddedFabric, Notice, Notices, Parts, Rendezvous, Server, Serves,
-    embedded::{EmbeddedHost, JobEnd, JobRequest, LaunchError, RunningJob, Tagging},
+    Notice, Notices, Rendezvous, Serves,
+    embedded::{JobEnd, JobRequest, LaunchError, RunningJob, Tagging},
 };
 use peal_store::{Store, StoreError};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::{
-    hash::{BuildHasher, RandomState},
     process::ExitCode,
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
@@ -34,25 +32,20 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
     let on_abort = args.on_abort.take().map(|word| Given::option("--on-abort", "run.on_abort", word));
     let resolved = config::load(std::mem::take(&mut args.config), on_abort)?;
     let config = &resolved.config;
-    let id = session();
-    let nspace = Nspace::new(&format!("peal-{id}@1"))?;
-    let me = Proc::new(Nspace::new(&format!("peal-{id}"))?, Rank(0));
-    raise_file_limit();
+    let me = node::name();
+    let nspace = Nspace::new(&format!("{me}@1"))?;
     // Modules are compiled and started before anything else: one that does not fit ends the run before it began.
-    let (engine, pools) = modules::engine(&config.sandbox)?;
+    let brought = Brought { nspace: &nspace, handlers: &args.handlers };
     let (notices, told) = Notices::listened();
-    let host = Arc::new(EmbeddedHost::new(notices.clone()));
-    let loader = Loader { engine: &engine, host: &host };
-    let Hosted { chains, policies, channels } = modules::hosted(&loader, &resolved.modules, &args.handlers, &nspace)?;
-    let store = config.store.path.as_deref();
-    let store = store.map(|path| Store::open(path, config::store_settings(config))).transpose()?;
+    let prepared = Prepared::new(&resolved, &me, notices, Some(brought))?;
     let request = request(&args, config, nspace.clone())?;
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
+    let runtime = node::runtime()?;
     let ended = runtime.block_on(async {
-        let fabric = EmbeddedFabric::new();
-        let parts = Parts { me, host: host.clone(), fabric, chains, policies, channels, pools, notices };
-        let server = Server::start(config::server_settings(config), parts).await?;
+        let node = Node::start(prepared, config).await?;
+        // The job runs as well without.
+        let endpoint = node.metrics_endpoint(config).await;
+        let _endpoint = endpoint.inspect_err(|error| tracing::warn!(%error, "nobody can read the metrics of this job"));
+        let Node { server, host, store } = node;
         let scribe = tokio::task::spawn_blocking(scribe(told, store, request.clone(), args.events));
         let uri = server.uri().to_string();
         // Before the job starts: from then on a signal must not end us without it.
@@ -84,20 +77,6 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
     Ok(exit(ended))
 }
 
-/// A name for this run that no other has, also where process ids begin anew in every container.
-fn session() -> String {
-    let random = RandomState::new().hash_one(SystemTime::now());
-    format!("{}-{:08x}", std::process::id(), random & 0xffff_ffff)
-}
-
-/// Every proc takes two or three files; what the system allows at most is enough for most jobs.
-fn raise_file_limit() {
-    let limit = getrlimit(Resource::Nofile);
-    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
-        tracing::debug!(%error, "the number of open files stays limited");
-    }
-}
-
 fn request(args: &Run, config: &Config, nspace: Nspace) -> Result<JobRequest> {
     let (program, rest) = args.program.split_first().context("a program is needed")?;
     let on_abort = match config.run.on_abort {
@@ -109,7 +88,7 @@ fn request(args: &Run, config: &Config, nspace: Nspace) -> Result<JobRequest> {
         size: args.procs,
         program: program.clone(),
         args: rest.to_vec(),
-        hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        hostname: node::hostname(),
         on_abort,
         grace: config.run.grace,
         tagging: if args.tag_output { Tagging::Rank } else { Tagging::Plain },
@@ -185,7 +164,7 @@ fn ignored_signals() -> u64 {
 /// Writes down what happens, on a thread that may wait for terminals and disks; ends when nobody can tell any more.
 fn scribe(
     mut told: mpsc::Receiver<Notice>,
-    store: Option<Store>,
+    store: Option<Arc<Store>>,
     request: JobRequest,
     transcript: bool,
 ) -> impl FnOnce() + Send + 'static {
@@ -194,10 +173,9 @@ fn scribe(
             if transcript {
                 transcript::print(&notice);
             }
-            if let Some(store) = &store
-                && let Err(error) = record(store, &notice, &request)
-            {
-                tracing::error!(%error, "the job record is incomplete");
+            if let Some(store) = &store {
+                // What cannot be written the store counts and traces itself.
+                let _ = record(store, &notice, &request);
             }
         }
     }
@@ -241,7 +219,7 @@ fn exit(ended: Result<JobEnd, LaunchError>) -> ExitCode {
                     ExitCode::from(NOT_FOUND)
                 }
                 LaunchError::Program { .. } => ExitCode::from(NOT_EXECUTABLE),
-                LaunchError::Size { .. } => ExitCode::from(crate::FAILED),
+                LaunchError::Size { .. } | LaunchError::Job(_) => ExitCode::from(crate::FAILED),
             }
         }
     }

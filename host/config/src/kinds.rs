@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 use toml::{Spanned, Value, de::DeValue};
+use tracing_subscriber::EnvFilter;
 
 /// The longest text of a setting, in bytes.
 const MAX_TEXT: usize = 4096;
@@ -279,6 +280,32 @@ impl Kind<String> for GroupName {
 
     fn wanted(&self) -> String {
         "the name of a group, of at most 32 characters".to_owned()
+    }
+
+    fn is_text(&self) -> bool {
+        true
+    }
+}
+
+/// What to trace, by levels and by where lines come from.
+pub(crate) struct TraceFilter;
+
+impl Kind<String> for TraceFilter {
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<String> {
+        let is_filter = |text: &&str| text.len() <= MAX_TEXT && EnvFilter::try_new(text).is_ok();
+        let filter = value.get_ref().as_str().filter(is_filter).map(str::to_owned);
+        if filter.is_none() {
+            reading.refuse(value, &self.wanted());
+        }
+        filter
+    }
+
+    fn write(&self, value: &String) -> Option<Value> {
+        Some(Value::String(value.clone()))
+    }
+
+    fn wanted(&self) -> String {
+        "levels and where they hold, as in \"info\" or \"warn,peal_server=debug\"".to_owned()
     }
 
     fn is_text(&self) -> bool {

@@ -30,7 +30,9 @@ pub use document::ModuleEntry;
 pub use layers::{Given, Resolved, Sources};
 pub use module_kinds::LOG_CHANNELS;
 pub use problem::{Origin, Position, Problem, Problems};
-pub use settings::{Admin, Config, Identity, Limits, Log, Metrics, Module, Policy, Run, Sandbox, Server, Store, Tools};
+pub use settings::{
+    Admin, Config, Identity, Limits, Log, Metrics, Module, Policy, Run, Sandbox, Server, Store, Tools, Trace,
+};
 pub use table::{Setting, Settings};
 pub use values::{
     IdentityCheck, Mode, OnAbort, OnFailure, OrderedChannel, PolicyDefault, Requirement, Scope, SinkName, Word,

@@ -2,7 +2,10 @@
 //!
 //! Reading, `peal config show`, the environment's names, the example file and the tables for readers are made from it.
 use crate::{
-    kinds::{ChannelOrder, FilePath, GroupName, Loopback, Millis, Number, Required, Switch, Unset, Words, WordsSoFar},
+    kinds::{
+        ChannelOrder, FilePath, GroupName, Loopback, Millis, Number, Required, Switch, TraceFilter, Unset, Words,
+        WordsSoFar,
+    },
     module_kinds::{Capability, Channel, Code, List, ModuleName, OwnSettings, Placement, Sha256},
     table::settings,
     values::{IdentityCheck, Mode, OnAbort, OnFailure, OrderedChannel, PolicyDefault, Scope, SinkName},
@@ -32,6 +35,12 @@ settings! {
         on_abort "run.on_abort": OnAbort = OnAbort::Terminate, Words, "\"continue\"";
         /// How long procs that are to end have before they are killed.
         grace "run.grace_ms": Duration = Duration::from_secs(3), Millis(0, DAY), "500";
+    }
+
+    /// What is traced on standard error.
+    "trace" trace: Trace {
+        /// Which lines, by level and by where they come from; `PEAL_LOG` overrides it.
+        filter "trace.filter": String = "warn".to_owned(), TraceFilter, "\"info,peal::guest=debug\"";
     }
 
     /// The limits and times of the server.
@@ -144,6 +153,8 @@ settings! {
             Unset("/run/peal/admin.sock for root, else $XDG_RUNTIME_DIR/peal/admin.sock", FilePath), "\"/run/peal/my.sock\"";
         /// The group that may administrate the server beside root and the server's own user.
         group "admin.group": Option<String> = None, Unset("none", GroupName), "\"wheel\"";
+        /// How many jobs may be registered at once.
+        max_jobs "admin.max_jobs": usize = 4096, Number(0, MILLION), "64";
     }
 
     /// What the server counts, for Prometheus.

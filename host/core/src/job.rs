@@ -94,6 +94,21 @@ pub enum Life {
     Lost,
 }
 
+/// How far the procs of a job are: how many are in which part of their lives.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Census {
+    /// The job.
+    pub spec: JobSpec,
+    /// Not yet connected.
+    pub expected: u32,
+    /// Connected.
+    pub connected: u32,
+    /// Left in order.
+    pub finalized: u32,
+    /// Ended, or lost their connection, without.
+    pub lost: u32,
+}
+
 /// A job and its procs.
 #[derive(Debug)]
 pub(crate) struct Job {
@@ -106,6 +121,19 @@ impl Job {
     pub(crate) fn new(spec: JobSpec) -> Job {
         let procs = spec.ranks().map(|rank| (rank, Life::Expected)).collect();
         Job { info: Arc::new(spec.job_info()), procs, spec }
+    }
+
+    pub(crate) fn census(&self) -> Census {
+        let mut census = Census { spec: self.spec.clone(), expected: 0, connected: 0, finalized: 0, lost: 0 };
+        for life in self.procs.values() {
+            *match life {
+                Life::Expected => &mut census.expected,
+                Life::Connected(_) => &mut census.connected,
+                Life::Finalized => &mut census.finalized,
+                Life::Lost => &mut census.lost,
+            } += 1;
+        }
+        census
     }
 
     /// What the host said of one rank, or of the job as a whole for the wildcard rank.

@@ -3,11 +3,11 @@ use crate::{
     admission::Arrival,
     chains::Chains,
     channels::Channels,
-    counters::Counters,
     decisions::Decisions,
     fabric::{Fabric, ServerId},
-    handle::{Inbox, Internal, Raised, ServerHandle},
+    handle::{AddJobError, Inbox, Internal, Raised, ServerHandle},
     host::Host,
+    metrics::Metrics,
     notice::{Notice, Notices},
     upcalls,
 };
@@ -101,7 +101,7 @@ pub(crate) struct Actor {
     /// How long what was accepted may take at shutdown.
     pub(crate) drain_timeout: Duration,
     pub(crate) notices: Notices,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) outbox_bytes: usize,
     pub(crate) handle: ServerHandle,
 }
@@ -123,6 +123,7 @@ impl Actor {
                 () = until(self.started, self.state.deadline()) => self.state.tick(self.now()),
             };
             actions.into_iter().for_each(|action| self.act(action));
+            self.metrics.follow(self.state.counts());
         }
         // Whoever waits for us to listen must not: the chains that are drained below are among them.
         drop(inbox);
@@ -207,8 +208,11 @@ impl Actor {
             Internal::Distributed { event, reach, allowance } => self.state.distributed(event, reach, allowance),
             Internal::Decided { id, verdict } => self.decided(id, verdict),
             Internal::AddJob { spec, done } => {
-                self.add_job(spec);
-                let _ = done.send(());
+                let _ = done.send(self.add_job(spec));
+                Vec::new()
+            }
+            Internal::Jobs(tell) => {
+                let _ = tell.send(self.state.jobs().collect());
                 Vec::new()
             }
             Internal::RemoveJob(nspace) => {
@@ -220,10 +224,6 @@ impl Actor {
                 let _ = tell.send(self.state.life(&proc));
                 Vec::new()
             }
-            Internal::Counts(tell) => {
-                let _ = tell.send(self.state.counts());
-                Vec::new()
-            }
             Internal::Stop => Vec::new(),
         }
     }
@@ -232,18 +232,22 @@ impl Actor {
         let Raised { event, raiser, allowance, request } = raised;
         let code = event.code;
         self.state.raise(event, raiser, allowance).unwrap_or_else(|status| {
-            self.counters.raised_events_refused.count();
+            self.metrics.counters().raised_events_refused.count();
             tracing::warn!(request, %code, %status, "an event that a handler raised is refused");
             Vec::new()
         })
     }
 
-    fn add_job(&mut self, spec: JobSpec) {
+    fn add_job(&mut self, spec: JobSpec) -> Result<(), AddJobError> {
+        if self.jobs.iter().any(|(known, _)| *known == spec.nspace) {
+            return Err(AddJobError::Exists(spec.nspace));
+        }
         self.fabric.hosts(self.id, spec.nspace.clone());
         let mut jobs = (*self.jobs).clone();
         jobs.push((spec.nspace.clone(), Identity { uid: spec.uid, gid: spec.gid }));
         self.jobs = Arc::new(jobs);
         self.state.add_job(spec);
+        Ok(())
     }
 
     fn remove_job(&mut self, nspace: &Nspace) {
@@ -277,7 +281,7 @@ impl Actor {
         let full = matches!(outbox.queue.try_send(outgoing), Err(mpsc::error::TrySendError::Full(_)));
         // One message alone may be larger than all that may wait.
         if full || (waiting > self.outbox_bytes && waiting > bytes) {
-            self.counters.clients_too_slow.count();
+            self.metrics.counters().clients_too_slow.count();
             tracing::warn!(?peer, "a client does not read what is sent to it: its connection is closed");
             // The end of the connection then comes as any other.
             outbox.cut.notify_one();

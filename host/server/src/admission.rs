@@ -2,8 +2,8 @@
 use crate::{
     actor::{Admission, FromClient, Outbox},
     connection::{Lobby, Stage},
-    counters::Counters,
     identity::{Claim, Claimant, Impostor, Peer},
+    metrics::Counters,
 };
 use peal_core::server::{PeerId, Refusal};
 use peal_model::{ConnectionKind, IdentError, Identity, Info, Infos, Nspace, Proc, Rank, Value, code, key};

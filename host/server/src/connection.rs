@@ -2,8 +2,8 @@
 use crate::{
     actor::{FromClient, Outbox, Outgoing},
     admission::{self, ToolNames, Unwelcome},
-    counters::Counters,
     identity::Checker,
+    metrics::Metrics,
     quiet::{Once, Quiet, warn_once},
 };
 use peal_core::server::{PeerId, RequestId};
@@ -41,7 +41,7 @@ thread_local! {
 #[derive(Clone)]
 pub(crate) struct Lobby {
     pub(crate) clients: mpsc::Sender<FromClient>,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) checker: Arc<Checker>,
     /// Each check takes a thread, with memory that it keeps; the procs of a job all come at once.
     pub(crate) checks: Arc<Semaphore>,
@@ -61,6 +61,8 @@ pub(crate) struct Lobby {
 pub(crate) enum Stage {
     /// Go on.
     Accept,
+    /// Go on, if admitted; nobody else is.
+    Leave,
     /// Take what is left, for so long.
     Drain(Duration),
 }
@@ -129,7 +131,7 @@ pub(crate) fn refuse_for_want_of_room(lobby: &Lobby, from: SocketAddr, max: usiz
 }
 
 fn refuse(lobby: &Lobby, from: &str, reason: &Unwelcome) {
-    reason.count(&lobby.counters);
+    reason.count(lobby.metrics.counters());
     match lobby.refusals.allow(Instant::now()) {
         Some(left_out) => tracing::warn!(from, %reason, left_out, "a connection is refused"),
         None => tracing::debug!(from, %reason, "a connection is refused"),
@@ -177,7 +179,7 @@ async fn read_requests(
             request(frame, peer, codec, open, &garbled, lobby).await?;
         }
         if let Some(error) = cut.error {
-            lobby.counters.messages_malformed.count();
+            lobby.metrics.counters().messages_malformed.count();
             return Err(error.into());
         }
         cut = loop {
@@ -231,8 +233,8 @@ async fn request(
         Ok(request) => (request.command(), FromClient::Request { to, request }),
         Err(error) => {
             let counter = match error {
-                WireError::UnknownCommand { .. } => &lobby.counters.requests_unknown,
-                _ => &lobby.counters.messages_malformed,
+                WireError::UnknownCommand { .. } => &lobby.metrics.counters().requests_unknown,
+                _ => &lobby.metrics.counters().messages_malformed,
             };
             counter.count();
             warn_once!(garbled, ?peer, %error, "a request is not understood");
@@ -246,7 +248,7 @@ async fn request(
     };
     // The one request without an answer.
     if command != CommandCode::DeregisterEvents {
-        open.open(to.tag, command).inspect_err(|_| lobby.counters.clients_too_greedy.count())?;
+        open.open(to.tag, command).inspect_err(|_| lobby.metrics.counters().clients_too_greedy.count())?;
     }
     lobby.clients.send(message).await.map_err(|_| Fault::Stopping)
 }

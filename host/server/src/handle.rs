@@ -1,13 +1,14 @@
 //! By which the host environment, the fabric and the server's own workers reach the actor: its queues.
 use crate::actor::FromClient;
 use peal_core::{
-    job::{JobSpec, Life},
+    job::{Census, JobSpec, Life},
     policy::Verdict,
     reach::Reach,
-    server::{Allowance, Counts, DecisionId, FenceId, Raiser, RequestId},
+    server::{Allowance, DecisionId, FenceId, Raiser, RequestId},
 };
 use peal_model::{Event, Info, Nspace, Proc, RankData, Reply, Status};
 use std::sync::Arc;
+use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 
 /// An event that a hosted handler raised.
@@ -22,6 +23,17 @@ pub(crate) struct Raised {
     pub(crate) request: u64,
 }
 
+/// Why a job is not registered.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum AddJobError {
+    /// There is one of that name.
+    #[error("a job {0:?} is registered already")]
+    Exists(Nspace),
+    /// There is no server any more.
+    #[error("the server has stopped")]
+    Stopped,
+}
+
 /// How many raised events may wait; workers with more wait themselves.
 const RAISED: usize = 1024;
 
@@ -32,11 +44,11 @@ pub(crate) enum Internal {
     Notify(Event),
     Distributed { event: Arc<Event>, reach: Reach, allowance: Allowance },
     Decided { id: DecisionId, verdict: Verdict },
-    AddJob { spec: JobSpec, done: oneshot::Sender<()> },
+    AddJob { spec: JobSpec, done: oneshot::Sender<Result<(), AddJobError>> },
+    Jobs(oneshot::Sender<Vec<Census>>),
     RemoveJob(Nspace),
     ProcEnded { proc: Proc, abnormal: Option<(Status, Vec<Info>)> },
     Life { proc: Proc, tell: oneshot::Sender<Option<Life>> },
-    Counts(oneshot::Sender<Counts>),
     Stop,
 }
 
@@ -48,11 +60,17 @@ pub struct ServerHandle {
 
 impl ServerHandle {
     /// Registers a job whose procs may then connect. Returns when the server knows it.
-    pub async fn add_job(&self, spec: JobSpec) {
+    pub async fn add_job(&self, spec: JobSpec) -> Result<(), AddJobError> {
         let (done, added) = oneshot::channel();
         self.say(Internal::AddJob { spec, done });
-        // A server that is gone needs no job.
-        let _ = added.await;
+        added.await.unwrap_or(Err(AddJobError::Stopped))
+    }
+
+    /// The jobs and how far their procs are, in the order of their names; nothing if the server has stopped.
+    pub async fn jobs(&self) -> Option<Vec<Census>> {
+        let (tell, told) = oneshot::channel();
+        self.say(Internal::Jobs(tell));
+        told.await.ok()
     }
 
     /// Raises an event of the host environment.
@@ -88,13 +106,6 @@ impl ServerHandle {
         let (tell, told) = oneshot::channel();
         self.say(Internal::Life { proc, tell });
         told.await.ok().flatten()
-    }
-
-    /// The server's own counts.
-    pub async fn counts(&self) -> Counts {
-        let (tell, told) = oneshot::channel();
-        self.say(Internal::Counts(tell));
-        told.await.unwrap_or_default()
     }
 
     pub(crate) fn stop(&self) {

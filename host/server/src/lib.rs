@@ -5,11 +5,11 @@
 //! chains, which run on guest threads and never on tokio's.
 
 mod actor;
+pub mod admin;
 mod admission;
 mod chains;
 mod channels;
 mod connection;
-mod counters;
 mod decisions;
 pub mod embedded;
 mod fabric;
@@ -17,20 +17,23 @@ mod guest_thread;
 mod handle;
 mod host;
 mod identity;
+pub mod metrics;
 mod notice;
 mod quiet;
 mod rendezvous;
 mod server;
+mod stored;
 mod upcalls;
 
 pub use chains::{ChainSettings, GuestPools, HostedChains, HostedHandler};
 pub use channels::{ChannelError, ChannelSettings, HostedChannels};
-pub use counters::{Counter, Counters};
 pub use decisions::{HostedPolicies, PolicyError};
 pub use fabric::{EmbeddedFabric, Fabric, Gathered, ServerId};
-pub use handle::ServerHandle;
+pub use handle::{AddJobError, ServerHandle};
 pub use host::{Answer, Group, GroupOperation, Host, JobControlled, ProcessOf, Spawned};
 pub use identity::{IdentityCheck, Peer, peer_of};
+pub use metrics::{Counter, Counters, Metrics};
 pub use notice::{Notice, Notices};
 pub use rendezvous::{Rendezvous, RendezvousError, Serves, ToolSettings};
 pub use server::{Parts, Server, ServerError, ServerSettings};
+pub use stored::{STATE_QUOTA, StoredState, scope};

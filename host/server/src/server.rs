@@ -5,12 +5,12 @@ use crate::{
     chains::{ChainSettings, Chains, GuestPools, HostedChains},
     channels::{ChannelSettings, Channels, HostedChannels},
     connection::{self, Lobby, Stage},
-    counters::Counters,
     decisions::{Decisions, HostedPolicies},
     fabric::{EmbeddedFabric, Fabric, ServerId},
     handle::{self, Queues, ServerHandle},
     host::Host,
     identity::{Checker, IdentityCheck},
+    metrics::{Counters, Metrics},
     notice::Notices,
     quiet::Quiet,
 };
@@ -27,7 +27,7 @@ use thiserror::Error;
 use tokio::{
     net::TcpListener,
     sync::{Semaphore, watch},
-    task::{JoinHandle, JoinSet},
+    task::{JoinError, JoinHandle, JoinSet},
 };
 
 /// The least time between two lines on refused connections.
@@ -119,9 +119,10 @@ pub struct Parts {
 pub struct Server {
     uri: ServerUri,
     handle: ServerHandle,
-    counters: Arc<Counters>,
+    metrics: Arc<Metrics>,
     actor: JoinHandle<()>,
-    listener: JoinHandle<()>,
+    /// None when it has been waited for.
+    listener: Option<JoinHandle<()>>,
     stopping: watch::Sender<Stage>,
     fabric: Arc<EmbeddedFabric>,
     id: ServerId,
@@ -133,17 +134,17 @@ impl Server {
     pub async fn start(settings: ServerSettings, parts: Parts) -> Result<Server, ServerError> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let uri = ServerUri { proc: parts.me, addr: listener.local_addr()? };
-        let counters: Arc<Counters> = Arc::default();
+        let metrics: Arc<Metrics> = Arc::default();
         let (Queues { handle, clients, raised }, inbox) = handle::queues(settings.request_queue);
         let notices = parts.notices;
         let chains =
-            Chains::start(parts.chains, &parts.pools, settings.chains, &raised, notices.clone(), counters.clone());
+            Chains::start(parts.chains, &parts.pools, settings.chains, &raised, notices.clone(), metrics.clone());
         let id = parts.fabric.allot();
         parts.fabric.join(id, handle.clone());
         let (queue, site) = (settings.core.max_decisions, &parts.pools.site);
-        let decisions = Decisions::start(parts.policies, site, queue, &settings.core.defaults, &handle, &counters);
+        let decisions = Decisions::start(parts.policies, site, queue, &settings.core.defaults, &handle, &metrics);
         let pool = &parts.pools.channels;
-        let channels = Channels::start(parts.channels, pool, settings.channels, &parts.host, &handle, &counters);
+        let channels = Channels::start(parts.channels, pool, settings.channels, &parts.host, &handle, &metrics);
         let mut state = peal_core::server::Server::new(settings.core);
         let identity = Identity { uid: geteuid().as_raw(), gid: getegid().as_raw() };
         state.guard(identity, decisions.hooks());
@@ -163,14 +164,14 @@ impl Server {
             admissions: BTreeMap::new(),
             drain_timeout: settings.drain_timeout,
             notices,
-            counters: counters.clone(),
+            metrics: metrics.clone(),
             outbox_bytes: settings.outbox_bytes,
             handle: handle.clone(),
         };
         let (stopping, stage) = watch::channel(Stage::Accept);
         let lobby = Lobby {
             clients,
-            counters: counters.clone(),
+            metrics: metrics.clone(),
             checker,
             checks: Arc::new(Semaphore::new(CHECKS)),
             tool_names: Arc::new(ToolNames::new(uri.proc.clone())),
@@ -184,9 +185,9 @@ impl Server {
         Ok(Server {
             uri,
             handle,
-            counters,
+            metrics,
             actor: tokio::spawn(actor.run(inbox)),
-            listener: tokio::spawn(listen(listener, lobby, settings.max_connections, stage)),
+            listener: Some(tokio::spawn(listen(listener, lobby, settings.max_connections, stage))),
             stopping,
             fabric: parts.fabric,
             id,
@@ -206,7 +207,29 @@ impl Server {
 
     /// What it counts.
     pub fn counters(&self) -> &Counters {
-        &self.counters
+        self.metrics.counters()
+    }
+
+    /// All that it counts and measures.
+    pub fn metrics(&self) -> Arc<Metrics> {
+        self.metrics.clone()
+    }
+
+    /// Accepts nobody any more, and returns when the last connection has ended. Whoever gives up waiting has changed
+    /// nothing; [`Server::shutdown`] ends the rest.
+    pub async fn drain(&mut self) {
+        self.stopping.send_if_modified(|stage| {
+            let serving = *stage == Stage::Accept;
+            if serving {
+                *stage = Stage::Leave;
+            }
+            serving
+        });
+        if let Some(listener) = &mut self.listener {
+            let ended = listener.await;
+            self.listener = None;
+            report(ended);
+        }
     }
 
     /// Stops: accepts nobody any more, lets events that were accepted pass the hosted chains, lets clients take what is left
@@ -216,22 +239,45 @@ impl Server {
         self.handle.stop();
         // A receiver is there as long as the listener runs.
         let _ = self.stopping.send(Stage::Drain(self.drain_timeout));
-        for task in [self.listener, self.actor] {
-            if let Err(error) = task.await {
-                tracing::error!(%error, "a task of the server failed");
-            }
+        for task in self.listener.into_iter().chain([self.actor]) {
+            report(task.await);
         }
+    }
+}
+
+/// Waits until nobody new is accepted; also if the server is gone.
+async fn no_longer_accepting(stage: &mut watch::Receiver<Stage>) {
+    let _ = stage.wait_for(|stage| *stage != Stage::Accept).await;
+}
+
+/// Waits until connections are to end, and says how long they have for it; none if the server is gone.
+async fn time_to_drain(stage: &mut watch::Receiver<Stage>) -> Duration {
+    match stage.wait_for(|stage| matches!(stage, Stage::Drain(_))).await.as_deref() {
+        Ok(Stage::Drain(time)) => *time,
+        _ => Duration::ZERO,
+    }
+}
+
+async fn all_ended(connections: &mut JoinSet<()>) {
+    while let Some(ended) = connections.join_next().await {
+        report(ended);
+    }
+}
+
+fn report(ended: Result<(), JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!(%error, "a task of the server failed");
     }
 }
 
 async fn listen(listener: TcpListener, lobby: Lobby, max_connections: usize, mut stage: watch::Receiver<Stage>) {
     let room = Arc::new(Semaphore::new(max_connections.min(Semaphore::MAX_PERMITS)));
     let mut connections = JoinSet::new();
-    let drain = loop {
+    loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, from)) => {
-                    lobby.counters.connections.count();
+                    lobby.metrics.counters().connections.count();
                     match room.clone().try_acquire_owned() {
                         Ok(seat) => {
                             let lobby = lobby.clone();
@@ -250,19 +296,16 @@ async fn listen(listener: TcpListener, lobby: Lobby, max_connections: usize, mut
                     tokio::time::sleep(BREATHE).await;
                 }
             },
-            Some(ended) = connections.join_next() => if let Err(error) = ended {
-                tracing::error!(%error, "the task of a connection failed");
-            },
-            changed = stage.changed() => match (changed, *stage.borrow()) {
-                (Ok(()), Stage::Drain(time)) => break time,
-                (Ok(()), Stage::Accept) => {}
-                (Err(_), _) => break Duration::ZERO,
-            },
+            Some(ended) = connections.join_next() => report(ended),
+            () = no_longer_accepting(&mut stage) => break,
         }
+    }
+    drop(listener);
+    let time = tokio::select! {
+        () = all_ended(&mut connections) => return,
+        time = time_to_drain(&mut stage) => time,
     };
-    drop((listener, lobby));
-    let all = async { while connections.join_next().await.is_some() {} };
-    if tokio::time::timeout(drain, all).await.is_err() {
+    if tokio::time::timeout(time, all_ended(&mut connections)).await.is_err() {
         tracing::warn!("clients did not take what was left for them: their connections are closed");
         connections.shutdown().await;
     }

@@ -97,13 +97,14 @@ impl Store {
         &self.path
     }
 
-    /// How writing goes.
+    /// How writing and reading go.
     pub fn health(&self) -> Health {
         self.writes.health()
     }
 
     fn read<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
-        work(&self.lock()).map_err(|error| StoreError::later(&self.path, error))
+        let done = work(&self.lock()).map_err(|error| StoreError::later(&self.path, error));
+        done.inspect_err(|error| self.writes.not_read(error))
     }
 
     /// Writes all of it or nothing.

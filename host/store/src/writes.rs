@@ -1,4 +1,4 @@
-//! How writing goes: what is counted, and what is told when it begins to fail and when it succeeds again.
+//! How writing goes, and reading: what is counted, and what is told when it begins to fail and when it succeeds again.
 use crate::StoreError;
 use std::{
     path::Path,
@@ -14,6 +14,8 @@ pub struct Health {
     pub failed: u64,
     /// How many of these failed one after the other up to now; none while writing works.
     pub failing: u64,
+    /// Reads that failed.
+    pub unread: u64,
 }
 
 #[derive(Debug, Default)]
@@ -22,6 +24,15 @@ pub(crate) struct Writes(Mutex<Health>);
 impl Writes {
     pub(crate) fn health(&self) -> Health {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a read that failed, and traces the first.
+    pub(crate) fn not_read(&self, error: &StoreError) {
+        let mut health = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        health.unread += 1;
+        if health.unread == 1 {
+            tracing::error!(%error, "the store cannot be read");
+        }
     }
 
     /// Counts a write, and traces it if it is the first that fails or the first that succeeds again.

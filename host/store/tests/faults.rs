@@ -216,6 +216,7 @@ fn damage_while_a_store_is_open_becomes_an_error_and_never_more() {
     let failed = outcomes.iter().filter(|outcome| matches!(outcome, Err(StoreError::Damaged { .. }))).count();
     assert!(failed > 0 && outcomes.iter().filter(|outcome| outcome.is_err()).count() == failed);
     assert_eq!(store.health().failed, failed as u64);
+    assert!((0..4000).any(|number| state.get(&format!("key {number}")).is_err()) && store.health().unread > 0);
     drop((state, store));
     assert!(matches!(open(&path), Err(StoreError::Damaged { .. })));
 }

@@ -19,7 +19,7 @@ use crate::{
     cache::EventCache,
     defaults::Defaults,
     fence::{Fences, LocallyComplete},
-    job::{Job, JobSpec},
+    job::{Census, Job, JobSpec},
     job_control::JobControl,
     modex::Modex,
     reach::Reach,
@@ -250,6 +250,8 @@ pub enum Refusal {
 pub struct Counts {
     /// Connections.
     pub peers: usize,
+    /// Jobs.
+    pub jobs: usize,
     /// Events that the ring ejected.
     pub events_ejected: u64,
     /// Requests and events that await decisions.
@@ -313,9 +315,19 @@ impl Server {
         self.modex.drop_job(nspace);
     }
 
+    /// The jobs and how far their procs are, in the order of their names.
+    pub fn jobs(&self) -> impl Iterator<Item = Census> {
+        self.jobs.values().map(Job::census)
+    }
+
     /// Counters.
     pub fn counts(&self) -> Counts {
-        Counts { peers: self.peers.len(), events_ejected: self.cache.ejected(), decisions_awaited: self.gate.awaited() }
+        Counts {
+            peers: self.peers.len(),
+            jobs: self.jobs.len(),
+            events_ejected: self.cache.ejected(),
+            decisions_awaited: self.gate.awaited(),
+        }
     }
 
     /// As whom a proc or tool runs, if it is known.

@@ -8,8 +8,8 @@ mod queue;
 mod worker;
 
 use crate::{
-    counters::Counters,
     handle::Raised,
+    metrics::Metrics,
     notice::{Notice, Notices},
 };
 use peal_core::{
@@ -20,7 +20,7 @@ use peal_core::{
     server::Allowance,
 };
 use peal_model::{Event, Identity, Nspace};
-use peal_sandbox::{GuestPool, Module};
+use peal_sandbox::{GuestPool, Module, Role};
 use queue::Route;
 use std::{
     collections::BTreeMap,
@@ -110,7 +110,7 @@ enum Reception {
 /// What the workers and the server share.
 struct Shared {
     notices: Notices,
-    counters: Arc<Counters>,
+    metrics: Arc<Metrics>,
     /// How many events are on their way.
     under_way: AtomicUsize,
     /// Set when time is over: chains end before their next handler.
@@ -143,10 +143,10 @@ impl Chains {
         settings: ChainSettings,
         raised: &mpsc::Sender<Raised>,
         notices: Notices,
-        counters: Arc<Counters>,
+        metrics: Arc<Metrics>,
     ) -> Chains {
         let (under_way, stopped) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let shared = Arc::new(Shared { notices, counters, under_way, stopped });
+        let shared = Arc::new(Shared { notices, metrics, under_way, stopped });
         let mut route = Route::end();
         let mut workers = JoinSet::new();
         // From the last owner to the first, so that each knows who comes after it.
@@ -154,7 +154,10 @@ impl Chains {
             let pool = if owner == Owner::Site { &pools.site } else { &pools.tenants };
             let after = route.clone();
             let queue = route.begin_with(owner.clone(), &settings);
+            let modules = registrations.iter().map(|(_, _, handler)| handler.module.name());
+            let meters = shared.metrics.modules(&owner, Role::EventHandler.name(), modules);
             let worker = Worker {
+                meters,
                 owner,
                 registrations,
                 pool: pool.clone(),
@@ -191,7 +194,7 @@ impl Chains {
         if tokio::time::timeout(self.settings.drain_timeout, all).await.is_err() {
             self.shared.stopped.store(true, Ordering::Relaxed);
             let left = self.shared.under_way.load(Ordering::Relaxed);
-            self.shared.counters.chain_events_dropped.add(left);
+            self.shared.metrics.counters().chain_events_dropped.add(left);
             tracing::error!(events = left, after = ?self.settings.drain_timeout, "events before the hosted chains are dropped");
         }
     }

@@ -48,7 +48,7 @@ impl Route {
             match stop.offer(passing) {
                 Ok(()) => return,
                 Err(refused) => {
-                    shared.counters.chain_events_dropped.count();
+                    shared.metrics.counters().chain_events_dropped.count();
                     tracing::error!(owner = %stop.owner, code = %refused.event.code, "a chain cannot keep up: it misses an event");
                     passing = *refused;
                     route = &stop.after;

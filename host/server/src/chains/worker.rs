@@ -3,7 +3,12 @@ use super::{
     HostedHandler, Passing, Reception, Shared,
     queue::{Queue, Route},
 };
-use crate::{guest_thread::on_guest_thread, handle::Raised, notice::Notice};
+use crate::{
+    guest_thread::on_guest_thread,
+    handle::Raised,
+    metrics::{RoleMeters, Stopwatch},
+    notice::Notice,
+};
 use peal_core::{
     chain::{ChainRun, Finished, Next, Outcome},
     order::Registrations,
@@ -18,6 +23,7 @@ use tokio::sync::mpsc;
 pub(super) struct Worker {
     pub(super) owner: Owner,
     pub(super) registrations: Registrations<HostedHandler>,
+    pub(super) meters: Arc<RoleMeters>,
     pub(super) pool: Arc<GuestPool>,
     pub(super) raised: mpsc::Sender<Raised>,
     pub(super) after: Route,
@@ -45,16 +51,17 @@ impl Worker {
         if run.is_empty() {
             return;
         }
-        let (source, shared) = (passing.source, self.shared.clone());
-        let Some(walked) = on_guest_thread(&self.pool, move || walk(run, source, &shared)).await else {
-            self.shared.counters.chain_events_dropped.count();
+        let (source, meters, shared) = (passing.source, self.meters.clone(), self.shared.clone());
+        let walked = on_guest_thread(&self.pool, move || walk(run, source, &meters, &shared)).await;
+        let Some(walked) = walked else {
+            self.shared.metrics.counters().chain_events_dropped.count();
             tracing::error!(owner = %self.owner, code = %passing.event.code, "no guest thread could run the chain");
             return;
         };
         for id in &walked.finished.spent {
             self.registrations.deregister(*id);
         }
-        self.shared.counters.chains_run.count();
+        self.shared.metrics.counters().chains_run.count();
         passing.reception = Reception::Handled;
         let (owner, event, steps) = (self.owner.clone(), passing.event.clone(), walked.finished.steps);
         self.shared.notices.tell(Notice::Handled { owner, event, steps });
@@ -62,7 +69,7 @@ impl Worker {
             match self.runs_as(&passing.jobs) {
                 Some(raiser) => self.raise(walked.raised, raiser, &mut passing.allowance).await,
                 // Their job is gone.
-                None => self.shared.counters.raised_events_refused.add(walked.raised.len()),
+                None => self.shared.metrics.counters().raised_events_refused.add(walked.raised.len()),
             }
         }
     }
@@ -71,7 +78,7 @@ impl Worker {
     async fn raise(&self, raised: Vec<Notification>, raiser: Raiser, allowance: &mut Allowance) {
         let share = allowance.share(raised.len());
         if share.number < raised.len() {
-            self.shared.counters.raised_events_refused.add(raised.len() - share.number);
+            self.shared.metrics.counters().raised_events_refused.add(raised.len() - share.number);
             tracing::warn!(owner = %self.owner, refused = raised.len() - share.number, "handlers raise too many events");
         }
         for notification in raised.into_iter().take(share.number) {
@@ -116,8 +123,9 @@ struct Walked {
 }
 
 /// Runs on a guest thread: the whole chain, one handler after the other.
-fn walk(mut run: ChainRun<HostedHandler>, identity: Option<Identity>, shared: &Shared) -> Walked {
+fn walk(mut run: ChainRun<HostedHandler>, identity: Option<Identity>, meters: &RoleMeters, shared: &Shared) -> Walked {
     let mut raised = Vec::new();
+    let mut watch = Stopwatch::start();
     loop {
         let call = match run.advance() {
             Next::Call(call) => call,
@@ -135,6 +143,7 @@ fn walk(mut run: ChainRun<HostedHandler>, identity: Option<Identity>, shared: &S
             identity,
             steps: call.steps().clone(),
         });
+        meters.called(member.handler.module.name(), watch.lap(), result.failure.as_ref());
         raised.extend(result.notifications);
         run = call.finish(Outcome { status: result.status, infos: result.infos });
     }

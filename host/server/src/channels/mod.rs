@@ -5,15 +5,16 @@
 
 mod worker;
 
-use crate::{counters::Counters, handle::ServerHandle, host::Host};
+use crate::{handle::ServerHandle, host::Host, metrics::Metrics};
 use peal_core::{
     log::LogSettings,
     order::Registrations,
+    owner::Owner,
     registration::{Codes, Place, Registration, RegistrationError},
     server::RequestId,
 };
 use peal_model::{Key, LogRequest, Reply, Size, code};
-use peal_sandbox::{GuestPool, Module};
+use peal_sandbox::{GuestPool, Module, Role};
 use std::{
     sync::{
         Arc,
@@ -125,7 +126,7 @@ pub(crate) struct Channels {
     worker: JoinHandle<()>,
     settings: ChannelSettings,
     handle: ServerHandle,
-    counters: Arc<Counters>,
+    metrics: Arc<Metrics>,
 }
 
 impl Channels {
@@ -136,22 +137,24 @@ impl Channels {
         settings: ChannelSettings,
         host: &Arc<dyn Host>,
         handle: &ServerHandle,
-        counters: &Arc<Counters>,
+        metrics: &Arc<Metrics>,
     ) -> Channels {
         let (queue, requests) = mpsc::channel(settings.queue.max(1));
         let waiting = Arc::new(AtomicUsize::new(0));
         let modules: Vec<Served> = hosted.modules.iter().map(|(_, _, served)| served.clone()).collect();
+        let names = hosted.modules.iter().map(|(_, _, served)| served.module.name());
         let worker = Worker {
             modules,
             pool: pool.clone(),
             settings: settings.clone(),
             host: host.clone(),
             handle: handle.clone(),
-            counters: counters.clone(),
+            meters: metrics.modules(&Owner::Site, Role::LogChannel.name(), names),
+            metrics: metrics.clone(),
             waiting: waiting.clone(),
         };
         let worker = tokio::spawn(worker.run(requests));
-        Channels { queue, waiting, worker, settings, handle: handle.clone(), counters: counters.clone() }
+        Channels { queue, waiting, worker, settings, handle: handle.clone(), metrics: metrics.clone() }
     }
 
     /// Takes a request; it is answered when it has been written, or at once if too many wait.
@@ -162,7 +165,7 @@ impl Channels {
         let full = waiting > self.settings.queue_bytes && waiting > bytes;
         if full || self.queue.try_send(Logging { to, request, bytes }).is_err() {
             self.waiting.fetch_sub(bytes, Ordering::Relaxed);
-            self.counters.log_requests_refused.count();
+            self.metrics.counters().log_requests_refused.count();
             self.handle.answer(to, Reply::Status(code::PMIX_ERR_OUT_OF_RESOURCE));
         }
     }

@@ -5,15 +5,16 @@
 
 mod worker;
 
-use crate::{counters::Counters, handle::ServerHandle, quiet::Quiet};
+use crate::{handle::ServerHandle, metrics::Metrics, quiet::Quiet};
 use peal_core::{
     defaults::Defaults,
+    owner::Owner,
     policy::{OnFailure, PolicyChain, Verdict},
     registration::{Place, RegistrationError},
     server::{DecisionId, Denial},
 };
 use peal_model::{Hook, PolicyRequest};
-use peal_sandbox::{GuestPool, Module};
+use peal_sandbox::{GuestPool, Module, Role};
 use std::{
     collections::BTreeMap,
     sync::Arc,
@@ -71,7 +72,7 @@ pub(crate) struct Decisions {
     queues: BTreeMap<Hook, mpsc::Sender<Question>>,
     workers: JoinSet<()>,
     handle: ServerHandle,
-    counters: Arc<Counters>,
+    metrics: Arc<Metrics>,
     denials: Quiet,
 }
 
@@ -83,18 +84,20 @@ impl Decisions {
         queue: usize,
         defaults: &Defaults,
         handle: &ServerHandle,
-        counters: &Arc<Counters>,
+        metrics: &Arc<Metrics>,
     ) -> Decisions {
         let mut workers = JoinSet::new();
-        let start = |(hook, chain)| {
+        let start = |(hook, chain): (Hook, PolicyChain<Arc<Module>>)| {
             let (ask, asked) = mpsc::channel(queue.max(1));
-            let (pool, handle, counters) = (pool.clone(), handle.clone(), counters.clone());
-            workers.spawn(Worker { chain, default: defaults.of(hook), pool, handle, counters }.run(asked));
+            let role = Role::policy(hook).map_or("policy", Role::name);
+            let meters = metrics.modules(&Owner::Site, role, chain.iter().map(|module| module.name()));
+            let (pool, handle, metrics) = (pool.clone(), handle.clone(), metrics.clone());
+            workers.spawn(Worker { chain, default: defaults.of(hook), pool, handle, metrics, meters }.run(asked));
             (hook, ask)
         };
         let queues = hosted.hooks.into_iter().map(start).collect();
         let denials = Quiet::new(BETWEEN_DENIALS);
-        Decisions { queues, workers, handle: handle.clone(), counters: counters.clone(), denials }
+        Decisions { queues, workers, handle: handle.clone(), metrics: metrics.clone(), denials }
     }
 
     /// The hooks that have policies.
@@ -113,7 +116,7 @@ impl Decisions {
     /// Counts a denial and writes it down. Whoever is denied can ask again as often as they like, so not every one is worth
     /// a line of its own.
     pub(crate) fn denied(&self, denial: &Denial) {
-        self.counters.requests_denied.count();
+        self.metrics.counters().requests_denied.count();
         match self.denials.allow(Instant::now()) {
             Some(left_out) => tracing::warn!(%denial, left_out, "a request is denied"),
             None => tracing::debug!(%denial, "a request is denied"),

@@ -131,7 +131,7 @@ impl Job {
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
         };
-        self.server.add_job(spec).await;
+        self.server.add_job(spec).await?;
         self.notices.tell(Notice::JobStarted { nspace: self.request.nspace.clone(), size: self.request.size });
         match self.spawn_all(uri) {
             Ok(()) => Ok(tokio::spawn(self.run(inbox))),
@@ -152,7 +152,7 @@ impl Job {
             let mut child = self.family.start(self.proc(rank), || {
                 let child = launch::spawn(&self.request, rank, uri)?;
                 let number = child.id();
-                Ok((child, number))
+                Ok::<_, LaunchError>((child, number))
             })?;
             let pid = child.id().unwrap_or_default();
             self.running.insert(rank, pid);

@@ -1,6 +1,6 @@
 //! What it takes to start the procs of a job: what is asked for, and the environment they are given.
 use super::output::Tagging;
-use crate::rendezvous::SERVED_VERSION;
+use crate::{handle::AddJobError, rendezvous::SERVED_VERSION};
 use peal_model::{Nspace, Rank};
 use peal_wire::{BufferType, GDS_HASH, variable};
 use std::{ffi::OsString, path::PathBuf, process::Stdio, time::Duration};
@@ -49,6 +49,9 @@ pub enum LaunchError {
         /// What the system says.
         source: std::io::Error,
     },
+    /// The server does not take the job.
+    #[error(transparent)]
+    Job(#[from] AddJobError),
     /// The node has no room for so many procs.
     #[error("a job of {size} procs cannot be started: {why}")]
     Size {
@@ -79,22 +82,22 @@ pub(crate) fn spawn(request: &JobRequest, rank: Rank, uri: &str) -> Result<Child
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"PMIX_")) {
         command.env_remove(name);
     }
-    command.envs(environment(request, rank, uri));
+    command.envs(environment(&request.nspace, &request.hostname, rank, uri));
     command.stdin(standard_input(rank)).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().map_err(|source| LaunchError::new(request, rank, source))
 }
 
 /// The variables by which a client finds its server (`pmix-wire.md`, section 1.1).
-fn environment(request: &JobRequest, rank: Rank, uri: &str) -> Vec<(&'static str, String)> {
+pub(crate) fn environment(nspace: &Nspace, hostname: &str, rank: Rank, uri: &str) -> Vec<(&'static str, String)> {
     let mut variables = vec![
-        (variable::NAMESPACE, request.nspace.to_string()),
+        (variable::NAMESPACE, nspace.to_string()),
         (variable::RANK, rank.0.to_string()),
         (variable::SERVER_URI, uri.to_owned()),
         (variable::SECURITY_MODE, "native".to_owned()),
         // Everything travels in messages; the alternatives are shared memory with layouts of their own.
         (variable::GDS_MODULE, GDS_HASH.to_owned()),
         (variable::BUFFER_TYPE, BufferType::NonDescribed.name().to_owned()),
-        (variable::HOSTNAME, request.hostname.clone()),
+        (variable::HOSTNAME, hostname.to_owned()),
         (variable::VERSION, SERVED_VERSION.to_owned()),
     ];
     variables.extend(variable::OLDER_SERVER_URIS.iter().map(|name| (*name, uri.to_owned())));

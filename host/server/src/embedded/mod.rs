@@ -16,6 +16,8 @@ pub use launch::{JobRequest, LaunchError, OnAbort};
 pub use output::Tagging;
 pub use sink::Stream;
 
+pub(crate) use launch::environment;
+
 use self::{
     control::{Control, NotDone},
     job::Job,

@@ -1,0 +1,80 @@
+//! Verbs on a running server go through its admin socket: which socket that is, and asking on it.
+use crate::{
+    args::{End, ServerArgs},
+    config,
+};
+use anyhow::{Result, bail};
+use peal_server::admin::{self, Answers, Call, Reply};
+use rustix::process::geteuid;
+use std::{
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+/// The usual socket of root's server.
+const SYSTEM: &str = "/run/peal/admin.sock";
+
+/// Where a server listens that nobody told where.
+pub fn usual_socket() -> PathBuf {
+    if geteuid().is_root() {
+        return SYSTEM.into();
+    }
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_absolute());
+    let dir = runtime.map_or_else(private_dir, |dir| dir.join("peal"));
+    dir.join("admin.sock")
+}
+
+/// A directory of this user's own, where the system provides none. Others could have made it first.
+fn private_dir() -> PathBuf {
+    std::env::temp_dir().join(format!("peal-{}", geteuid().as_raw()))
+}
+
+/// Asks the server that is meant, and returns its reply. That it refuses is an error.
+pub fn ask(at: ServerArgs, call: &Call) -> Result<(Reply, Answers)> {
+    let mut answers = admin::ask(&socket(at)?, call)?;
+    match answers.reply()? {
+        Reply::Refused { reason } => bail!("the server refuses: {reason}"),
+        reply => Ok((reply, answers)),
+    }
+}
+
+/// What to say of a reply to something else.
+pub fn unexpected<T>(reply: &Reply) -> Result<T> {
+    bail!("the server answered something else: {reply:?}")
+}
+
+/// `peal drain` and `peal stop`.
+pub fn end(args: End, call: Call) -> Result<ExitCode> {
+    let (reply, answers) = ask(args.at, &call)?;
+    match reply {
+        Reply::Draining | Reply::Stopping if !args.wait => Ok(ExitCode::SUCCESS),
+        Reply::Draining | Reply::Stopping => match answers.end()? {
+            Reply::Ended => Ok(ExitCode::SUCCESS),
+            reply => unexpected(&reply),
+        },
+        reply => unexpected(&reply),
+    }
+}
+
+/// The socket that is meant: what the command line or the configuration says, else one's own, else root's.
+fn socket(at: ServerArgs) -> Result<PathBuf> {
+    if let Some(path) = at.socket {
+        return Ok(path);
+    }
+    if let Some(path) = config::load(at.config, [])?.config.admin.socket {
+        return Ok(path);
+    }
+    let usual = usual_socket();
+    if !usual.exists() && Path::new(SYSTEM).exists() {
+        return Ok(SYSTEM.into());
+    }
+    if usual.starts_with(private_dir()) && is_of_another_user(&private_dir()) {
+        bail!("{:?} belongs to somebody else, so no server is looked for there: say which by --socket", private_dir());
+    }
+    Ok(usual)
+}
+
+fn is_of_another_user(dir: &Path) -> bool {
+    std::fs::symlink_metadata(dir).is_ok_and(|found| found.uid() != geteuid().as_raw())
+}

@@ -1,0 +1,71 @@
+//! `peal status` and `peal stats`: how a running server is, and what it counts and measures.
+use crate::{admin, args::Ask};
+use anyhow::Result;
+use peal_server::{
+    admin::{Call, Reply},
+    metrics::{Amount, Sample, Snapshot},
+};
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
+
+/// Prints how a server is.
+pub fn status(args: Ask) -> Result<ExitCode> {
+    let (reply, _) = admin::ask(args.at, &Call::Status)?;
+    let Reply::Status(status) = reply else { return admin::unexpected(&reply) };
+    let mut out = io::stdout().lock();
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &status)?;
+        writeln!(out)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    writeln!(out, "version      {}", status.version)?;
+    writeln!(out, "process      {}", status.pid)?;
+    writeln!(out, "phase        {}", status.phase)?;
+    writeln!(out, "uptime       {} s", status.uptime)?;
+    writeln!(out, "uri          {}", status.uri)?;
+    writeln!(out, "jobs         {}", status.jobs)?;
+    writeln!(out, "connections  {}", status.connections)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints what a server counts and measures.
+pub fn stats(args: Ask) -> Result<ExitCode> {
+    let (reply, _) = admin::ask(args.at, &Call::Stats)?;
+    let Reply::Stats(snapshot) = reply else { return admin::unexpected(&reply) };
+    let mut out = io::stdout().lock();
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &snapshot)?;
+        writeln!(out)?;
+    } else {
+        write(&mut out, &snapshot)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A line for each number: how much, which, and what that means.
+fn write(out: &mut impl Write, snapshot: &Snapshot) -> io::Result<()> {
+    let mut lines = Vec::new();
+    for family in &snapshot.families {
+        let name = family.name.strip_prefix("peal_").unwrap_or(&family.name);
+        let line = |sample: &Sample| (amount(sample.value), format!("{name}{}", labels(sample)), family.help.as_str());
+        lines.extend(family.samples.iter().map(line));
+    }
+    let widest = |of: fn(&(String, String, &str)) -> usize| lines.iter().map(of).max().unwrap_or_default();
+    let (amounts, names) = (widest(|line| line.0.len()), widest(|line| line.1.len()));
+    lines.iter().try_for_each(|(amount, name, help)| writeln!(out, "{amount:>amounts$}  {name:names$}  {help}"))
+}
+
+fn amount(amount: Amount) -> String {
+    match amount {
+        Amount::Number(number) => number.to_string(),
+        Amount::Real(real) => format!("{real:.6}"),
+    }
+}
+
+/// Labels as Prometheus writes them. Names come from users.
+fn labels(sample: &Sample) -> String {
+    let labels: Vec<String> = sample.labels.iter().map(|(key, value)| format!("{key}={value:?}")).collect();
+    if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) }
+}

@@ -1,0 +1,173 @@
+//! The admin channel's connections: who calls, one request, its replies. Bounded in number, size and time.
+use super::{
+    access::{Access, Caller},
+    desk::{AdminParts, Desk, Order},
+    protocol::{Call, MAX_REQUEST, PROTOCOL, Phase, Reply, Request},
+    socket::{AdminSocket, SocketClaim, SocketError},
+};
+use crate::quiet::Quiet;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::UnixStream,
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch},
+    task::{JoinHandle, JoinSet},
+};
+
+/// How many may call at once; others wait to be accepted.
+const CONNECTIONS: usize = 16;
+
+/// How many may wait for the server's end; others are not told of it.
+const WAITING: usize = 256;
+
+/// How long a caller may take to ask, and to take a reply.
+const TIME: Duration = Duration::from_secs(10);
+
+/// How many orders may wait to be carried out.
+const ORDERS: usize = 16;
+
+/// The least time between two lines on callers who may not.
+const BETWEEN_REFUSALS: Duration = Duration::from_secs(1);
+
+/// How long the listener waits after the system had no room for a connection.
+const BREATHE: Duration = Duration::from_millis(50);
+
+/// A running admin channel.
+pub struct AdminChannel {
+    desk: Arc<Desk>,
+    listener: JoinHandle<()>,
+}
+
+impl AdminChannel {
+    /// Starts listening on a name that was claimed. Orders come out of the queue that is returned.
+    pub fn start(claim: SocketClaim, parts: AdminParts) -> Result<(AdminChannel, mpsc::Receiver<Order>), SocketError> {
+        let socket = claim.listen(parts.group.as_ref())?;
+        let (send, orders) = mpsc::channel(ORDERS);
+        let access = Access::new(parts.group.clone());
+        let desk = Arc::new(Desk::new(parts, send));
+        let listener = tokio::spawn(listen(socket, desk.clone(), Arc::new(access)));
+        Ok((AdminChannel { desk, listener }, orders))
+    }
+
+    /// The server is about to end, and so far on its way. There is no way back.
+    pub fn enter(&self, phase: Phase) {
+        self.desk.phase.send_if_modified(|now| {
+            let later = phase > *now;
+            *now = phase.max(*now);
+            later
+        });
+    }
+
+    /// Tells those who wait that the server has ended, and removes the socket.
+    pub async fn close(self) {
+        self.enter(Phase::Ended);
+        if let Err(error) = self.listener.await {
+            tracing::error!(%error, "the admin channel failed");
+        }
+    }
+}
+
+async fn listen(socket: AdminSocket, desk: Arc<Desk>, access: Arc<Access>) {
+    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    let refusals = Arc::new(Quiet::new(BETWEEN_REFUSALS));
+    let mut phase = desk.phase.subscribe();
+    let mut calls = JoinSet::new();
+    loop {
+        let seat = tokio::select! {
+            seat = room.clone().acquire_owned(), if calls.len() < CONNECTIONS + WAITING => seat,
+            Some(_) = calls.join_next() => continue,
+            () = ended(&mut phase) => break,
+        };
+        // The semaphore is never closed.
+        let Ok(seat) = seat else { break };
+        tokio::select! {
+            accepted = socket.listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    let (desk, access, refusals) = (desk.clone(), access.clone(), refusals.clone());
+                    calls.spawn(async move { serve(stream, seat, &desk, access, &refusals).await });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a caller on the admin socket could not be accepted");
+                    tokio::time::sleep(BREATHE).await;
+                }
+            },
+            () = ended(&mut phase) => break,
+        }
+    }
+    // Before those who wait hear of the end: they may start the next server at once.
+    drop(socket);
+    let all = async { while calls.join_next().await.is_some() {} };
+    // A caller who does not read is not waited for any longer.
+    let _ = tokio::time::timeout(TIME, all).await;
+}
+
+/// Waits for the end of the server, also if that came without a word.
+async fn ended(phase: &mut watch::Receiver<Phase>) {
+    let _ = phase.wait_for(|phase| *phase == Phase::Ended).await;
+}
+
+async fn serve(stream: UnixStream, seat: OwnedSemaphorePermit, desk: &Desk, access: Arc<Access>, refusals: &Quiet) {
+    let caller = match stream.peer_cred() {
+        Ok(cred) => Caller { uid: cred.uid(), gid: cred.gid(), pid: cred.pid() },
+        Err(error) => return tracing::warn!(%error, "the kernel does not say who calls on the admin socket"),
+    };
+    let (reader, mut writer) = stream.into_split();
+    let who = access.who();
+    if !tokio::task::spawn_blocking(move || access.allows(caller)).await.unwrap_or(false) {
+        desk.parts.metrics.counters().admin_callers_refused.count();
+        if let Some(left_out) = refusals.allow(Instant::now()) {
+            tracing::warn!(uid = caller.uid, pid = caller.pid, left_out, "a caller who may not administer is refused");
+        }
+        let reason = format!("user {} may not administer this server: {who} may", caller.uid);
+        return say(&mut writer, &Reply::Refused { reason }).await;
+    }
+    let (verb, reply) = match read(reader).await {
+        Ok(call) => (call.to_string(), desk.answer(caller, call).await),
+        Err(reason) => ("(not understood)".to_owned(), Reply::Refused { reason }),
+    };
+    desk.record(caller, verb, &reply).await;
+    say(&mut writer, &reply).await;
+    drop(seat);
+    if matches!(reply, Reply::Draining | Reply::Stopping) {
+        ended(&mut desk.phase.subscribe()).await;
+        say(&mut writer, &Reply::Ended).await;
+    }
+}
+
+/// Reads a request, or says what is wrong with it.
+async fn read(reader: impl AsyncReadExt + Unpin) -> Result<Call, String> {
+    let mut line = Vec::new();
+    let mut reader = BufReader::new(reader.take(MAX_REQUEST as u64 + 1));
+    match tokio::time::timeout(TIME, reader.read_until(b'\n', &mut line)).await {
+        Err(_) => return Err(format!("no request came within {TIME:?}")),
+        Ok(Err(error)) => return Err(format!("the request cannot be read: {error}")),
+        Ok(Ok(_)) if line.len() > MAX_REQUEST => return Err(format!("the request is longer than {MAX_REQUEST} bytes")),
+        Ok(Ok(_)) if !line.ends_with(b"\n") => {
+            return Err("the request is cut off: a line of JSON is needed".to_owned());
+        }
+        Ok(Ok(_)) => {}
+    }
+    let of = |error: serde_json::Error| format!("the request makes no sense: {error}");
+    let request: Request<serde_json::Value> = serde_json::from_slice(&line).map_err(of)?;
+    if request.peal != PROTOCOL {
+        return Err(format!("the request speaks version {} of the protocol, this server {PROTOCOL}", request.peal));
+    }
+    serde_json::from_value(request.call).map_err(of)
+}
+
+/// Writes a reply. If the caller has gone, or does not read, it is not for us to mind.
+async fn say(writer: &mut (impl AsyncWriteExt + Unpin), reply: &Reply) {
+    let write = async {
+        let mut line = serde_json::to_vec(reply).map_err(std::io::Error::other)?;
+        line.push(b'\n');
+        writer.write_all(&line).await
+    };
+    match tokio::time::timeout(TIME, write).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "a caller on the admin socket has gone"),
+        Err(_) => tracing::debug!("a caller on the admin socket does not read"),
+    }
+}

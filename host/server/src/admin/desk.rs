@@ -1,0 +1,211 @@
+//! Does what administrators ask for, and records it.
+use super::{
+    access::{self, AdminGroup, Caller},
+    protocol::{Call, JobStatus, MAX_JOB_SIZE, NewJob, Phase, Registered, Reloaded, Reply, Status},
+};
+use crate::{embedded::environment, handle::ServerHandle, metrics::Metrics};
+use peal_core::job::JobSpec;
+use peal_model::{Nspace, Rank};
+use peal_store::{AdminCall, Store};
+use peal_wire::{ServerUri, variable};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{SystemTime, UNIX_EPOCH},
+};
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// What concerns the process as a whole; for whoever runs it.
+#[derive(Debug)]
+pub enum Order {
+    /// Accept no more connections, and end when the last one has ended.
+    Drain,
+    /// End now.
+    Stop,
+    /// Read the configuration again, and say what came of it or why it cannot be used.
+    Reload(oneshot::Sender<Result<Reloaded, String>>),
+}
+
+/// What an admin channel works with.
+pub struct AdminParts {
+    /// Whose members may call, besides root and the server's own user.
+    pub group: Option<AdminGroup>,
+    /// How many jobs may be registered at once.
+    pub max_jobs: usize,
+    /// The server.
+    pub handle: ServerHandle,
+    /// Where its clients find it.
+    pub uri: ServerUri,
+    /// The node's name.
+    pub hostname: String,
+    /// What it counts.
+    pub metrics: Arc<Metrics>,
+    /// Where calls are recorded, besides the trace.
+    pub store: Option<Arc<Store>>,
+}
+
+/// Where calls are answered.
+pub(super) struct Desk {
+    pub(super) parts: AdminParts,
+    pub(super) phase: watch::Sender<Phase>,
+    orders: mpsc::Sender<Order>,
+    /// The jobs that were registered here; what others started is not ours to forget.
+    registered: Mutex<BTreeMap<Nspace, u32>>,
+}
+
+impl Desk {
+    pub(super) fn new(parts: AdminParts, orders: mpsc::Sender<Order>) -> Desk {
+        Desk { parts, phase: watch::Sender::new(Phase::Serving), orders, registered: Mutex::default() }
+    }
+
+    /// Does what is asked for; a refusal says why.
+    pub(super) async fn answer(&self, caller: Caller, call: Call) -> Reply {
+        let done = match call {
+            Call::Stats => Ok(Reply::Stats(self.parts.metrics.snapshot())),
+            Call::Status => Ok(Reply::Status(self.status())),
+            Call::Jobs => self.jobs().await.map(|jobs| Reply::Jobs { jobs }),
+            Call::Register(job) => self.register(caller, job).await.map(Reply::Registered),
+            Call::Environment { nspace } => {
+                self.find(&nspace).map(|(nspace, size)| Reply::Registered(self.registered_as(&nspace, size)))
+            }
+            Call::Deregister { nspace } => self.deregister(&nspace).await.map(|()| Reply::Deregistered),
+            Call::Drain => self.order(Order::Drain, Phase::Draining).await.map(|()| Reply::Draining),
+            Call::Stop => self.order(Order::Stop, Phase::Stopping).await.map(|()| Reply::Stopping),
+            Call::Reload => self.reload().await.map(Reply::Reloaded),
+        };
+        done.unwrap_or_else(|reason| Reply::Refused { reason })
+    }
+
+    /// Records a call, in the trace and where there is a store there.
+    pub(super) async fn record(&self, caller: Caller, verb: String, reply: &Reply) {
+        let outcome = match reply {
+            Reply::Refused { reason } => format!("refused: {reason}"),
+            _ => "done".to_owned(),
+        };
+        self.parts.metrics.counters().admin_calls.count();
+        tracing::info!(uid = caller.uid, pid = caller.pid, verb, outcome, "an administrator calls");
+        let Some(store) = self.parts.store.clone() else { return };
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let call = AdminCall { uid: caller.uid, pid: caller.pid, verb, outcome };
+        // What goes wrong the store counts and traces itself.
+        let _ = tokio::task::spawn_blocking(move || store.admin_called(&call, at)).await;
+    }
+
+    fn status(&self) -> Status {
+        let counters = self.parts.metrics.counters();
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime: self.parts.metrics.uptime().as_secs(),
+            uri: self.parts.uri.to_string(),
+            phase: *self.phase.borrow(),
+            jobs: counters.jobs.get(),
+            connections: counters.connections_open.get(),
+        }
+    }
+
+    async fn jobs(&self) -> Result<Vec<JobStatus>, String> {
+        let jobs = self.parts.handle.jobs().await.ok_or(STOPPED)?;
+        let status = |job: peal_core::job::Census| JobStatus {
+            nspace: job.spec.nspace.to_string(),
+            size: job.spec.size,
+            uid: job.spec.uid,
+            gid: job.spec.gid,
+            expected: job.expected,
+            connected: job.connected,
+            finalized: job.finalized,
+            lost: job.lost,
+        };
+        Ok(jobs.into_iter().map(status).collect())
+    }
+
+    async fn register(&self, caller: Caller, job: NewJob) -> Result<Registered, String> {
+        let phase = *self.phase.borrow();
+        if phase != Phase::Serving {
+            return Err(format!("the server is {phase}: it takes no more jobs"));
+        }
+        let nspace = Nspace::new(&job.nspace).map_err(|error| error.to_string())?;
+        if !(1..=MAX_JOB_SIZE).contains(&job.size) {
+            return Err(format!("a job of {} procs cannot be registered: it must have 1 to {MAX_JOB_SIZE}", job.size));
+        }
+        let (uid, gid) = runs_as(caller, &job).await?;
+        if self.registered().len() >= self.parts.max_jobs {
+            return Err(format!("{} jobs are registered, more are not allowed", self.parts.max_jobs));
+        }
+        let hostname = self.parts.hostname.clone();
+        let spec = JobSpec { nspace: nspace.clone(), size: job.size, hostname, uid, gid };
+        self.parts.handle.add_job(spec).await.map_err(|error| error.to_string())?;
+        self.registered().insert(nspace.clone(), job.size);
+        Ok(self.registered_as(&nspace, job.size))
+    }
+
+    /// How the procs of a job find us.
+    fn registered_as(&self, nspace: &Nspace, size: u32) -> Registered {
+        let all = environment(nspace, &self.parts.hostname, Rank(0), &self.parts.uri.to_string());
+        let common = all.into_iter().filter(|(name, _)| *name != variable::RANK);
+        Registered {
+            nspace: nspace.to_string(),
+            size,
+            environment: common.map(|(name, value)| (name.to_owned(), value)).collect(),
+            rank_variable: variable::RANK.to_owned(),
+        }
+    }
+
+    /// A job that was registered, and its size.
+    fn find(&self, nspace: &str) -> Result<(Nspace, u32), String> {
+        let known = self
+            .registered()
+            .iter()
+            .find(|known| known.0.as_str() == nspace)
+            .map(|(nspace, size)| (nspace.clone(), *size));
+        known.ok_or_else(|| format!("no job {nspace:?} was registered here"))
+    }
+
+    async fn deregister(&self, nspace: &str) -> Result<(), String> {
+        let (nspace, _) = self.find(nspace)?;
+        let jobs = self.parts.handle.jobs().await.ok_or(STOPPED)?;
+        if let Some(job) = jobs.iter().find(|job| job.spec.nspace == nspace)
+            && job.connected > 0
+        {
+            return Err(format!("{} procs of job {:?} are connected", job.connected, nspace.as_str()));
+        }
+        self.parts.handle.remove_job(nspace.clone());
+        self.registered().remove(&nspace);
+        Ok(())
+    }
+
+    /// Passes an order on, and waits until it is being carried out.
+    async fn order(&self, order: Order, phase: Phase) -> Result<(), String> {
+        let mut reached = self.phase.subscribe();
+        self.orders.send(order).await.map_err(|_| STOPPED.to_owned())?;
+        reached.wait_for(|now| *now >= phase).await.map(drop).map_err(|_| STOPPED.to_owned())
+    }
+
+    async fn reload(&self) -> Result<Reloaded, String> {
+        let (tell, told) = oneshot::channel();
+        self.orders.send(Order::Reload(tell)).await.map_err(|_| STOPPED.to_owned())?;
+        told.await.map_err(|_| STOPPED.to_owned())?
+    }
+
+    fn registered(&self) -> MutexGuard<'_, BTreeMap<Nspace, u32>> {
+        self.registered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+const STOPPED: &str = "the server has stopped";
+
+/// As whom the procs of a job run. Only root may say that it is somebody else.
+async fn runs_as(caller: Caller, job: &NewJob) -> Result<(u32, u32), String> {
+    let uid = job.uid.unwrap_or(caller.uid);
+    if caller.uid != 0 && (uid != caller.uid || job.gid.is_some_and(|gid| gid != caller.gid)) {
+        return Err(format!("user {} may register jobs of their own only", caller.uid));
+    }
+    let gid = match job.gid {
+        Some(gid) => Some(gid),
+        None if uid == caller.uid => Some(caller.gid),
+        // The system's directory may be far away.
+        None => tokio::task::spawn_blocking(move || access::primary_group(uid)).await.ok().flatten(),
+    };
+    gid.map(|gid| (uid, gid))
+        .ok_or_else(|| format!("there is no user {uid} here whose group could be taken: say which"))
+}

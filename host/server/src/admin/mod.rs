@@ -1,0 +1,22 @@
+//! The admin channel: by which root, and whom the site trusts, ask a running server and tell it what to do.
+//!
+//! A socket in a directory that nobody else can write, the kernel's word on who calls, one typed request to a connection,
+//! and a record of every call. What a server does by itself is done here; what concerns the process as a whole (drain,
+//! stop, reload) becomes an [`Order`] for whoever runs it.
+
+mod access;
+mod channel;
+mod client;
+mod desk;
+mod protocol;
+mod socket;
+
+pub use access::{AdminGroup, Caller, GroupError};
+pub use channel::AdminChannel;
+pub use client::{Answers, AskError, ask};
+pub use desk::{AdminParts, Order};
+pub use protocol::{
+    Call, JobStatus, MAX_JOB_SIZE, MAX_REPLY, MAX_REQUEST, NewJob, PROTOCOL, Phase, Registered, Reloaded, Reply,
+    Request, Status,
+};
+pub use socket::{SocketClaim, SocketError};

@@ -1,0 +1,253 @@
+//! What is said on the admin socket: one request on a line of JSON, and its replies, each on a line of its own.
+//!
+//! A request is `{"peal": 1, "call": {"verb": "status"}}`. There is one to a connection. Every call has one reply; `drain`
+//! and `stop` have a second one, `{"reply": "ended"}`, just before the server ends.
+use crate::metrics::Snapshot;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The version of the protocol. It grows when a request or a reply no longer means what it did.
+pub const PROTOCOL: u32 = 1;
+
+/// The longest request, in bytes.
+pub const MAX_REQUEST: usize = 16 * 1024;
+
+/// The longest reply, in bytes.
+pub const MAX_REPLY: usize = 16 << 20;
+
+/// The most procs that a job may be registered with.
+pub const MAX_JOB_SIZE: u32 = 65_535;
+
+/// What a caller sends. What is called is read only once the version is known to be understood.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Request<C = Call> {
+    /// The version that the caller speaks.
+    pub peal: u32,
+    /// What it asks for.
+    pub call: C,
+}
+
+/// What can be asked for.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "verb", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Call {
+    /// All that is counted and measured.
+    Stats,
+    /// Which server it is, and how it is.
+    Status,
+    /// The jobs that it knows.
+    Jobs,
+    /// Let the procs of a job connect, which the caller starts.
+    Register(NewJob),
+    /// Say again how the procs of a job that was registered find their server.
+    Environment {
+        /// Its name.
+        nspace: String,
+    },
+    /// Forget a job that was registered. None of its procs may be connected.
+    Deregister {
+        /// Its name.
+        nspace: String,
+    },
+    /// Accept no more jobs and connections, and end when the last connection has ended.
+    Drain,
+    /// End now. Clients find their connections closed.
+    Stop,
+    /// Read the configuration again.
+    Reload,
+}
+
+/// A job to be registered.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewJob {
+    /// Its name.
+    pub nspace: String,
+    /// How many procs it has.
+    pub size: u32,
+    /// The user that they run as; the caller, unless root says otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+    /// Their group; that of the user, unless root says otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gid: Option<u32>,
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Call::Stats => f.write_str("stats"),
+            Call::Status => f.write_str("status"),
+            Call::Jobs => f.write_str("jobs"),
+            Call::Register(NewJob { nspace, size, .. }) => write!(f, "register {nspace:?} with {size} procs"),
+            Call::Environment { nspace } => write!(f, "environment {nspace:?}"),
+            Call::Deregister { nspace } => write!(f, "deregister {nspace:?}"),
+            Call::Drain => f.write_str("drain"),
+            Call::Stop => f.write_str("stop"),
+            Call::Reload => f.write_str("reload"),
+        }
+    }
+}
+
+/// What comes back.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "reply", rename_all = "kebab-case")]
+pub enum Reply {
+    /// To `stats`.
+    Stats(Snapshot),
+    /// To `status`.
+    Status(Status),
+    /// To `jobs`.
+    Jobs {
+        /// In the order of their names.
+        jobs: Vec<JobStatus>,
+    },
+    /// To `register` and `environment`.
+    Registered(Registered),
+    /// To `deregister`: it is done.
+    Deregistered,
+    /// To `drain`: it has begun.
+    Draining,
+    /// To `stop`: it has begun.
+    Stopping,
+    /// To `reload`.
+    Reloaded(Reloaded),
+    /// To `drain` and `stop`, at their end: the server is gone.
+    Ended,
+    /// To anything: it is not done.
+    Refused {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Which server it is, and how it is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Status {
+    /// Its release.
+    pub version: String,
+    /// Its process.
+    pub pid: u32,
+    /// How long it has been there, in seconds.
+    pub uptime: u64,
+    /// Where clients find it.
+    pub uri: String,
+    /// Whether it serves, or is about to end.
+    pub phase: Phase,
+    /// How many jobs it knows.
+    pub jobs: u64,
+    /// How many connections of their procs are open.
+    pub connections: u64,
+}
+
+/// Whether a server serves, or is about to end.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// It accepts jobs and connections.
+    Serving,
+    /// It waits for the last connection to end.
+    Draining,
+    /// It ends.
+    Stopping,
+    /// It has ended, all but the process.
+    Ended,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Phase::Serving => "serving",
+            Phase::Draining => "draining",
+            Phase::Stopping => "stopping",
+            Phase::Ended => "ended",
+        })
+    }
+}
+
+/// A job and how far its procs are.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct JobStatus {
+    /// Its name.
+    pub nspace: String,
+    /// How many procs it has.
+    pub size: u32,
+    /// The user that they run as.
+    pub uid: u32,
+    /// Their group.
+    pub gid: u32,
+    /// How many have not connected yet.
+    pub expected: u32,
+    /// How many are connected.
+    pub connected: u32,
+    /// How many have left in order.
+    pub finalized: u32,
+    /// How many ended or lost their connection without.
+    pub lost: u32,
+}
+
+/// A job that was registered, and how its procs find their server.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Registered {
+    /// Its name.
+    pub nspace: String,
+    /// How many procs it has.
+    pub size: u32,
+    /// The environment that they all need.
+    pub environment: Vec<(String, String)>,
+    /// The variable that holds each one's rank, from zero to the size less one.
+    pub rank_variable: String,
+}
+
+impl Registered {
+    /// The environment of one rank.
+    pub fn of_rank(&self, rank: u32) -> impl Iterator<Item = (&str, String)> {
+        let common = self.environment.iter().map(|(name, value)| (name.as_str(), value.clone()));
+        common.chain(std::iter::once((self.rank_variable.as_str(), rank.to_string())))
+    }
+}
+
+/// What came of reading the configuration again. Settings are named by their keys.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Reloaded {
+    /// What changed and holds from now on.
+    pub applied: Vec<String>,
+    /// What changed and holds only from the next start on.
+    pub needs_restart: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_and_replies_look_as_documented() {
+        let json = |request: &str| serde_json::from_str::<Request>(request);
+        let status = json(r#"{"peal": 1, "call": {"verb": "status"}}"#).unwrap();
+        assert_eq!(status, Request { peal: 1, call: Call::Status });
+        let register = json(r#"{"peal":1,"call":{"verb":"register","nspace":"a","size":2}}"#).unwrap();
+        let job = NewJob { nspace: "a".into(), size: 2, uid: None, gid: None };
+        assert_eq!(register.call, Call::Register(job));
+        for bad in [
+            r#"{"peal": 1, "call": {"verb": "dance"}}"#,
+            r#"{"peal": 1, "call": {"verb": "register", "nspace": "a", "size": -1}}"#,
+            r#"{"peal": 1, "call": {"verb": "register", "nspace": "a", "size": 1, "colour": "red"}}"#,
+            r#"{"peal": 1, "call": {"verb": "status"}, "more": 1}"#,
+            r#"{"peal": 1}"#,
+        ] {
+            assert!(json(bad).is_err(), "{bad}");
+        }
+        let reply = |reply: &Reply| serde_json::to_string(reply).unwrap();
+        assert_eq!(reply(&Reply::Ended), r#"{"reply":"ended"}"#);
+        assert_eq!(reply(&Reply::Refused { reason: "no".into() }), r#"{"reply":"refused","reason":"no"}"#);
+        let stats = Reply::Stats(crate::Metrics::default().snapshot());
+        assert_eq!(serde_json::from_str::<Reply>(&reply(&stats)).unwrap(), stats);
+    }
+
+    #[test]
+    fn what_is_recorded_of_a_call_cannot_be_forged_by_a_name() {
+        let call = Call::Deregister { nspace: "a\" done\nstop".into() };
+        assert_eq!(call.to_string(), "deregister \"a\\\" done\\nstop\"");
+    }
+}

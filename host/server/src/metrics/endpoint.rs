@@ -1,0 +1,214 @@
+//! `GET /metrics` over HTTP, for Prometheus. Whoever can connect can read; nothing can be changed.
+use super::{Metrics, Snapshot};
+use http_body_util::Full;
+use hyper::{
+    Method, Request, Response, StatusCode,
+    body::{Bytes, Incoming},
+    header::{ALLOW, CONTENT_TYPE, HeaderValue},
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
+use thiserror::Error;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    task::JoinHandle,
+};
+
+/// How many may ask at once; others wait to be accepted.
+const CONNECTIONS: usize = 8;
+
+/// How long a connection may take in all, from its first byte to the last of the answer.
+const TIME: Duration = Duration::from_secs(10);
+
+/// The longest head of a request, in bytes (the least that `hyper` allows), and how many lines it may have.
+const HEAD: usize = 8192;
+const HEADERS: usize = 32;
+
+/// How long the listener waits after the system had no room for a connection.
+const BREATHE: Duration = Duration::from_millis(50);
+
+/// Why there is no endpoint.
+#[derive(Debug, Error)]
+pub enum EndpointError {
+    /// The address cannot be listened on.
+    #[error("cannot serve metrics on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        source: std::io::Error,
+    },
+}
+
+/// Serves metrics until it is dropped.
+#[derive(Debug)]
+pub struct MetricsEndpoint {
+    address: SocketAddr,
+    task: JoinHandle<()>,
+}
+
+impl MetricsEndpoint {
+    /// Starts listening. A port of zero is any that is free.
+    pub async fn start(address: SocketAddr, metrics: Arc<Metrics>) -> Result<MetricsEndpoint, EndpointError> {
+        let of = |source| EndpointError::Listen { address, source };
+        let listener = TcpListener::bind(address).await.map_err(of)?;
+        let address = listener.local_addr().map_err(of)?;
+        Ok(MetricsEndpoint { address, task: tokio::spawn(listen(listener, metrics)) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for MetricsEndpoint {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn listen(listener: TcpListener, metrics: Arc<Metrics>) {
+    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    // The semaphore is never closed.
+    while let Ok(seat) = room.clone().acquire_owned().await {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let metrics = metrics.clone();
+                tokio::spawn(async move {
+                    serve(stream, metrics).await;
+                    drop(seat);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection for metrics could not be accepted");
+                tokio::time::sleep(BREATHE).await;
+            }
+        }
+    }
+}
+
+/// One connection, one request.
+async fn serve(stream: TcpStream, metrics: Arc<Metrics>) {
+    let answer = service_fn(|request: Request<Incoming>| {
+        let response = answer(&request, &metrics);
+        async { Ok::<_, Infallible>(response) }
+    });
+    let connection = http1::Builder::new()
+        .keep_alive(false)
+        .max_buf_size(HEAD)
+        .max_headers(HEADERS)
+        .timer(TokioTimer::new())
+        .header_read_timeout(TIME)
+        .serve_connection(TokioIo::new(stream), answer);
+    match tokio::time::timeout(TIME, connection).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "a request for metrics makes no sense"),
+        Err(_) => tracing::debug!("a request for metrics took longer than {TIME:?}"),
+    }
+}
+
+fn answer(request: &Request<Incoming>, metrics: &Metrics) -> Response<Full<Bytes>> {
+    if request.uri().path() != "/metrics" {
+        return plain(StatusCode::NOT_FOUND, "there is only /metrics\n");
+    }
+    if request.method() != Method::GET && request.method() != Method::HEAD {
+        let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "metrics can only be read\n");
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return response;
+    }
+    match metrics.snapshot().text() {
+        Ok(text) => {
+            let mut response = Response::new(Full::from(text));
+            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(Snapshot::TEXT_TYPE));
+            response
+        }
+        // Writing into a string does not fail.
+        Err(error) => plain(StatusCode::INTERNAL_SERVER_ERROR, &format!("{error}\n")),
+    }
+}
+
+fn plain(status: StatusCode, text: &str) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(text.to_owned()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    async fn start() -> (MetricsEndpoint, Arc<Metrics>) {
+        let metrics = Arc::new(Metrics::default());
+        let endpoint = MetricsEndpoint::start((Ipv4Addr::LOCALHOST, 0).into(), metrics.clone()).await.unwrap();
+        (endpoint, metrics)
+    }
+
+    async fn ask(endpoint: &MetricsEndpoint, request: &str) -> String {
+        let mut stream = TcpStream::connect(endpoint.address()).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    #[tokio::test]
+    async fn metrics_are_read_at_their_path_and_nothing_else_is_there() {
+        let (endpoint, metrics) = start().await;
+        metrics.counters().connections_refused.add(7);
+        let answer = ask(&endpoint, "GET /metrics HTTP/1.1\r\nhost: me\r\n\r\n").await;
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+        assert!(head.contains("content-type: application/openmetrics-text; version=1.0.0; charset=utf-8"), "{head}");
+        assert!(body.contains("\npeal_connections_refused_total 7\n") && body.ends_with("# EOF\n"), "{body}");
+        let head = ask(&endpoint, "HEAD /metrics HTTP/1.1\r\nhost: me\r\n\r\n").await;
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.ends_with("\r\n\r\n"), "{head}");
+        for (request, wanted) in [
+            ("GET / HTTP/1.1\r\nhost: me\r\n\r\n", "HTTP/1.1 404 "),
+            ("GET /metrics/../x HTTP/1.1\r\nhost: me\r\n\r\n", "HTTP/1.1 404 "),
+            ("POST /metrics HTTP/1.1\r\nhost: me\r\ncontent-length: 0\r\n\r\n", "HTTP/1.1 405 "),
+            ("nonsense\r\n\r\n", "HTTP/1.1 400 "),
+        ] {
+            let answer = ask(&endpoint, request).await;
+            assert!(answer.starts_with(wanted), "{request:?}: {answer}");
+        }
+    }
+
+    #[tokio::test]
+    async fn heads_that_are_too_long_are_cut_off() {
+        let (endpoint, _) = start().await;
+        let long = format!("GET /metrics HTTP/1.1\r\nhost: me\r\nx: {}\r\n\r\n", "x".repeat(2 * HEAD));
+        let many = format!("GET /metrics HTTP/1.1\r\n{}\r\n", "x: y\r\n".repeat(2 * HEADERS));
+        for request in [long, many] {
+            let mut stream = TcpStream::connect(endpoint.address()).await.unwrap();
+            // It may be cut off before all of it is written.
+            let _ = stream.write_all(request.as_bytes()).await;
+            let mut answer = Vec::new();
+            let _ = stream.read_to_end(&mut answer).await;
+            assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 431 "), "{}", String::from_utf8_lossy(&answer));
+        }
+    }
+
+    #[tokio::test]
+    async fn those_who_ask_nothing_hold_a_bounded_number_of_seats_for_a_bounded_time() {
+        let (endpoint, _) = start().await;
+        let mut idle = Vec::new();
+        for _ in 0..CONNECTIONS {
+            idle.push(TcpStream::connect(endpoint.address()).await.unwrap());
+        }
+        // Whoever comes next waits for a seat, and has one when the first are sent away.
+        let answer = ask(&endpoint, "GET /metrics HTTP/1.1\r\nhost: me\r\n\r\n");
+        tokio::pin!(answer);
+        let early = tokio::time::timeout(Duration::from_millis(50), &mut answer).await;
+        assert!(early.is_err(), "there was a seat too many");
+        tokio::time::pause();
+        let answer = answer.await;
+        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    }
+}

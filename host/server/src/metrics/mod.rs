@@ -1,0 +1,115 @@
+//! The one registry of what is counted and measured: for `peal stats`, and for Prometheus where that is configured.
+
+mod counters;
+mod endpoint;
+mod module;
+mod snapshot;
+
+pub use counters::{Counter, Counters, Gauge};
+pub use endpoint::{EndpointError, MetricsEndpoint};
+pub(crate) use module::{RoleMeters, Stopwatch};
+pub use snapshot::{Amount, Family, Kind, Labels, Sample, Snapshot, Unit};
+
+use module::ModuleMeters;
+use peal_core::{owner::Owner, server::Counts};
+use std::{
+    fmt, fs,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+/// Where numbers come from that others keep.
+type Source = Box<dyn Fn() -> Vec<Family> + Send + Sync>;
+
+/// All that one server counts and measures.
+pub struct Metrics {
+    counters: Counters,
+    modules: ModuleMeters,
+    sources: Mutex<Vec<Source>>,
+    started: SystemTime,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Metrics {
+            counters: Counters::default(),
+            modules: ModuleMeters::default(),
+            sources: Mutex::default(),
+            started: SystemTime::now(),
+        }
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").field("counters", &self.counters).finish_non_exhaustive()
+    }
+}
+
+impl Metrics {
+    /// The counters.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The meters of an owner's modules in a role, the same ones each time.
+    pub(crate) fn modules<'a>(
+        &self,
+        owner: &Owner,
+        role: &'static str,
+        names: impl Iterator<Item = &'a str>,
+    ) -> Arc<RoleMeters> {
+        self.modules.of(&owner.to_string(), role, names)
+    }
+
+    /// Shows numbers that others keep.
+    pub fn show(&self, source: impl Fn() -> Vec<Family> + Send + Sync + 'static) {
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(source));
+    }
+
+    /// How long the server has been there.
+    pub fn uptime(&self) -> Duration {
+        self.started.elapsed().unwrap_or_default()
+    }
+
+    /// All numbers as they stand.
+    pub fn snapshot(&self) -> Snapshot {
+        let mut families = vec![version(), self.start_time()];
+        families.extend(memory());
+        families.extend(self.counters.families());
+        families.extend(self.modules.families());
+        let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        families.extend(sources.iter().flat_map(|source| source()));
+        Snapshot { families }
+    }
+
+    /// What the state machine counts is now this.
+    pub(crate) fn follow(&self, counts: Counts) {
+        let Counts { peers, jobs, events_ejected, decisions_awaited } = counts;
+        self.counters.connections_open.set(peers);
+        self.counters.jobs.set(jobs);
+        self.counters.events_ejected.follow(events_ejected);
+        self.counters.decisions_awaited.set(decisions_awaited);
+    }
+
+    fn start_time(&self) -> Family {
+        let seconds = self.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let help = "When the server started, since the epoch.";
+        Family::single("peal_start_time_seconds", help, Kind::Gauge, seconds).in_unit(Unit::Seconds)
+    }
+}
+
+fn version() -> Family {
+    let labels = Labels::from([("version".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]);
+    let samples = vec![Sample { labels, value: Amount::Number(1) }];
+    Family { name: "peal".to_owned(), help: "Which Peal it is.".to_owned(), kind: Kind::Info, unit: None, samples }
+}
+
+/// The memory that the process takes, where the kernel says.
+fn memory() -> Option<Family> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let bytes = line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024;
+    let help = "Memory that the process takes.";
+    Some(Family::single("peal_resident_memory_bytes", help, Kind::Gauge, bytes).in_unit(Unit::Bytes))
+}

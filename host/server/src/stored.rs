@@ -1,0 +1,107 @@
+//! What the server does with the store: the state of modules behind their capability, and how writing goes among the metrics.
+use crate::metrics::{Family, Kind, Metrics};
+use peal_core::owner::Owner;
+use peal_model::{Status, code};
+use peal_sandbox::State;
+use peal_store::{ModuleState, Scope, Store, StoreError};
+use std::sync::Arc;
+
+/// How much a module may keep for each of its scopes, in bytes, unless the configuration says otherwise.
+pub const STATE_QUOTA: u64 = 1 << 20;
+
+/// The state of one module for one owner, in the store.
+#[derive(Clone, Debug)]
+pub struct StoredState(ModuleState);
+
+impl StoredState {
+    /// What a module keeps for an owner, at most so many bytes.
+    pub fn new(store: &Arc<Store>, module: &str, owner: &Owner, quota: u64) -> StoredState {
+        StoredState(store.state(module, &scope(owner), quota))
+    }
+}
+
+/// As what an owner's state is kept.
+pub fn scope(owner: &Owner) -> Scope {
+    match owner {
+        Owner::Site => Scope::Site,
+        Owner::User(uid) => Scope::User(*uid),
+        Owner::Namespace(nspace) => Scope::Namespace(nspace.clone()),
+    }
+}
+
+impl State for StoredState {
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Status> {
+        self.0.get(key).map_err(|error| status(&error))
+    }
+
+    fn set(&self, key: &str, value: &[u8]) -> Result<(), Status> {
+        self.0.set(key, value).map_err(|error| status(&error))
+    }
+
+    fn delete(&self, key: &str) -> Result<(), Status> {
+        self.0.delete(key).map_err(|error| status(&error))
+    }
+
+    fn keys(&self, prefix: &str) -> Result<Vec<String>, Status> {
+        self.0.keys(prefix).map_err(|error| status(&error))
+    }
+}
+
+/// What a module is told of an error. What concerns the store as a whole, the store has traced.
+fn status(error: &StoreError) -> Status {
+    match error {
+        StoreError::Quota { .. } | StoreError::Full { .. } => code::PMIX_ERR_OUT_OF_RESOURCE,
+        StoreError::LongKey { .. } => code::PMIX_ERR_BAD_PARAM,
+        StoreError::Busy { .. } => code::PMIX_ERR_RESOURCE_BUSY,
+        _ => code::PMIX_ERROR,
+    }
+}
+
+impl Metrics {
+    /// Shows how writing to a store goes.
+    pub fn show_store(&self, store: Arc<Store>) {
+        self.show(move || {
+            let health = store.health();
+            let failed = "Writes to the store that failed: what they would have recorded is missing.";
+            let unread = "Reads of the store that failed.";
+            vec![
+                Family::single(
+                    "peal_store_writes",
+                    "Writes to the store that succeeded.",
+                    Kind::Counter,
+                    health.written,
+                ),
+                Family::single("peal_store_writes_failed", failed, Kind::Counter, health.failed),
+                Family::single("peal_store_reads_failed", unread, Kind::Counter, health.unread),
+            ]
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peal_model::Nspace;
+    use peal_store::StoreSettings;
+
+    #[test]
+    fn a_module_keeps_what_it_may_and_is_told_what_it_may_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Arc::new(Store::open(&dir.path().join("peal.db"), StoreSettings { max_bytes: 300_000 }).unwrap());
+        let metrics = Metrics::default();
+        metrics.show_store(store.clone());
+        let job = Owner::Namespace(Nspace::new("job").unwrap());
+        let (site, job) =
+            (StoredState::new(&store, "m", &Owner::Site, 1000), StoredState::new(&store, "m", &job, u64::MAX));
+        site.set("a", b"1").unwrap();
+        assert_eq!((site.get("a"), job.get("a")), (Ok(Some(b"1".to_vec())), Ok(None)));
+        assert_eq!(site.set("b", &[0; 1000]), Err(code::PMIX_ERR_OUT_OF_RESOURCE));
+        assert_eq!(site.set(&"k".repeat(2000), b""), Err(code::PMIX_ERR_BAD_PARAM));
+        assert_eq!(site.keys(""), Ok(vec!["a".to_owned()]));
+        site.delete("a").unwrap();
+        assert_eq!(site.keys(""), Ok(Vec::new()));
+        assert_eq!(job.set("large", &vec![0; 400_000]), Err(code::PMIX_ERR_OUT_OF_RESOURCE));
+        let text = metrics.snapshot().text().unwrap();
+        assert!(text.contains("\npeal_store_writes_failed_total 1\n"), "{text}");
+    }
+}

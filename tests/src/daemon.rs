@@ -1,0 +1,157 @@
+//! `peal serve` as a process, and the verbs that speak with it.
+use crate::{Done, finish, peal, run};
+use rustix::process::{Pid, Signal, kill_process};
+use std::{
+    fs,
+    os::unix::net::UnixDatagram,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+/// How long the server may take to say something that it must say.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A directory for servers: configuration, sockets, store, and what tools need.
+pub struct Place {
+    dir: tempfile::TempDir,
+}
+
+/// A server that is ready.
+pub struct Daemon {
+    child: Option<Child>,
+    states: UnixDatagram,
+    socket: PathBuf,
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Place::new()
+    }
+}
+
+impl Place {
+    /// An empty one.
+    pub fn new() -> Place {
+        Place { dir: tempfile::tempdir().unwrap() }
+    }
+
+    /// A file in it.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// The admin socket of its servers.
+    pub fn socket(&self) -> PathBuf {
+        self.path("run/admin.sock")
+    }
+
+    /// Writes the configuration of its servers.
+    pub fn configure(&self, text: &str) {
+        fs::write(self.path("peal.toml"), text).unwrap();
+    }
+
+    /// `peal serve` with this configuration, not started yet; what it tells its service manager goes to `states`.
+    pub fn serve(&self, states: &str) -> (Command, UnixDatagram) {
+        let manager = self.path(states);
+        let states = UnixDatagram::bind(&manager).unwrap();
+        states.set_read_timeout(Some(PATIENCE)).unwrap();
+        let config = self.path("peal.toml");
+        if !config.exists() {
+            self.configure("");
+        }
+        let mut command = peal(["serve", "--config"]);
+        command.arg(config).arg("--socket").arg(self.socket());
+        command.env("NOTIFY_SOCKET", manager).env("PMIX_SYSTEM_TMPDIR", self.dir.path());
+        command.env_remove("PMIX_SERVER_TMPDIR").stdout(Stdio::piped()).stderr(Stdio::piped());
+        (command, states)
+    }
+
+    /// Starts a server and waits until it is ready.
+    #[track_caller]
+    pub fn start(&self) -> Daemon {
+        static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let (mut command, states) = self.serve(&format!("notify-{number}"));
+        let mut daemon = Daemon { child: Some(command.spawn().unwrap()), states, socket: self.socket() };
+        let told = daemon.state();
+        assert!(told.contains("READY=1"), "{told}");
+        daemon
+    }
+}
+
+impl Daemon {
+    /// What it tells its service manager next.
+    #[track_caller]
+    pub fn state(&mut self) -> String {
+        let mut bytes = [0; 4096];
+        match self.states.recv(&mut bytes) {
+            Ok(count) => String::from_utf8_lossy(&bytes[..count]).into_owned(),
+            Err(error) => {
+                let mut child = self.child.take().unwrap();
+                child.kill().unwrap();
+                panic!("{error}; {:?}", finish(child));
+            }
+        }
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().unwrap().id()
+    }
+
+    /// A verb on it, not started yet.
+    pub fn verb(&self, args: &[&str]) -> Command {
+        let mut command = peal(args);
+        command.env("PEAL_ADMIN_SOCKET", &self.socket);
+        command
+    }
+
+    /// What a verb on it prints.
+    #[track_caller]
+    pub fn ask(&self, args: &[&str]) -> Done {
+        run(&mut self.verb(args))
+    }
+
+    /// What a verb on it prints, which must be done.
+    #[track_caller]
+    pub fn tell(&self, args: &[&str]) -> String {
+        self.ask(args).expect_status(0).stdout
+    }
+
+    /// The environment of a rank of a job.
+    #[track_caller]
+    pub fn environment(&self, job: &str, rank: u32) -> Vec<(String, String)> {
+        let printed = self.tell(&["job", "environment", job, "--rank", &rank.to_string()]);
+        let pairs = printed.lines().map(|line| line.split_once('=').unwrap());
+        pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    }
+
+    /// A program as a rank of a job, not started yet.
+    #[track_caller]
+    pub fn proc(&self, job: &str, rank: u32, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.envs(self.environment(job, rank)).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_raw(self.pid().cast_signed()).unwrap(), signal).unwrap();
+    }
+
+    /// Waits for its end.
+    #[track_caller]
+    pub fn ends(mut self) -> Done {
+        finish(self.child.take().unwrap())
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}

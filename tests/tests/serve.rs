@@ -1,0 +1,267 @@
+//! `peal serve` from its start to its end: readiness, jobs that others start, reload, drain, and sudden death.
+use peal_client::{Client, Environment};
+use peal_model::{Nspace, code};
+use peal_tests::{
+    Done, c_program,
+    daemon::{Daemon, Place},
+    finish,
+    in_process::{listener, next, soon},
+    peal, program, run,
+};
+use rustix::process::Signal;
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    process::{Child, Stdio},
+};
+
+/// Starts all ranks of a registered job and waits for their ends.
+fn run_job(daemon: &Daemon, job: &str, size: u32, program: &std::path::Path) -> Vec<Done> {
+    let procs: Vec<Child> = (0..size).map(|rank| daemon.proc(job, rank, program).spawn().unwrap()).collect();
+    procs.into_iter().map(|proc| finish(proc).expect_status(0)).collect()
+}
+
+/// A proc that is connected, and leaves when its input is closed.
+fn connected(daemon: &Daemon, job: &str, rank: u32) -> Child {
+    let mut child = daemon.proc(job, rank, &program("peal-claim")).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, format!("admitted as rank {rank}\n"));
+    child
+}
+
+fn lets_go(mut child: Child) {
+    drop(child.stdin.take());
+    finish(child).expect_status(0);
+}
+
+#[test]
+fn jobs_that_others_start_are_served_and_forgotten() {
+    let place = Place::new();
+    let daemon = place.start();
+    let printed = daemon.tell(&["job", "register", "demo", "-n", "3"]);
+    assert!(printed.starts_with("# rank 0\n") && printed.contains("\n# rank 2\n"), "{printed}");
+    assert_eq!(printed.matches("PMIX_NAMESPACE=demo\n").count(), 3);
+    assert!(printed.contains("PMIX_RANK=2\n"), "{printed}");
+    let again = daemon.ask(&["job", "register", "demo", "-n", "3"]).expect_status(125);
+    assert!(again.stderr.contains("a job \"demo\" is registered already"), "{}", again.stderr);
+    let listed = daemon.tell(&["job", "list"]);
+    let line: Vec<&str> = listed.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!((&line[..1], &line[2..]), (&["3"][..], &["3", "0", "0", "0", "demo"][..]), "{listed}");
+
+    let done = run_job(&daemon, "demo", 3, &program("peal-example"));
+    assert!(done[1].stdout.contains("rank 1 of 3: my neighbour says \"hello from rank 2\""), "{done:?}");
+    let jobs: serde_json::Value = serde_json::from_str(&daemon.tell(&["job", "list", "--json"])).unwrap();
+    assert_eq!((&jobs[0]["nspace"], &jobs[0]["finalized"]), (&"demo".into(), &3.into()));
+
+    daemon.tell(&["job", "deregister", "demo"]);
+    assert_eq!(daemon.tell(&["job", "list"]).lines().count(), 1);
+    let gone = daemon.ask(&["job", "deregister", "demo"]).expect_status(125);
+    assert!(gone.stderr.contains("no job \"demo\" was registered here"), "{}", gone.stderr);
+    // The name is free again.
+    daemon.tell(&["job", "register", "demo", "-n", "1"]);
+    run_job(&daemon, "demo", 1, &program("peal-example"));
+    daemon.tell(&["stop", "--wait"]);
+    daemon.ends().expect_status(0);
+}
+
+#[test]
+fn programs_of_libpmix_are_served_and_hear_when_their_server_dies() {
+    let (Some(hello), Some(stays)) = (c_program("hello"), c_program("stays")) else { return };
+    let place = Place::new();
+    let mut daemon = place.start();
+    daemon.tell(&["job", "register", "hello", "-n", "2"]);
+    run_job(&daemon, "hello", 2, &hello);
+    daemon.tell(&["job", "register", "stays", "-n", "2"]);
+    let mut procs: Vec<Child> = (0..2).map(|rank| daemon.proc("stays", rank, &stays).spawn().unwrap()).collect();
+    for proc in &mut procs {
+        let mut line = [0; 6];
+        proc.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
+        assert_eq!(&line, b"ready\n");
+    }
+    daemon.signal(Signal::KILL);
+    for proc in procs {
+        assert_eq!(finish(proc).expect_status(0).stdout, format!("lost: {}\n", code::PMIX_ERR_LOST_CONNECTION.0));
+    }
+    assert_eq!(daemon.ends().status, None);
+    // Nothing that is left behind is in the way.
+    assert!(place.socket().exists());
+    daemon = place.start();
+    daemon.tell(&["job", "register", "hello", "-n", "2"]);
+    run_job(&daemon, "hello", 2, &hello);
+}
+
+#[tokio::test]
+async fn a_client_hears_that_its_server_was_killed_and_the_next_server_starts_clean() {
+    let place = Place::new();
+    place.configure("[store]\npath = \"peal.db\"\n");
+    for _ in 0..3 {
+        let daemon = place.start();
+        daemon.tell(&["job", "register", "job", "-n", "1"]);
+        let variables = daemon.environment("job", 0);
+        let found = |name: &str| variables.iter().find(|pair| pair.0 == name).map(|pair| pair.1.clone().into());
+        let client = soon("a client connects", Client::connect(&Environment::from(found).unwrap())).await.unwrap();
+        assert_eq!(client.me().nspace, Nspace::new("job").unwrap());
+        let (handler, mut heard) = listener();
+        client.register(&[code::PMIX_ERR_LOST_CONNECTION_TO_SERVER], &[], handler).await.unwrap();
+        daemon.signal(Signal::KILL);
+        assert_eq!(next(&mut heard).await.code, code::PMIX_ERR_LOST_CONNECTION_TO_SERVER);
+        daemon.ends();
+    }
+    let store = peal_store::Store::open(&place.path("peal.db"), peal_store::StoreSettings::default()).unwrap();
+    let verbs = store.admin_calls(100).unwrap().into_iter().filter(|record| record.call.verb.starts_with("register"));
+    assert_eq!(verbs.count(), 3);
+}
+
+#[test]
+fn a_second_server_on_the_same_socket_is_refused_and_harms_nothing() {
+    let place = Place::new();
+    let daemon = place.start();
+    let (mut second, states) = place.serve("second");
+    let done = run(&mut second).expect_status(125);
+    let wanted = format!("a server is running on the admin socket {:?} (process {})", place.socket(), daemon.pid());
+    assert!(done.stderr.contains(&wanted), "{}", done.stderr);
+    states.set_nonblocking(true).unwrap();
+    assert!(states.recv(&mut [0; 64]).is_err(), "it said that it was ready");
+    assert!(daemon.tell(&["status"]).contains(&format!("process      {}\n", daemon.pid())));
+}
+
+#[test]
+fn whatever_is_wrong_is_told_before_anything_is_served() {
+    let place = Place::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = format!("[metrics]\nlisten = \"{}\"\n", taken.local_addr().unwrap());
+    std::fs::write(place.path("text.db"), "this is no database, although it is long enough to be looked at as one")
+        .unwrap();
+    std::fs::write(place.path("text.wasm"), "this is no component").unwrap();
+    for (config, wanted) in [
+        ("[server]\noutbocks = 1\n", "did you mean `outbox`?"),
+        ("[admin]\ngroup = \"no-such-group\"\n", "admin.group: there is no group \"no-such-group\" here"),
+        ("[store]\npath = \"text.db\"\n", "text.db\" is no store of Peal's, it is not a database of SQLite"),
+        ("[store]\npath = \"no/such/place.db\"\n", "no/such/place.db\": No such file or directory"),
+        ("[[module]]\nname = \"m\"\npath = \"text.wasm\"\n", "text.wasm"),
+        (&taken, "cannot serve metrics on 127.0.0.1:"),
+    ] {
+        place.configure(config);
+        let (mut command, states) = place.serve("states");
+        let done = run(&mut command).expect_status(125);
+        assert!(done.stderr.contains(wanted), "{config}: {}", done.stderr);
+        states.set_nonblocking(true).unwrap();
+        assert!(states.recv(&mut [0; 64]).is_err(), "{config}: it said that it was ready");
+        std::fs::remove_file(place.path("states")).unwrap();
+        assert!(!place.socket().exists());
+    }
+    place.configure("");
+    place.start();
+}
+
+#[test]
+fn a_server_that_drains_waits_for_those_who_are_connected_and_takes_nobody_else() {
+    let place = Place::new();
+    let mut daemon = place.start();
+    daemon.tell(&["job", "register", "job", "-n", "2"]);
+    let proc = connected(&daemon, "job", 0);
+    let busy = daemon.ask(&["job", "deregister", "job"]).expect_status(125);
+    assert!(busy.stderr.contains("1 procs of job \"job\" are connected"), "{}", busy.stderr);
+    let waits = daemon.verb(&["drain", "--wait"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    assert!(daemon.state().contains("STATUS=draining"));
+    assert!(daemon.tell(&["status"]).contains("phase        draining\n"));
+    let refused = daemon.ask(&["job", "register", "more"]).expect_status(125);
+    assert!(refused.stderr.contains("the server is draining: it takes no more jobs"), "{}", refused.stderr);
+    let late = finish(daemon.proc("job", 1, &program("peal-claim")).spawn().unwrap());
+    assert!(late.stdout.starts_with("refused: "), "{late:?}");
+    // It is still served, and the server ends with it.
+    lets_go(proc);
+    assert!(daemon.state().contains("STOPPING=1"));
+    finish(waits).expect_status(0);
+    daemon.ends().expect_status(0);
+    assert!(!place.socket().exists());
+}
+
+#[test]
+fn a_signal_lets_clients_finish_and_a_second_one_does_not() {
+    let place = Place::new();
+    // With nobody connected, one is enough.
+    for signal in [Signal::TERM, Signal::INT] {
+        let daemon = place.start();
+        daemon.signal(signal);
+        daemon.ends().expect_status(0);
+    }
+    let mut daemon = place.start();
+    daemon.tell(&["job", "register", "job", "-n", "1"]);
+    let proc = connected(&daemon, "job", 0);
+    daemon.signal(Signal::TERM);
+    assert!(daemon.state().contains("STATUS=draining"));
+    assert!(daemon.tell(&["status"]).contains("connections  1\n"));
+    daemon.signal(Signal::TERM);
+    assert!(daemon.state().contains("STOPPING=1"));
+    daemon.ends().expect_status(0);
+    drop(proc.stdin);
+}
+
+/// What it tells its manager while it reads its configuration again.
+fn reloads(daemon: &mut Daemon) {
+    let told = daemon.state();
+    assert!(told.contains("RELOADING=1") && told.contains("MONOTONIC_USEC="), "{told}");
+    assert!(daemon.state().contains("READY=1"));
+}
+
+#[test]
+fn a_configuration_that_is_read_again_holds_as_far_as_it_can() {
+    let place = Place::new();
+    let mut daemon = place.start();
+    daemon.tell(&["reload"]);
+    reloads(&mut daemon);
+    // A port that is free now.
+    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    place.configure(&format!("[metrics]\nlisten = \"{address}\"\n[trace]\nfilter = \"info\"\n[server]\noutbox = 10\n"));
+    let told = daemon.tell(&["reload"]);
+    reloads(&mut daemon);
+    let lines: Vec<&str> = told.lines().collect();
+    let wanted =
+        ["trace.filter has changed", "metrics.listen has changed", "server.outbox will change at the next start"];
+    assert_eq!(lines, wanted);
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("\npeal_admin_calls_total 2\n"), "{answer}");
+    // One that is wrong changes nothing.
+    place.configure("[metrics]\nlissten = \"127.0.0.1:1\"\n");
+    let refused = daemon.ask(&["reload"]).expect_status(125);
+    reloads(&mut daemon);
+    assert!(
+        refused.stderr.contains("peal.toml:2:1") && refused.stderr.contains("did you mean `listen`?"),
+        "{}",
+        refused.stderr
+    );
+    TcpStream::connect(address).unwrap();
+    // By signal the same happens; what holds already is not named again, what does not hold yet is.
+    place.configure(
+        "[trace]\nfilter = \"info\"\n[server]\noutbox = 10\n[[module]]\nname = \"m\"\npath = \"none.wasm\"\n",
+    );
+    daemon.signal(Signal::HUP);
+    reloads(&mut daemon);
+    place.configure("[trace]\nfilter = \"info\"\n[server]\noutbox = 10\n");
+    daemon.signal(Signal::HUP);
+    reloads(&mut daemon);
+    assert!(TcpStream::connect(address).is_err(), "metrics are still served");
+    daemon.tell(&["stop"]);
+    let done = daemon.ends().expect_status(0);
+    assert!(done.stderr.contains("the configuration is not taken, the old one holds:"), "{}", done.stderr);
+    assert!(done.stderr.contains("none.wasm"), "{}", done.stderr);
+    let last = "the configuration was read again: changed: metrics.listen; at the next start: server.outbox";
+    assert!(done.stderr.contains(last), "{}", done.stderr);
+    // From when the filter held, administrators' calls are traced.
+    assert!(done.stderr.contains("an administrator calls"), "{}", done.stderr);
+}
+
+#[test]
+fn verbs_say_where_they_looked_when_there_is_no_server() {
+    let place = Place::new();
+    for verb in [&["status"][..], &["stats"], &["job", "list"], &["drain"], &["stop"], &["reload"]] {
+        let done = run(peal(verb).arg("--socket").arg(place.socket())).expect_status(125);
+        let wanted = format!("no server answers on {:?}: No such file or directory", place.socket());
+        assert!(done.stderr.contains(&wanted), "{verb:?}: {}", done.stderr);
+    }
+}
