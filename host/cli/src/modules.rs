@@ -1,4 +1,4 @@
-//! Loads the modules of a server and puts each where its roles belong: chains of handlers, policies, log channels.
+//! Loads the modules of a run and puts each where its roles belong: chains of handlers, policies, log channels.
 use crate::{component, config::module_limits, node::Brought};
 use anyhow::{Context, Result, bail};
 use peal_config::{ModuleEntry, Problem, Problems, Sandbox, SinkName};
@@ -10,7 +10,7 @@ use peal_core::{
 use peal_model::{Hook, Nspace};
 use peal_sandbox::{
     Capability, Engine, EngineError, EngineSettings, Grants, GuestPool, Limits, Module, ModuleRegistration,
-    PoolSettings, Role, Services, Sink,
+    PoolSettings, Role, Services, Sink, State,
 };
 use peal_server::{
     GuestPools, HostedChains, HostedChannels, HostedHandler, HostedPolicies, StoredState,
@@ -70,11 +70,11 @@ pub struct Loader<'a> {
     pub engine: &'a Engine,
     /// Its outputs are what sinks write to.
     pub host: &'a EmbeddedHost,
-    /// Where their state is kept.
+    /// Where state is kept, if it is.
     pub store: Option<&'a Arc<Store>>,
 }
 
-/// The modules of a server: the site's from the configuration, a job's from the command line.
+/// The modules of a node: the site's from the configuration, and those that a job brings.
 pub fn hosted(loader: &Loader<'_>, site: &[ModuleEntry], job: Option<Brought<'_>>) -> Result<Hosted> {
     let mut hosted = Hosted::default();
     let mut problems = Vec::new();
@@ -86,9 +86,11 @@ pub fn hosted(loader: &Loader<'_>, site: &[ModuleEntry], job: Option<Brought<'_>
     if !problems.is_empty() {
         return Err(Problems(problems).into());
     }
-    for (path, nspace) in job.iter().flat_map(|job| job.handlers.iter().map(|path| (path, job.nspace))) {
-        let added = add_brought(&mut hosted.chains, loader, path, nspace);
-        added.with_context(|| format!("--handler {}", path.display()))?;
+    if let Some(Brought { nspace, handlers }) = job {
+        for path in handlers {
+            let added = add_brought(&mut hosted.chains, loader, path, nspace);
+            added.with_context(|| format!("--handler {}", path.display()))?;
+        }
     }
     Ok(hosted)
 }
@@ -98,7 +100,7 @@ fn add_configured(hosted: &mut Hosted, loader: &Loader<'_>, entry: &ModuleEntry,
     let settings = &entry.settings;
     let wrong = |key: &'static str| move |error: anyhow::Error| entry.problem(key, format!("{error:#}"));
     let grants = grants(entry);
-    let services = services(loader, entry, &grants)?;
+    let services = Services { sinks: sinks(loader.host, &settings.sinks), state: state(entry, &grants, loader.store)? };
     let limits = module_limits(&settings.limits);
     let module = Module::load(loader.engine, &settings.name, bytes, &grants, limits, services);
     let module = Arc::new(module.map_err(|error| wrong("module.path")(error.into()))?);
@@ -141,17 +143,14 @@ fn grants(entry: &ModuleEntry) -> Grants {
     Capability::ALL.into_iter().filter(is_granted).collect()
 }
 
-/// What stands behind the capabilities of a module of the site.
-fn services(loader: &Loader<'_>, entry: &ModuleEntry, grants: &Grants) -> Result<Services, Problem> {
-    let mut services = Services { sinks: sinks(loader.host, &entry.settings.sinks), state: None };
-    if grants.allows(Capability::State) {
-        let store =
-            loader.store.ok_or_else(|| entry.problem("module.grants", "`state` needs a store: set store.path"))?;
-        let settings = &entry.settings;
-        let state = StoredState::new(store, &settings.name, &Owner::Site, settings.state_quota);
-        services.state = Some(Arc::new(state));
+/// Where a module of the site keeps its state, if it may.
+fn state(entry: &ModuleEntry, grants: &Grants, store: Option<&Arc<Store>>) -> Result<Option<Arc<dyn State>>, Problem> {
+    if !grants.allows(Capability::State) {
+        return Ok(None);
     }
-    Ok(services)
+    let store = store.ok_or_else(|| entry.problem("module.grants", "`state` needs a store: set store.path"))?;
+    let settings = &entry.settings;
+    Ok(Some(Arc::new(StoredState::new(store, &settings.name, &Owner::Site, settings.state_quota))))
 }
 
 /// A module that a job brings has the tenant's grants and handles every code, unless it says itself what it wants.

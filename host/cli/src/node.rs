@@ -31,8 +31,8 @@ pub struct Brought<'a> {
 /// All that can go wrong before a server is there has not.
 pub struct Prepared {
     me: Proc,
-    host: Arc<EmbeddedHost>,
     notices: Notices,
+    host: Arc<EmbeddedHost>,
     hosted: Hosted,
     pools: GuestPools,
     store: Option<Arc<Store>>,
@@ -49,9 +49,8 @@ pub struct Node {
 }
 
 impl Prepared {
-    /// Loads, compiles and starts the modules and opens the store. The server will be called `me`, and what happens is
-    /// told to `notices`.
-    pub fn new(resolved: &Resolved, me: &str, job: Option<Brought<'_>>, notices: Notices) -> Result<Prepared> {
+    /// Loads, compiles and starts the modules and opens the store. The server will be called `me`.
+    pub fn new(resolved: &Resolved, me: &str, notices: Notices, job: Option<Brought<'_>>) -> Result<Prepared> {
         trace::follow(&resolved.config.trace.filter)?;
         raise_file_limit();
         let store = store(&resolved.config)?;
@@ -59,7 +58,7 @@ impl Prepared {
         let host = Arc::new(EmbeddedHost::new(notices.clone()));
         let loader = Loader { engine: &engine, host: &host, store: store.as_ref() };
         let hosted = modules::hosted(&loader, &resolved.modules, job)?;
-        Ok(Prepared { me: Proc::new(Nspace::new(me)?, Rank(0)), host, notices, hosted, pools, store })
+        Ok(Prepared { me: Proc::new(Nspace::new(me)?, Rank(0)), notices, host, hosted, pools, store })
     }
 }
 
@@ -71,7 +70,7 @@ pub fn runtime() -> Result<Runtime> {
 impl Node {
     /// Starts the server of what was prepared.
     pub async fn start(prepared: Prepared, config: &Config) -> Result<Node> {
-        let Prepared { me, host, notices, hosted, pools, store } = prepared;
+        let Prepared { me, notices, host, hosted, pools, store } = prepared;
         let Hosted { chains, policies, channels } = hosted;
         let fabric = EmbeddedFabric::new();
         let parts = Parts { me, host: host.clone(), fabric, chains, policies, channels, pools, notices };

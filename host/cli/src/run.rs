@@ -37,7 +37,7 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
     // Modules are compiled and started before anything else: one that does not fit ends the run before it began.
     let brought = Brought { nspace: &nspace, handlers: &args.handlers };
     let (notices, told) = Notices::listened();
-    let prepared = Prepared::new(&resolved, &me, Some(brought), notices)?;
+    let prepared = Prepared::new(&resolved, &me, notices, Some(brought))?;
     let request = request(&args, config, nspace.clone())?;
     let runtime = node::runtime()?;
     let ended = runtime.block_on(async {

@@ -28,7 +28,7 @@ pub fn serve(args: Serve) -> Result<ExitCode> {
     let claim = SocketClaim::new(&config.admin.socket.clone().unwrap_or_else(admin::usual_socket))?;
     let socket = claim.path().to_owned();
     let group = config.admin.group.as_deref().map(AdminGroup::named).transpose().context("admin.group")?;
-    let prepared = Prepared::new(&resolved, &node::name(), None, Notices::default())?;
+    let prepared = Prepared::new(&resolved, &node::name(), Notices::default(), None)?;
     let runtime = node::runtime()?;
     runtime.block_on(async {
         let mut signals = Signals::new().context("cannot listen to signals")?;

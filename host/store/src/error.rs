@@ -24,7 +24,7 @@ pub enum StoreError {
         source: rusqlite::Error,
     },
     /// The file is something else.
-    #[error("{path:?} is no store of Peal's but {what}; it is left as it is")]
+    #[error("{path:?} is no store of Peal's, it is {what}: name another file, this one is left as it is")]
     Foreign {
         /// The file.
         path: PathBuf,
@@ -125,7 +125,7 @@ impl StoreError {
     pub(crate) fn later(path: &Path, source: rusqlite::Error) -> StoreError {
         let path = path.to_owned();
         match source.sqlite_error_code() {
-            Some(ErrorCode::NotADatabase) => StoreError::Foreign { path, what: "no database of SQLite" },
+            Some(ErrorCode::NotADatabase) => StoreError::Foreign { path, what: "not a database of SQLite" },
             Some(ErrorCode::DatabaseCorrupt) => StoreError::Damaged { path, what: source.to_string() },
             Some(ErrorCode::ReadOnly) => StoreError::ReadOnly { path },
             Some(ErrorCode::DiskFull) => StoreError::Full { path },

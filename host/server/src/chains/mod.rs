@@ -20,7 +20,7 @@ use peal_core::{
     server::Allowance,
 };
 use peal_model::{Event, Identity, Nspace};
-use peal_sandbox::{GuestPool, Module};
+use peal_sandbox::{GuestPool, Module, Role};
 use queue::Route;
 use std::{
     collections::BTreeMap,
@@ -154,11 +154,10 @@ impl Chains {
             let pool = if owner == Owner::Site { &pools.site } else { &pools.tenants };
             let after = route.clone();
             let queue = route.begin_with(owner.clone(), &settings);
-            let meters = registrations
-                .iter()
-                .map(|(id, _, handler)| (id, shared.metrics.module(&owner, handler.module.name(), "event-handler")));
+            let modules = registrations.iter().map(|(_, _, handler)| handler.module.name());
+            let meters = shared.metrics.modules(&owner, Role::EventHandler.name(), modules);
             let worker = Worker {
-                meters: Arc::new(meters.collect()),
+                meters,
                 owner,
                 registrations,
                 pool: pool.clone(),

@@ -6,7 +6,7 @@ use super::{
 use crate::{
     guest_thread::on_guest_thread,
     handle::Raised,
-    metrics::{ModuleMeter, Went},
+    metrics::{RoleMeters, Stopwatch},
     notice::Notice,
 };
 use peal_core::{
@@ -31,7 +31,7 @@ pub(super) type Meters = BTreeMap<RegistrationId, Arc<ModuleMeter>>;
 pub(super) struct Worker {
     pub(super) owner: Owner,
     pub(super) registrations: Registrations<HostedHandler>,
-    pub(super) meters: Arc<Meters>,
+    pub(super) meters: Arc<RoleMeters>,
     pub(super) pool: Arc<GuestPool>,
     pub(super) raised: mpsc::Sender<Raised>,
     pub(super) after: Route,
@@ -60,7 +60,8 @@ impl Worker {
             return;
         }
         let (source, meters, shared) = (passing.source, self.meters.clone(), self.shared.clone());
-        let Some(walked) = on_guest_thread(&self.pool, move || walk(run, source, &meters, &shared)).await else {
+        let walked = on_guest_thread(&self.pool, move || walk(run, source, &meters, &shared)).await;
+        let Some(walked) = walked else {
             self.shared.metrics.counters().chain_events_dropped.count();
             tracing::error!(owner = %self.owner, code = %passing.event.code, "no guest thread could run the chain");
             return;
@@ -130,9 +131,9 @@ struct Walked {
 }
 
 /// Runs on a guest thread: the whole chain, one handler after the other.
-fn walk(mut run: ChainRun<HostedHandler>, identity: Option<Identity>, meters: &Meters, shared: &Shared) -> Walked {
+fn walk(mut run: ChainRun<HostedHandler>, identity: Option<Identity>, meters: &RoleMeters, shared: &Shared) -> Walked {
     let mut raised = Vec::new();
-    let mut began = Instant::now();
+    let mut watch = Stopwatch::start();
     loop {
         let call = match run.advance() {
             Next::Call(call) => call,
@@ -150,12 +151,7 @@ fn walk(mut run: ChainRun<HostedHandler>, identity: Option<Identity>, meters: &M
             identity,
             steps: call.steps().clone(),
         });
-        let ended = Instant::now();
-        if let Some(meter) = meters.get(&member.id) {
-            let went = if result.failure.is_some() { Went::Wrong } else { Went::Well };
-            meter.called(ended.saturating_duration_since(began), went);
-        }
-        began = ended;
+        meters.called(member.handler.module.name(), watch.lap(), result.failure.as_ref());
         raised.extend(result.notifications);
         run = call.finish(Outcome { status: result.status, infos: result.infos });
     }

@@ -9,11 +9,12 @@ use crate::{handle::ServerHandle, host::Host, metrics::Metrics};
 use peal_core::{
     log::LogSettings,
     order::Registrations,
+    owner::Owner,
     registration::{Codes, Place, Registration, RegistrationError},
     server::RequestId,
 };
 use peal_model::{Key, LogRequest, Reply, Size, code};
-use peal_sandbox::{GuestPool, Module};
+use peal_sandbox::{GuestPool, Module, Role};
 use std::{
     sync::{
         Arc,
@@ -141,12 +142,14 @@ impl Channels {
         let (queue, requests) = mpsc::channel(settings.queue.max(1));
         let waiting = Arc::new(AtomicUsize::new(0));
         let modules: Vec<Served> = hosted.modules.iter().map(|(_, _, served)| served.clone()).collect();
+        let names = hosted.modules.iter().map(|(_, _, served)| served.module.name());
         let worker = Worker {
             modules,
             pool: pool.clone(),
             settings: settings.clone(),
             host: host.clone(),
             handle: handle.clone(),
+            meters: metrics.modules(&Owner::Site, Role::LogChannel.name(), names),
             metrics: metrics.clone(),
             waiting: waiting.clone(),
         };

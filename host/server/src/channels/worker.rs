@@ -1,6 +1,11 @@
 //! The worker that takes log requests as they come and has each written.
 use super::{ChannelSettings, Logging, Served};
-use crate::{guest_thread::on_guest_thread, handle::ServerHandle, host::Host, metrics::Metrics};
+use crate::{
+    guest_thread::on_guest_thread,
+    handle::ServerHandle,
+    host::Host,
+    metrics::{Metrics, RoleMeters, Stopwatch},
+};
 use peal_core::log::{self, Logged, NextChannel, PendingChannel, Writer};
 use peal_model::{Key, LogRequest, Reply, Status, code};
 use peal_sandbox::{ChannelCall, GuestPool, Module};
@@ -17,6 +22,7 @@ pub(super) struct Worker {
     pub(super) host: Arc<dyn Host>,
     pub(super) handle: ServerHandle,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) meters: Arc<RoleMeters>,
     pub(super) waiting: Arc<AtomicUsize>,
 }
 
@@ -55,8 +61,8 @@ impl Worker {
             }
         };
         let logged = loop {
-            let modules = modules.clone();
-            match on_guest_thread(&self.pool, move || walk(run.advance(), &modules)).await {
+            let (modules, meters) = (modules.clone(), self.meters.clone());
+            match on_guest_thread(&self.pool, move || walk(run.advance(), &modules, &meters)).await {
                 Some(Halt::Host(pending)) => {
                     let status = self.ask_host(&pending).await;
                     run = pending.finish(status, Vec::new());
@@ -88,7 +94,8 @@ impl Worker {
 }
 
 /// Runs on a guest thread: one channel after the other, as far as they are modules.
-fn walk(mut next: NextChannel, modules: &[Served]) -> Halt {
+fn walk(mut next: NextChannel, modules: &[Served], meters: &RoleMeters) -> Halt {
+    let mut watch = Stopwatch::start();
     loop {
         let pending = match next {
             NextChannel::Try(pending) => pending,
@@ -98,6 +105,7 @@ fn walk(mut next: NextChannel, modules: &[Served]) -> Halt {
             (Writer::Module, Some(module)) => {
                 let (channel, request) = (pending.channel().clone(), pending.request().clone());
                 let result = module.log(&ChannelCall { channel, request, steps: pending.steps().clone() });
+                meters.called(module.name(), watch.lap(), result.failure.as_ref());
                 pending.finish(result.status, result.infos)
             }
             (Writer::Module | Writer::Host, _) => return Halt::Host(Box::new(pending)),

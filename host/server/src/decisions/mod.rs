@@ -8,12 +8,13 @@ mod worker;
 use crate::{handle::ServerHandle, metrics::Metrics, quiet::Quiet};
 use peal_core::{
     defaults::Defaults,
+    owner::Owner,
     policy::{OnFailure, PolicyChain, Verdict},
     registration::{Place, RegistrationError},
     server::{DecisionId, Denial},
 };
 use peal_model::{Hook, PolicyRequest};
-use peal_sandbox::{GuestPool, Module};
+use peal_sandbox::{GuestPool, Module, Role};
 use std::{
     collections::BTreeMap,
     sync::Arc,
@@ -86,10 +87,12 @@ impl Decisions {
         metrics: &Arc<Metrics>,
     ) -> Decisions {
         let mut workers = JoinSet::new();
-        let start = |(hook, chain)| {
+        let start = |(hook, chain): (Hook, PolicyChain<Arc<Module>>)| {
             let (ask, asked) = mpsc::channel(queue.max(1));
+            let role = Role::policy(hook).map_or("policy", Role::name);
+            let meters = metrics.modules(&Owner::Site, role, chain.iter().map(|module| module.name()));
             let (pool, handle, metrics) = (pool.clone(), handle.clone(), metrics.clone());
-            workers.spawn(Worker { chain, default: defaults.of(hook), pool, handle, metrics }.run(asked));
+            workers.spawn(Worker { chain, default: defaults.of(hook), pool, handle, metrics, meters }.run(asked));
             (hook, ask)
         };
         let queues = hosted.hooks.into_iter().map(start).collect();

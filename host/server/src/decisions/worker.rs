@@ -1,6 +1,10 @@
 //! One hook's worker: takes requests as they come and asks the hook's policies about each on a guest thread.
 use super::Question;
-use crate::{guest_thread::on_guest_thread, handle::ServerHandle, metrics::Metrics};
+use crate::{
+    guest_thread::on_guest_thread,
+    handle::ServerHandle,
+    metrics::{Metrics, RoleMeters, Stopwatch},
+};
 use peal_core::{
     defaults::HookDefault,
     policy::{Decided, NextPolicy, PolicyChain, PolicyFailure, PolicyRun, Said, Verdict},
@@ -15,13 +19,15 @@ pub(super) struct Worker {
     pub(super) pool: Arc<GuestPool>,
     pub(super) handle: ServerHandle,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) meters: Arc<RoleMeters>,
 }
 
 impl Worker {
     pub(super) async fn run(self, mut asked: mpsc::Receiver<Question>) {
         while let Some(Question { id, request }) = asked.recv().await {
-            let (run, metrics) = (self.chain.run(request, self.default), self.metrics.clone());
-            let verdict = match on_guest_thread(&self.pool, move || walk(run, &metrics)).await {
+            let run = self.chain.run(request, self.default);
+            let (metrics, meters) = (self.metrics.clone(), self.meters.clone());
+            let verdict = match on_guest_thread(&self.pool, move || walk(run, &metrics, &meters)).await {
                 Some(Decided { verdict, .. }) => verdict,
                 None => Verdict::overload(),
             };
@@ -36,7 +42,8 @@ impl Worker {
 }
 
 /// Runs on a guest thread: one policy after the other, until one decides.
-fn walk(mut run: PolicyRun<Arc<Module>>, metrics: &Metrics) -> Decided {
+fn walk(mut run: PolicyRun<Arc<Module>>, metrics: &Metrics, meters: &RoleMeters) -> Decided {
+    let mut watch = Stopwatch::start();
     loop {
         let pending = match run.advance() {
             NextPolicy::Ask(pending) => pending,
@@ -44,6 +51,7 @@ fn walk(mut run: PolicyRun<Arc<Module>>, metrics: &Metrics) -> Decided {
         };
         let call = PolicyCall { request: pending.request().clone(), steps: pending.steps().clone() };
         let PolicyResult { outcome, infos, amended } = pending.policy().decide(&call);
+        meters.called(pending.policy().name(), watch.lap(), outcome.as_ref().err());
         // What is not shared any more need not be copied to be added to.
         drop(call);
         let outcome = outcome.map_err(|failure| {

@@ -101,7 +101,7 @@ numbers! {
         Counter raised_events_refused,
         /// Requests, events and connections that policies were asked about.
         Counter decisions,
-        /// Requests and events that wait for what policies say.
+        /// Requests and events that await what policies say of them.
         Gauge decisions_awaited,
         /// Requests, events and connections that a policy or a default denied.
         Counter requests_denied,

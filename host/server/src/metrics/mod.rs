@@ -7,7 +7,7 @@ mod snapshot;
 
 pub use counters::{Counter, Counters, Gauge};
 pub use endpoint::{EndpointError, MetricsEndpoint};
-pub use module::{ModuleMeter, Went};
+pub(crate) use module::{RoleMeters, Stopwatch};
 pub use snapshot::{Amount, Family, Kind, Labels, Sample, Snapshot, Unit};
 
 use module::ModuleMeters;
@@ -52,14 +52,14 @@ impl Metrics {
         &self.counters
     }
 
-    /// The meter of an owner's module in a role; the same one each time. Only [`Metrics::forget`] ends it.
-    pub fn module(&self, owner: &Owner, module: &str, role: &'static str) -> Arc<ModuleMeter> {
-        self.modules.of(owner.to_string(), module.to_owned(), role)
-    }
-
-    /// Forgets what was measured of an owner's modules: a server that stays sees many jobs.
-    pub fn forget(&self, owner: &Owner) {
-        self.modules.forget(&owner.to_string());
+    /// The meters of an owner's modules in a role, the same ones each time.
+    pub(crate) fn modules<'a>(
+        &self,
+        owner: &Owner,
+        role: &'static str,
+        names: impl Iterator<Item = &'a str>,
+    ) -> Arc<RoleMeters> {
+        self.modules.of(&owner.to_string(), role, names)
     }
 
     /// Shows numbers that others keep.
@@ -88,8 +88,8 @@ impl Metrics {
         let Counts { peers, jobs, events_ejected, decisions_awaited } = counts;
         self.counters.connections_open.set(peers);
         self.counters.jobs.set(jobs);
-        self.counters.decisions_awaited.set(decisions_awaited);
         self.counters.events_ejected.follow(events_ejected);
+        self.counters.decisions_awaited.set(decisions_awaited);
     }
 
     fn start_time(&self) -> Family {

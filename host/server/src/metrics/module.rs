@@ -1,40 +1,21 @@
 //! What is measured of each module: how often it is called, how often that fails, and how long it takes.
 use super::snapshot::{Amount, Family, Kind, Labels, Sample, Unit};
+use peal_sandbox::Failure;
 use std::{
     collections::BTreeMap,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// Measures one module in one role.
 #[derive(Debug, Default)]
-pub struct ModuleMeter {
+struct Meter {
     calls: AtomicU64,
     failures: AtomicU64,
     nanoseconds: AtomicU64,
-}
-
-/// How a call of a module went.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Went {
-    /// It returned, whatever it said.
-    Well,
-    /// It trapped, ran too long, or was cut off otherwise.
-    Wrong,
-}
-
-impl ModuleMeter {
-    /// A call has ended.
-    pub fn called(&self, took: Duration, went: Went) {
-        self.calls.fetch_add(1, Ordering::Relaxed);
-        self.nanoseconds.fetch_add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
-        if went == Went::Wrong {
-            self.failures.fetch_add(1, Ordering::Relaxed);
-        }
-    }
 }
 
 /// Which module, for whom, and as what.
@@ -47,48 +28,78 @@ struct Who {
 
 /// The meters of all modules.
 #[derive(Debug, Default)]
-pub(crate) struct ModuleMeters(Mutex<BTreeMap<Who, Arc<ModuleMeter>>>);
+pub(super) struct ModuleMeters(Mutex<BTreeMap<Who, Arc<Meter>>>);
+
+/// The meters of one owner's modules in one role, by their names.
+#[derive(Debug)]
+pub(crate) struct RoleMeters(BTreeMap<String, Arc<Meter>>);
+
+impl RoleMeters {
+    /// A call has ended, and may have failed.
+    pub(crate) fn called(&self, module: &str, took: Duration, failure: Option<&Failure>) {
+        let Some(meter) = self.0.get(module) else { return };
+        meter.calls.fetch_add(1, Ordering::Relaxed);
+        meter.nanoseconds.fetch_add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        if failure.is_some() {
+            meter.failures.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Times calls that follow each other, with one look at the clock for each.
+#[derive(Debug)]
+pub(crate) struct Stopwatch(Instant);
+
+impl Stopwatch {
+    pub(crate) fn start() -> Stopwatch {
+        Stopwatch(Instant::now())
+    }
+
+    /// How long it is since the last time, or the start.
+    pub(crate) fn lap(&mut self) -> Duration {
+        let last = std::mem::replace(&mut self.0, Instant::now());
+        self.0.saturating_duration_since(last)
+    }
+}
 
 impl ModuleMeters {
-    /// The meter of a module in a role; the same one each time.
-    pub(crate) fn of(&self, owner: String, module: String, role: &'static str) -> Arc<ModuleMeter> {
+    /// The meters of modules in a role; the same ones each time.
+    pub(super) fn of<'a>(
+        &self,
+        owner: &str,
+        role: &'static str,
+        modules: impl Iterator<Item = &'a str>,
+    ) -> Arc<RoleMeters> {
         let mut meters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        meters.entry(Who { owner, module, role }).or_default().clone()
+        let meter = |module: &str| {
+            let who = Who { owner: owner.to_owned(), module: module.to_owned(), role };
+            (module.to_owned(), meters.entry(who).or_default().clone())
+        };
+        Arc::new(RoleMeters(modules.map(meter).collect()))
     }
 
-    /// Forgets what was measured for an owner that is no more.
-    pub(crate) fn forget(&self, owner: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|who, _| who.owner != owner);
-    }
-
-    pub(crate) fn families(&self) -> Vec<Family> {
+    pub(super) fn families(&self) -> Vec<Family> {
         let meters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let family = |name: &str, help: &str, value: &dyn Fn(&ModuleMeter) -> Amount| {
-            let sample = |(who, meter): (&Who, &Arc<ModuleMeter>)| Sample { labels: who.labels(), value: value(meter) };
+        let family = |name: &str, help: &str, value: &dyn Fn(&Meter) -> Amount| {
+            let sample = |(who, meter): (&Who, &Arc<Meter>)| Sample { labels: who.labels(), value: value(meter) };
             let samples = meters.iter().map(sample).collect();
             Family { name: name.into(), help: help.into(), kind: Kind::Counter, unit: None, samples }
         };
         let number = |number: &AtomicU64| Amount::Number(number.load(Ordering::Relaxed));
-        let seconds = |meter: &ModuleMeter| Duration::from_nanos(meter.nanoseconds.load(Ordering::Relaxed));
+        let seconds = |meter: &Meter| Duration::from_nanos(meter.nanoseconds.load(Ordering::Relaxed)).as_secs_f64();
         let cut_off = "Calls of a module that trapped, ran too long, or were cut off otherwise.";
+        let time = "Time that the calls of a module took.";
         vec![
             family("peal_module_calls", "Calls of a module.", &|meter| number(&meter.calls)),
             family("peal_module_failures", cut_off, &|meter| number(&meter.failures)),
-            family("peal_module_seconds", "Time that the calls of a module took.", &|meter| {
-                Amount::Real(seconds(meter).as_secs_f64())
-            })
-            .in_unit(Unit::Seconds),
+            family("peal_module_seconds", time, &|meter| Amount::Real(seconds(meter))).in_unit(Unit::Seconds),
         ]
     }
 }
 
 impl Who {
     fn labels(&self) -> Labels {
-        let role = self.role.to_owned();
-        Labels::from([
-            ("module".to_owned(), self.module.clone()),
-            ("owner".to_owned(), self.owner.clone()),
-            ("role".to_owned(), role),
-        ])
+        let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        Labels::from([label("module", &self.module), label("owner", &self.owner), label("role", self.role)])
     }
 }
