@@ -13,20 +13,12 @@ use peal_core::{
     chain::{ChainRun, Finished, Next, Outcome},
     order::Registrations,
     owner::Owner,
-    registration::RegistrationId,
     server::{Allowance, Raiser},
 };
 use peal_model::{Event, Identity, Nspace, Proc, Status, rank};
 use peal_sandbox::{EventCall, GuestPool, Module, Notification};
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, atomic::Ordering},
-    time::Instant,
-};
+use std::sync::{Arc, atomic::Ordering};
 use tokio::sync::mpsc;
-
-/// The meter of each registration.
-pub(super) type Meters = BTreeMap<RegistrationId, Arc<ModuleMeter>>;
 
 pub(super) struct Worker {
     pub(super) owner: Owner,
