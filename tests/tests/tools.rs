@@ -238,7 +238,7 @@ async fn every_kind_of_tool_is_welcomed_in_its_form() {
         };
         assert_eq!(info.nspace.as_str(), *nspace);
     }
-    assert_eq!(node.server.handle().counts().await.peers, 6);
+    assert_eq!(node.server.counters().connections_open.get(), 6);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -17,7 +17,9 @@ use peal_core::{
     policy::Verdict,
     server::{Action, DecisionId, Denial, Entrance, FenceId, PeerId, Refusal, RequestId, Server, Upcall},
 };
-use peal_model::{ConnectionKind, Event, Hook, Identity, Kval, Nspace, Proc, RankData, Reply, Request, Size, Status};
+use peal_model::{
+    ConnectionKind, Event, Hook, Identity, Kval, Nspace, PolicyRequest, Proc, RankData, Reply, Request, Size, Status,
+};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -157,7 +159,7 @@ impl Actor {
             Entrance::Shut(denial) => refuse(admission, denial),
             Entrance::Ask(id, request) => {
                 self.admissions.insert(id, admission);
-                self.decisions.ask(id, request);
+                self.ask(id, request);
                 Vec::new()
             }
         }
@@ -211,6 +213,10 @@ impl Actor {
                 let _ = done.send(self.add_job(spec));
                 Vec::new()
             }
+            Internal::Defaults(defaults) => {
+                self.state.set_defaults(defaults);
+                Vec::new()
+            }
             Internal::Jobs(tell) => {
                 let _ = tell.send(self.state.jobs().collect());
                 Vec::new()
@@ -256,6 +262,11 @@ impl Actor {
         self.state.remove_job(nspace);
     }
 
+    fn ask(&self, id: DecisionId, request: Arc<PolicyRequest>) {
+        let default = self.state.default_of(request.matter.hook());
+        self.decisions.ask(id, request, default);
+    }
+
     fn act(&mut self, action: Action) {
         match action {
             Action::Reply { to, reply } => self.send(to.peer, Outgoing::Reply { tag: to.tag, reply: Box::new(reply) }),
@@ -265,7 +276,7 @@ impl Actor {
                 self.chains.submit(event, reach, allowance, source, self.jobs.clone());
             }
             Action::Distribute { event, reach, allowance } => self.fabric.distribute(self.id, event, reach, allowance),
-            Action::Decide { id, request } => self.decisions.ask(id, request),
+            Action::Decide { id, request } => self.ask(id, request),
             Action::Log { to, request } => self.channels.submit(to, request),
             Action::Denied(denial) => self.decisions.denied(&denial),
             Action::Gather { id, procs, data } => self.gather(id, procs, data),

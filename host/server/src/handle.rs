@@ -1,6 +1,7 @@
 //! By which the host environment, the fabric and the server's own workers reach the actor: its queues.
 use crate::actor::FromClient;
 use peal_core::{
+    defaults::Defaults,
     job::{Census, JobSpec, Life},
     policy::Verdict,
     reach::Reach,
@@ -47,6 +48,7 @@ pub(crate) enum Internal {
     AddJob { spec: JobSpec, done: oneshot::Sender<Result<(), AddJobError>> },
     Jobs(oneshot::Sender<Vec<Census>>),
     RemoveJob(Nspace),
+    Defaults(Defaults),
     ProcEnded { proc: Proc, abnormal: Option<(Status, Vec<Info>)> },
     Life { proc: Proc, tell: oneshot::Sender<Option<Life>> },
     Stop,
@@ -71,6 +73,11 @@ impl ServerHandle {
         let (tell, told) = oneshot::channel();
         self.say(Internal::Jobs(tell));
         told.await.ok()
+    }
+
+    /// What holds where no policy decides is from now on this.
+    pub fn set_defaults(&self, defaults: Defaults) {
+        self.say(Internal::Defaults(defaults));
     }
 
     /// Raises an event of the host environment.

@@ -7,7 +7,7 @@ mod worker;
 
 use crate::{handle::ServerHandle, metrics::Metrics, quiet::Quiet};
 use peal_core::{
-    defaults::Defaults,
+    defaults::HookDefault,
     owner::Owner,
     policy::{OnFailure, PolicyChain, Verdict},
     registration::{Place, RegistrationError},
@@ -65,6 +65,8 @@ impl HostedPolicies {
 struct Question {
     id: DecisionId,
     request: Arc<PolicyRequest>,
+    /// What holds if all policies pass.
+    default: HookDefault,
 }
 
 /// The running policies.
@@ -82,7 +84,6 @@ impl Decisions {
         hosted: HostedPolicies,
         pool: &Arc<GuestPool>,
         queue: usize,
-        defaults: &Defaults,
         handle: &ServerHandle,
         metrics: &Arc<Metrics>,
     ) -> Decisions {
@@ -92,7 +93,7 @@ impl Decisions {
             let role = Role::policy(hook).map_or("policy", Role::name);
             let meters = metrics.modules(&Owner::Site, role, chain.iter().map(|module| module.name()));
             let (pool, handle, metrics) = (pool.clone(), handle.clone(), metrics.clone());
-            workers.spawn(Worker { chain, default: defaults.of(hook), pool, handle, metrics, meters }.run(asked));
+            workers.spawn(Worker { chain, pool, handle, metrics, meters }.run(asked));
             (hook, ask)
         };
         let queues = hosted.hooks.into_iter().map(start).collect();
@@ -105,9 +106,10 @@ impl Decisions {
         self.queues.keys().copied()
     }
 
-    /// Asks the policies of a hook. If too many wait for them, the answer is no.
-    pub(crate) fn ask(&self, id: DecisionId, request: Arc<PolicyRequest>) {
-        let asked = self.queues.get(&request.matter.hook()).map(|queue| queue.try_send(Question { id, request }));
+    /// Asks the policies of a hook, whose default this is. If too many wait for them, the answer is no.
+    pub(crate) fn ask(&self, id: DecisionId, request: Arc<PolicyRequest>, default: HookDefault) {
+        let asked =
+            self.queues.get(&request.matter.hook()).map(|queue| queue.try_send(Question { id, request, default }));
         if !matches!(asked, Some(Ok(()))) {
             self.handle.decided(id, Verdict::overload());
         }

@@ -5,17 +5,13 @@ use crate::{
     handle::ServerHandle,
     metrics::{Metrics, RoleMeters, Stopwatch},
 };
-use peal_core::{
-    defaults::HookDefault,
-    policy::{Decided, NextPolicy, PolicyChain, PolicyFailure, PolicyRun, Said, Verdict},
-};
+use peal_core::policy::{Decided, NextPolicy, PolicyChain, PolicyFailure, PolicyRun, Said, Verdict};
 use peal_sandbox::{GuestPool, Module, PolicyCall, PolicyResult};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
 pub(super) struct Worker {
     pub(super) chain: PolicyChain<Arc<Module>>,
-    pub(super) default: HookDefault,
     pub(super) pool: Arc<GuestPool>,
     pub(super) handle: ServerHandle,
     pub(super) metrics: Arc<Metrics>,
@@ -24,8 +20,8 @@ pub(super) struct Worker {
 
 impl Worker {
     pub(super) async fn run(self, mut asked: mpsc::Receiver<Question>) {
-        while let Some(Question { id, request }) = asked.recv().await {
-            let run = self.chain.run(request, self.default);
+        while let Some(Question { id, request, default }) = asked.recv().await {
+            let run = self.chain.run(request, default);
             let (metrics, meters) = (self.metrics.clone(), self.meters.clone());
             let verdict = match on_guest_thread(&self.pool, move || walk(run, &metrics, &meters)).await {
                 Some(Decided { verdict, .. }) => verdict,

@@ -115,7 +115,7 @@ numbers! {
         Counter log_channels_failed,
         /// Calls of administrators that were answered, also with a refusal of what they asked for.
         Counter admin_calls,
-        /// Callers on the admin socket who are no administrators, or did not make sense.
+        /// Callers on the admin socket who may not administer.
         Counter admin_callers_refused,
     }
 }
