@@ -210,50 +210,54 @@ fn reloads(daemon: &mut Daemon) {
 fn a_configuration_that_is_read_again_holds_as_far_as_it_can() {
     let place = Place::new();
     let mut daemon = place.start();
-    daemon.tell(&["reload"]);
+    daemon.tell(&["job", "register", "job", "-n", "2"]);
+    assert_eq!(daemon.tell(&["reload"]), "nothing has changed\n");
     reloads(&mut daemon);
     // A port that is free now.
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    place.configure(&format!("[metrics]\nlisten = \"{address}\"\n[trace]\nfilter = \"info\"\n[server]\noutbox = 10\n"));
+    let (outbox, filter) = ("[server]\noutbox = 10\n", "[trace]\nfilter = \"info\"\n");
+    let metrics = format!("[metrics]\nlisten = \"{address}\"\n");
+    place.configure(&format!("{outbox}{filter}{metrics}[policy.connection]\ndefault = \"deny\"\n"));
     let told = daemon.tell(&["reload"]);
     reloads(&mut daemon);
     let lines: Vec<&str> = told.lines().collect();
-    let wanted =
-        ["trace.filter has changed", "metrics.listen has changed", "server.outbox will change at the next start"];
-    assert_eq!(lines, wanted);
+    let changed = ["trace.filter has changed", "policy.connection.default has changed", "metrics.listen has changed"];
+    assert_eq!((&lines[..3], &lines[3..]), (&changed[..], &["server.outbox will change at the next start"][..]));
+    let denied = finish(daemon.proc("job", 0, &program("peal-claim")).spawn().unwrap());
+    assert!(denied.stdout.starts_with("refused: "), "{denied:?}");
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
-    assert!(answer.contains("\npeal_admin_calls_total 2\n"), "{answer}");
+    assert!(answer.contains("\npeal_connections_refused_total 1\n"), "{answer}");
     // One that is wrong changes nothing.
     place.configure("[metrics]\nlissten = \"127.0.0.1:1\"\n");
     let refused = daemon.ask(&["reload"]).expect_status(125);
     reloads(&mut daemon);
-    assert!(
-        refused.stderr.contains("peal.toml:2:1") && refused.stderr.contains("did you mean `listen`?"),
-        "{}",
-        refused.stderr
-    );
+    let wanted = ["peal.toml:2:1", "did you mean `listen`?"];
+    assert!(wanted.iter().all(|wanted| refused.stderr.contains(wanted)), "{}", refused.stderr);
     TcpStream::connect(address).unwrap();
     // By signal the same happens; what holds already is not named again, what does not hold yet is.
-    place.configure(
-        "[trace]\nfilter = \"info\"\n[server]\noutbox = 10\n[[module]]\nname = \"m\"\npath = \"none.wasm\"\n",
-    );
+    place.configure(&format!("{outbox}{filter}[[module]]\nname = \"m\"\npath = \"none.wasm\"\n"));
     daemon.signal(Signal::HUP);
     reloads(&mut daemon);
-    place.configure("[trace]\nfilter = \"info\"\n[server]\noutbox = 10\n");
+    TcpStream::connect(address).unwrap();
+    place.configure(&format!("{outbox}{filter}"));
     daemon.signal(Signal::HUP);
     reloads(&mut daemon);
     assert!(TcpStream::connect(address).is_err(), "metrics are still served");
+    lets_go(connected(&daemon, "job", 1));
     daemon.tell(&["stop"]);
     let done = daemon.ends().expect_status(0);
-    assert!(done.stderr.contains("the configuration is not taken, the old one holds:"), "{}", done.stderr);
-    assert!(done.stderr.contains("none.wasm"), "{}", done.stderr);
-    let last = "the configuration was read again: changed: metrics.listen; at the next start: server.outbox";
-    assert!(done.stderr.contains(last), "{}", done.stderr);
-    // From when the filter held, administrators' calls are traced.
-    assert!(done.stderr.contains("an administrator calls"), "{}", done.stderr);
+    for wanted in [
+        "the configuration is not taken, the old one holds:",
+        "none.wasm",
+        "changed: policy.connection.default, metrics.listen; at the next start: server.outbox\n",
+        // From when the filter held, administrators' calls are traced.
+        "an administrator calls",
+    ] {
+        assert!(done.stderr.contains(wanted), "{wanted}: {}", done.stderr);
+    }
 }
 
 #[test]

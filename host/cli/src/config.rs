@@ -86,7 +86,7 @@ pub fn store_settings(config: &Config) -> StoreSettings {
 }
 
 /// What holds where no policy decides.
-fn defaults(policy: &peal_config::Policy) -> Defaults {
+pub fn defaults(policy: &peal_config::Policy) -> Defaults {
     let mut defaults = Defaults::default();
     for hook in Hook::ALL {
         let default = match policy.default_of(hook) {

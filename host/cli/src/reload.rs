@@ -6,9 +6,9 @@ use crate::{
     trace::{self, Followed},
 };
 use anyhow::Result;
-use peal_config::{Config, Given, ModuleEntry, Resolved, Setting, Settings};
+use peal_config::{Config, Given, ModuleEntry, Policy, Resolved, Setting, Settings};
 use peal_server::{
-    Metrics,
+    Metrics, ServerHandle,
     admin::{Call, Reloaded, Reply},
     metrics::MetricsEndpoint,
 };
@@ -31,6 +31,8 @@ pub struct Reloading {
     pub endpoint: Option<MetricsEndpoint>,
     /// What is served there.
     pub metrics: Arc<Metrics>,
+    /// The server.
+    pub server: ServerHandle,
 }
 
 impl Reloading {
@@ -51,7 +53,7 @@ impl Reloading {
             let applied = match key {
                 "trace.filter" => trace::follow(&wanted.trace.filter)? == Followed::Yes,
                 "metrics.listen" => true,
-                _ => false,
+                key => key.starts_with("policy.") && key.ends_with(".default"),
             };
             let list = if applied { &mut reloaded.applied } else { &mut reloaded.needs_restart };
             list.push(key.to_owned());
@@ -61,6 +63,9 @@ impl Reloading {
             self.endpoint = endpoint;
             self.current.config.metrics = wanted.metrics;
         }
+        self.server.set_defaults(config::defaults(&wanted.policy));
+        let max_pending = self.current.config.policy.max_pending;
+        self.current.config.policy = Policy { max_pending, ..wanted.policy };
         if reloaded.applied.iter().any(|key| key == "trace.filter") {
             self.current.config.trace = wanted.trace;
         }

@@ -48,7 +48,8 @@ pub fn serve(args: Serve) -> Result<ExitCode> {
         };
         let (channel, orders) = AdminChannel::start(claim, parts)?;
         let metrics = node.server.metrics();
-        let reloading = Reloading { sources: args.at.config, given, current: resolved, endpoint, metrics };
+        let (sources, server) = (args.at.config, node.server.handle());
+        let reloading = Reloading { sources, given, current: resolved, endpoint, metrics, server };
         crate::say(&format!("ready: clients find the server at {uri}, administrators at {}", socket.display()));
         tell_manager(&[NotifyState::Ready, NotifyState::Status("serving")]);
         let mut server = node.server;

@@ -49,7 +49,8 @@ fn write(out: &mut impl Write, snapshot: &Snapshot) -> io::Result<()> {
     let mut lines = Vec::new();
     for family in &snapshot.families {
         let name = family.name.strip_prefix("peal_").unwrap_or(&family.name);
-        let line = |sample: &Sample| (amount(sample.value), format!("{name}{}", labels(sample)), family.help.as_str());
+        let help = family.help.split_inclusive(". ").next().unwrap_or_default().trim_end();
+        let line = |sample: &Sample| (amount(sample.value), format!("{name}{}", labels(sample)), help);
         lines.extend(family.samples.iter().map(line));
     }
     let widest = |of: fn(&(String, String, &str)) -> usize| lines.iter().map(of).max().unwrap_or_default();

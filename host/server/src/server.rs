@@ -142,7 +142,7 @@ impl Server {
         let id = parts.fabric.allot();
         parts.fabric.join(id, handle.clone());
         let (queue, site) = (settings.core.max_decisions, &parts.pools.site);
-        let decisions = Decisions::start(parts.policies, site, queue, &settings.core.defaults, &handle, &metrics);
+        let decisions = Decisions::start(parts.policies, site, queue, &handle, &metrics);
         let pool = &parts.pools.channels;
         let channels = Channels::start(parts.channels, pool, settings.channels, &parts.host, &handle, &metrics);
         let mut state = peal_core::server::Server::new(settings.core);

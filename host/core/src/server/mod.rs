@@ -17,7 +17,7 @@ use crate::{
     Time,
     audience::Interests,
     cache::EventCache,
-    defaults::Defaults,
+    defaults::{Defaults, HookDefault},
     fence::{Fences, LocallyComplete},
     job::{Census, Job, JobSpec},
     job_control::JobControl,
@@ -32,7 +32,7 @@ pub use crate::{
 pub use events::Raiser;
 use gate::Gate;
 pub use gate::{DecisionId, Denial, Entrance};
-use peal_model::{Event, Identity, LogRequest, Nspace, PolicyRequest, Proc, Reply, Request, Status, code};
+use peal_model::{Event, Hook, Identity, LogRequest, Nspace, PolicyRequest, Proc, Reply, Request, Status, code};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use thiserror::Error;
 use tools::Tools;
@@ -313,6 +313,16 @@ impl Server {
     pub fn remove_job(&mut self, nspace: &Nspace) {
         self.jobs.remove(nspace);
         self.modex.drop_job(nspace);
+    }
+
+    /// What holds where no policy decides is from now on this.
+    pub fn set_defaults(&mut self, defaults: Defaults) {
+        self.settings.defaults = defaults;
+    }
+
+    /// What holds for a hook where all of its policies pass.
+    pub fn default_of(&self, hook: Hook) -> HookDefault {
+        self.settings.defaults.of(hook)
     }
 
     /// The jobs and how far their procs are, in the order of their names.
