@@ -25,7 +25,7 @@ pub struct Node {
     nspace: Nspace,
 }
 
-/// The modules of a server.
+/// The modules of a server, and who watches them.
 #[derive(Default)]
 pub struct Modules {
     /// Its handlers.
@@ -34,6 +34,8 @@ pub struct Modules {
     pub policies: HostedPolicies,
     /// Its log channels.
     pub channels: HostedChannels,
+    /// Who watches.
+    pub notices: Notices,
 }
 
 impl Node {
@@ -62,7 +64,6 @@ impl Node {
         job: &str,
         size: u32,
     ) -> Node {
-        let notices = Notices::default();
         let pool = Arc::new(GuestPool::new(PoolSettings::default()).unwrap());
         let parts = Parts {
             me: Proc::new(Nspace::new("server").unwrap(), Rank(0)),
@@ -72,7 +73,7 @@ impl Node {
             policies: modules.policies,
             channels: modules.channels,
             pools: GuestPools { site: pool.clone(), tenants: pool.clone(), channels: pool },
-            notices,
+            notices: modules.notices,
         };
         let server = Server::start(settings, parts).await.unwrap();
         let nspace = Nspace::new(job).unwrap();

@@ -1,0 +1,190 @@
+//! `PMIx_Log`: through a channel component to where the output of the requester's job goes, and off everybody else's path.
+use peal_client::ClientError;
+use peal_core::registration::Place;
+use peal_model::{Info, InfoFlags, Key, KeyName, LogRequest, Proc, Range, Status, Value, code, key};
+use peal_sandbox::{Capability, Engine, EngineSettings, Grants, Limits, Module, Services, Sink};
+use peal_server::{Answer, EmbeddedFabric, Host, HostedChannels, ServerSettings};
+use peal_tests::{
+    Done, c_program, guest,
+    in_process::{Modules, Node, listener, next, soon},
+    peal, run,
+};
+use std::{
+    sync::{Arc, Condvar, Mutex},
+    time::Duration,
+};
+
+const BOARD: KeyName = KeyName("site.log.board");
+
+/// Where a channel of a test writes to.
+#[derive(Default)]
+struct Paper {
+    written: Mutex<Vec<String>>,
+    /// Whether there is ink; who writes without waits for it.
+    ink: Mutex<bool>,
+    filled: Condvar,
+    refuses: Option<Status>,
+}
+
+impl Paper {
+    fn with_ink() -> Paper {
+        Paper { ink: Mutex::new(true), ..Paper::default() }
+    }
+
+    fn fill(&self) {
+        *self.ink.lock().unwrap() = true;
+        self.filled.notify_all();
+    }
+
+    fn written(&self) -> Vec<String> {
+        self.written.lock().unwrap().clone()
+    }
+}
+
+impl Sink for Paper {
+    fn write(&self, request: &LogRequest, bytes: &[u8]) -> Result<(), Status> {
+        drop(self.filled.wait_while(self.ink.lock().unwrap(), |ink| !*ink).unwrap());
+        if let Some(status) = self.refuses {
+            return Err(status);
+        }
+        let source = request.source.as_ref().map(Proc::to_string).unwrap_or_default();
+        let text = String::from_utf8_lossy(bytes);
+        self.written.lock().unwrap().push(format!("{source}: {text}"));
+        Ok(())
+    }
+}
+
+/// A host environment that logs to a board, and nothing else.
+#[derive(Default)]
+struct Board(Mutex<Vec<Vec<Info>>>);
+
+impl Host for Board {
+    fn log(&self, _source: Proc, _timestamp: u64, data: Vec<Info>, _directives: Vec<Info>) -> Answer<'_, ()> {
+        let known = data.iter().any(|info| info.key == KeyName("pmix.log.board"));
+        if known {
+            self.0.lock().unwrap().push(data);
+        }
+        Box::pin(std::future::ready(if known { Ok(()) } else { Err(code::PMIX_ERR_NOT_SUPPORTED) }))
+    }
+}
+
+/// A server with the channels stdout and stderr on these papers, and a job of two procs.
+async fn node(settings: ServerSettings, out: &Arc<Paper>, err: &Arc<Paper>) -> (Node, Arc<Board>) {
+    let engine = Engine::new(&EngineSettings::default()).unwrap();
+    let (out, err): (Arc<dyn Sink>, Arc<dyn Sink>) = (out.clone(), err.clone());
+    let sinks = [("stdout".to_owned(), out), ("stderr".to_owned(), err)].into();
+    let patience = Duration::from_secs(60);
+    let limits = Limits { call_time: patience, host_time: patience, ..Limits::default() };
+    let (bytes, grants) = (std::fs::read(guest("stdio")).unwrap(), [Capability::Sink].into_iter().collect::<Grants>());
+    let stdio = Module::load(&engine, "stdio", &bytes, &grants, limits, Services { sinks, state: None }).unwrap();
+    let mut channels = HostedChannels::default();
+    let keys = vec![Key::from(key::PMIX_LOG_STDOUT), Key::from(key::PMIX_LOG_STDERR)];
+    let stdio = Arc::new(stdio);
+    channels.register("stdio", keys.clone(), Place::Append, stdio.clone()).unwrap();
+    let twice = channels.register("again", keys, Place::Append, stdio).unwrap_err();
+    assert_eq!(twice.to_string(), "pmix.log.stdout is served by \"stdio\" already; only one module may");
+    let host = Arc::new(Board::default());
+    let modules = Modules { channels, ..Modules::default() };
+    (Node::with(modules, host.clone(), settings, &EmbeddedFabric::new(), "job", 2).await, host)
+}
+
+fn text(key: KeyName, text: &str) -> Info {
+    Info::new(key, Value::string(text))
+}
+
+fn status(outcome: Result<(), ClientError>) -> Status {
+    outcome.map_or_else(|error| error.status(), |()| code::PMIX_SUCCESS)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn channels_are_components_and_what_they_are_not_is_asked_of_the_host() {
+    let (out, broken) = (Arc::new(Paper::with_ink()), Paper::with_ink());
+    let broken = Arc::new(Paper { refuses: Some(code::PMIX_ERR_NO_PERMISSIONS), ..broken });
+    let (node, host) = node(ServerSettings::default(), &out, &broken).await;
+    let client = node.client(1).await;
+    let log = async |data: &[Info]| status(soon("a log request is answered", client.log(data, &[])).await);
+    let (fine, fails) = (text(key::PMIX_LOG_STDOUT, "fine"), text(key::PMIX_LOG_STDERR, "fails"));
+    assert_eq!(log(std::slice::from_ref(&fine)).await, code::PMIX_SUCCESS);
+    assert_eq!(out.written(), ["job:1: fine\n"]);
+    assert_eq!(log(&[fails.clone(), fine.clone()]).await, code::PMIX_ERR_PARTIAL_SUCCESS);
+    assert_eq!(log(std::slice::from_ref(&fails)).await, code::PMIX_ERROR);
+    let required = Info { flags: InfoFlags::REQUIRED, ..fails };
+    assert_eq!(log(&[required, fine.clone()]).await, code::PMIX_ERROR);
+    assert_eq!(out.written().len(), 3, "what could be written was");
+
+    let (board, payload) = (text(KeyName("pmix.log.board"), "to all"), text(BOARD, "payload"));
+    assert_eq!(log(&[fine, board.clone(), payload.clone()]).await, code::PMIX_SUCCESS);
+    assert_eq!(*host.0.lock().unwrap(), [vec![board, payload]], "what is for others is not for the host");
+    assert_eq!(log(&[text(KeyName("pmix.log.nowhere"), "lost")]).await, code::PMIX_ERR_NOT_AVAILABLE);
+    assert_eq!(log(&[Info::new(key::PMIX_LOG_STDOUT, Value::Bool(true))]).await, code::PMIX_ERR_BAD_PARAM);
+    assert_eq!(log(&[]).await, code::PMIX_ERR_BAD_PARAM);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_channel_delays_neither_events_nor_other_requests_and_what_is_too_much_is_refused() {
+    let (dry, err) = (Arc::new(Paper::default()), Arc::new(Paper::with_ink()));
+    let mut settings = ServerSettings::default();
+    settings.channels.queue = 1;
+    let (node, _) = node(settings, &dry, &err).await;
+    let (client, other) = (node.client(0).await, node.client(1).await);
+    let (handler, mut heard) = listener();
+    other.register(&[Status(-3101)], &[], handler).await.unwrap();
+    let data = [text(key::PMIX_LOG_STDOUT, "line")];
+    let (refused, both) = soon("the slow channel is over", async {
+        let logs = async { tokio::join!(client.log(&data, &[]), client.log(&data, &[]), client.log(&data, &[])) };
+        let others = async {
+            // One is being written, one waits, and the third is one too many.
+            while node.server.counters().log_requests_refused.get() == 0 {
+                tokio::task::yield_now().await;
+            }
+            other.fence(&[other.me().clone()], &[]).await.unwrap();
+            client.notify(Status(-3101), Range::Namespace, Vec::new()).await.unwrap();
+            next(&mut heard).await;
+            assert!(dry.written().is_empty());
+            dry.fill();
+        };
+        let ((one, two, three), ()) = tokio::join!(logs, others);
+        let all = [one, two, three].map(status);
+        let refused = all.iter().filter(|status| **status == code::PMIX_ERR_OUT_OF_RESOURCE).count();
+        (refused, all.iter().filter(|status| **status == code::PMIX_SUCCESS).count())
+    })
+    .await;
+    // The worker may have taken the first before or after the second came.
+    assert!(refused >= 1 && refused + both == 3, "{refused} and {both}");
+    assert_eq!(dry.written().len(), both);
+}
+
+/// Runs the program as a job of two procs that log; nothing where there is no `libpmix`.
+fn log(more: &[&str]) -> Option<Done> {
+    let program = c_program("control")?;
+    Some(run(peal(["run", "-n", "2"]).args(more).arg("--").arg(program).arg("log")).expect_status(0))
+}
+
+fn sorted(text: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
+#[test]
+fn what_a_libpmix_program_logs_appears_where_its_jobs_output_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("peal.toml");
+    let text = format!(
+        "[[module]]\nname = \"stdio\"\npath = {:?}\nchannels = [\"stdout\", \"stderr\"]\n\
+         grants = [\"sink\"]\nsinks = [\"stdout\", \"stderr\"]\n",
+        guest("stdio")
+    );
+    std::fs::write(&config, text).unwrap();
+    let config = config.to_str().unwrap();
+    // With the component, and with nothing but the host environment.
+    for more in [&["--config", config][..], &[]] {
+        let Some(done) = log(more) else { return };
+        let (out, err) = (sorted(&done.stdout), sorted(&done.stderr));
+        let success = |rank| format!("rank {rank}: log: SUCCESS (0)");
+        assert_eq!(out, ["rank 0 logs to stdout", &success(0), "rank 1 logs to stdout", &success(1)], "{more:?}");
+        assert_eq!(err, ["rank 0 logs to stderr", "rank 1 logs to stderr"], "{more:?}");
+    }
+    let Some(done) = log(&["--config", config, "--tag-output"]) else { return };
+    assert_eq!(sorted(&done.stderr), ["[0] rank 0 logs to stderr", "[1] rank 1 logs to stderr"]);
+}
