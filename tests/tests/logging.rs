@@ -130,7 +130,7 @@ async fn a_slow_channel_delays_neither_events_nor_other_requests_and_what_is_too
     let (handler, mut heard) = listener();
     other.register(&[Status(-3101)], &[], handler).await.unwrap();
     let data = [text(key::PMIX_LOG_STDOUT, "line")];
-    let (refused, both) = soon("the slow channel is over", async {
+    let (refused, done) = soon("the slow channel is over", async {
         let logs = async { tokio::join!(client.log(&data, &[]), client.log(&data, &[]), client.log(&data, &[])) };
         let others = async {
             // One is being written, one waits, and the third is one too many.
@@ -150,8 +150,8 @@ async fn a_slow_channel_delays_neither_events_nor_other_requests_and_what_is_too
     })
     .await;
     // The worker may have taken the first before or after the second came.
-    assert!(refused >= 1 && refused + both == 3, "{refused} and {both}");
-    assert_eq!(dry.written().len(), both);
+    assert!(refused >= 1 && refused + done == 3, "{refused} and {done}");
+    assert_eq!(dry.written().len(), done);
 }
 
 /// Runs the program as a job of two procs that log; nothing where there is no `libpmix`.

@@ -285,7 +285,7 @@ async fn who_asks_while_too_many_wait_is_denied_and_nothing_is_left_of_those_who
     assert_eq!(peer.status(203).await, code::PMIX_ERR_OUT_OF_RESOURCE, "the one before it is waiting");
     drop(peer);
     soon("the decision is forgotten", async {
-        while node.server.handle().counts().await.decisions_awaited > 0 {
+        while node.server.counters().decisions_awaited.get() > 0 {
             tokio::task::yield_now().await;
         }
     })

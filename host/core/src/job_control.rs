@@ -1,6 +1,6 @@
 //! What a job-control request asks for: read and checked whole before anything happens to any proc.
 use peal_model::{Info, InfoFlags, Key, KeyName, Nspace, Proc, Rank, Status, Value, code, key, rank};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
 /// What is to be done to the targets.
@@ -131,22 +131,23 @@ fn expand(
     ranks: impl Fn(&Nspace) -> Option<BTreeSet<Rank>>,
 ) -> Result<Vec<Proc>, JobControlError> {
     let own = [Proc::all(caller.nspace.clone())];
-    let named = if targets.is_empty() { &own } else { targets };
-    let mut procs = BTreeSet::new();
-    for target in named {
-        let known = ranks(&target.nspace).ok_or_else(|| JobControlError::UnknownNspace(target.nspace.clone()))?;
-        match target.rank {
-            // All procs of a job are on this node.
-            rank::PMIX_RANK_WILDCARD | rank::PMIX_RANK_LOCAL_PEERS | rank::PMIX_RANK_LOCAL_NODE => {
-                procs.extend(known.into_iter().map(|rank| Proc::new(target.nspace.clone(), rank)));
-            }
-            one if known.contains(&one) => {
-                procs.insert(target.clone());
-            }
-            _ => return Err(JobControlError::UnknownRank(target.clone())),
-        }
+    let mut named: BTreeMap<&Nspace, BTreeSet<Rank>> = BTreeMap::new();
+    for target in if targets.is_empty() { &own } else { targets } {
+        named.entry(&target.nspace).or_default().insert(target.rank);
     }
-    Ok(procs.into_iter().collect())
+    let mut procs = Vec::new();
+    for (nspace, mut wanted) in named {
+        let known = ranks(nspace).ok_or_else(|| JobControlError::UnknownNspace(nspace.clone()))?;
+        // All procs of a job are on this node.
+        let whole = [rank::PMIX_RANK_WILDCARD, rank::PMIX_RANK_LOCAL_PEERS, rank::PMIX_RANK_LOCAL_NODE];
+        let all = whole.iter().filter(|rank| wanted.remove(rank)).count() > 0;
+        if let Some(unknown) = wanted.difference(&known).next() {
+            return Err(JobControlError::UnknownRank(Proc::new(nspace.clone(), *unknown)));
+        }
+        let wanted = if all { known } else { wanted };
+        procs.extend(wanted.into_iter().map(|rank| Proc::new(nspace.clone(), rank)));
+    }
+    Ok(procs)
 }
 
 fn flag(info: &Info, key: KeyName) -> Result<bool, JobControlError> {

@@ -84,6 +84,7 @@ fn what_makes_no_sense_is_refused_and_says_why() {
         ),
         (vec![proc("gone", 0)], vec![kill.clone()], code::PMIX_ERR_NOT_FOUND, "there is no namespace \"gone\" here"),
         (vec![proc("mine", 3)], vec![kill.clone()], code::PMIX_ERR_NOT_FOUND, "mine:3 does not exist"),
+        (vec![all("mine"), proc("mine", 3)], vec![kill.clone()], code::PMIX_ERR_NOT_FOUND, "mine:3 does not exist"),
     ] {
         let error = ask(&targets, directives.clone()).unwrap_err();
         assert_eq!(error.status(), status, "{directives:?}");

@@ -227,7 +227,7 @@ impl Server {
     }
 
     fn ask(&mut self, request: PolicyRequest, asker: Asker, what: Waiting) -> Vec<Action> {
-        let bytes = request.infos.iter().chain(&request.directives).map(|info| Size::of_info(info).bytes).sum();
+        let bytes = bytes_of(&request);
         let full = self.gate.awaited() >= self.settings.max_decisions
             || self.gate.bytes.saturating_add(bytes) > self.settings.max_decision_bytes;
         if full {
@@ -314,6 +314,12 @@ const NOBODY: Identity = Identity { uid: u32::MAX, gid: u32::MAX };
 
 fn terminate() -> Info {
     Info::new(key::PMIX_JOB_CTRL_TERMINATE, Value::Bool(true))
+}
+
+/// The memory that a request takes while it waits; its targets are there twice.
+fn bytes_of(request: &PolicyRequest) -> usize {
+    let infos = request.infos.iter().chain(&request.directives).map(|info| Size::of_info(info).bytes).sum::<usize>();
+    infos.saturating_add(request.targets.len().saturating_mul(2 * size_of::<Target>()))
 }
 
 /// Tells whoever asked, as far as there is somebody to be told.
