@@ -143,8 +143,13 @@ impl Peer {
 
     /// The status in the next frame, which must be an answer with that tag.
     pub async fn status(&mut self, tag: u32) -> Status {
+        self.reply(tag, peal_model::CommandCode::Finalize).await.status()
+    }
+
+    /// The answer to such a request in the next frame, which must have that tag.
+    pub async fn reply(&mut self, tag: u32, command: peal_model::CommandCode) -> peal_model::Reply {
         let frame = self.next().await.expect("the connection is still there");
         assert_eq!(frame.tag, Tag(tag));
-        self.codec.decode_reply(peal_model::CommandCode::Finalize, &frame.payload).unwrap().status()
+        self.codec.decode_reply(command, &frame.payload).unwrap()
     }
 }

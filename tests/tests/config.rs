@@ -161,6 +161,7 @@ fn the_tables_of_the_readme_name_existing_keys_and_their_defaults() {
         let found = settings.iter().find(|setting| setting["key"] == key);
         let found = found.unwrap_or_else(|| panic!("README.md names {key}, which is no setting"));
         let value = &found["value"];
-        assert!(value.is_null() || cells[2].trim_matches('`') == value.to_string(), "README.md: {row}; it is {value}");
+        let holds = value.to_string();
+        assert!(value.is_null() || cells[2].trim_matches('`') == holds, "README.md: {row}; it is {holds}");
     }
 }

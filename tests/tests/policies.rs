@@ -277,12 +277,16 @@ async fn who_asks_while_too_many_wait_is_denied_and_nothing_is_left_of_those_who
     for tag in [200, 201] {
         peer.request(tag, &kill("job")).await;
     }
-    assert_eq!(peer.status(201).await, code::PMIX_ERR_OUT_OF_RESOURCE);
-    assert_eq!(peer.status(200).await, Status::PEAL_ERR_HANDLER_TIMEOUT);
+    assert_eq!(peer.reply(201, CommandCode::JobControl).await.status(), code::PMIX_ERR_OUT_OF_RESOURCE);
+    assert_eq!(peer.reply(200, CommandCode::JobControl).await.status(), Status::PEAL_ERR_HANDLER_TIMEOUT);
     // The requester leaves while the policy thinks.
     peer.request(202, &kill("job")).await;
     peer.request(203, &kill("job")).await;
-    assert_eq!(peer.status(203).await, code::PMIX_ERR_OUT_OF_RESOURCE, "the one before it is waiting");
+    assert_eq!(
+        peer.reply(203, CommandCode::JobControl).await.status(),
+        code::PMIX_ERR_OUT_OF_RESOURCE,
+        "the one before it is waiting"
+    );
     drop(peer);
     soon("the decision is forgotten", async {
         while node.server.counters().decisions_awaited.get() > 0 {

@@ -135,7 +135,7 @@ fn whatever_is_wrong_is_told_before_anything_is_served() {
         .unwrap();
     std::fs::write(place.path("text.wasm"), "this is no component").unwrap();
     for (config, wanted) in [
-        ("[server]\noutbocks = 1\n", "did you mean `outbox`?"),
+        ("[server]\noutbx = 1\n", "did you mean `outbox`?"),
         ("[admin]\ngroup = \"no-such-group\"\n", "admin.group: there is no group \"no-such-group\" here"),
         ("[store]\npath = \"text.db\"\n", "text.db\" is no store of Peal's, it is not a database of SQLite"),
         ("[store]\npath = \"no/such/place.db\"\n", "no/such/place.db\": No such file or directory"),

@@ -60,7 +60,9 @@ impl Reloading {
         }
         reloaded.needs_restart.extend(changed_modules(&self.current.modules, &new.modules));
         if wanted.metrics != self.current.config.metrics {
-            self.endpoint = endpoint;
+            if let Some(old) = std::mem::replace(&mut self.endpoint, endpoint) {
+                old.stop().await;
+            }
             self.current.config.metrics = wanted.metrics;
         }
         self.server.set_defaults(config::defaults(&wanted.policy));

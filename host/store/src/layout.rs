@@ -50,6 +50,8 @@ pub(crate) const LATEST: u32 = STEPS.len() as u32;
 /// Refuses a file that is damaged, of somebody else, or of a later Peal, before anything is written to it.
 pub(crate) fn check(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     let of = |error| StoreError::at_opening(path, error);
+    // One look at all of it: another process may be making the file just now.
+    let _moment = connection.unchecked_transaction().map_err(of)?;
     let found = layout(connection).map_err(of)?;
     let application: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(of)?;
     let tables: u32 = connection.query_row("select count(*) from sqlite_schema", [], |row| row.get(0)).map_err(of)?;

@@ -43,7 +43,7 @@ pub enum EndpointError {
     },
 }
 
-/// Serves metrics until it is dropped.
+/// Serves metrics until it is stopped or dropped.
 #[derive(Debug)]
 pub struct MetricsEndpoint {
     address: SocketAddr,
@@ -62,6 +62,13 @@ impl MetricsEndpoint {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Stops listening; when this returns, it has.
+    pub async fn stop(mut self) {
+        self.task.abort();
+        // That it was aborted is no news.
+        let _ = (&mut self.task).await;
     }
 }
 
