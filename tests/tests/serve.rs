@@ -196,7 +196,7 @@ fn a_signal_lets_clients_finish_and_a_second_one_does_not() {
     daemon.signal(Signal::TERM);
     assert!(daemon.state().contains("STOPPING=1"));
     daemon.ends().expect_status(0);
-    drop(proc.stdin);
+    lets_go(proc);
 }
 
 /// What it tells its manager while it reads its configuration again.
