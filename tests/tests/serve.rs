@@ -139,7 +139,7 @@ fn whatever_is_wrong_is_told_before_anything_is_served() {
         ("[admin]\ngroup = \"no-such-group\"\n", "admin.group: there is no group \"no-such-group\" here"),
         ("[store]\npath = \"text.db\"\n", "text.db\" is no store of Peal's, it is not a database of SQLite"),
         ("[store]\npath = \"no/such/place.db\"\n", "no/such/place.db\": No such file or directory"),
-        ("[[module]]\nname = \"m\"\npath = \"text.wasm\"\n", "text.wasm"),
+        ("[[module]]\nname = \"m\"\npath = \"text.wasm\"\n", "peal.toml:3:1: module m: it is not WebAssembly"),
         (&taken, "cannot serve metrics on 127.0.0.1:"),
     ] {
         place.configure(config);
@@ -189,14 +189,15 @@ fn a_signal_lets_clients_finish_and_a_second_one_does_not() {
     }
     let mut daemon = place.start();
     daemon.tell(&["job", "register", "job", "-n", "1"]);
-    let proc = connected(&daemon, "job", 0);
+    let mut proc = connected(&daemon, "job", 0);
     daemon.signal(Signal::TERM);
     assert!(daemon.state().contains("STATUS=draining"));
     assert!(daemon.tell(&["status"]).contains("connections  1\n"));
     daemon.signal(Signal::TERM);
     assert!(daemon.state().contains("STOPPING=1"));
     daemon.ends().expect_status(0);
-    lets_go(proc);
+    drop(proc.stdin.take());
+    assert!(finish(proc).expect_status(1).stderr.contains("is lost"), "its server has not waited for it");
 }
 
 /// What it tells its manager while it reads its configuration again.
