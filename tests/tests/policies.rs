@@ -22,6 +22,7 @@ use peal_tests::{
     in_process::{Modules, Node, listener, next, soon},
     raw::{Peer, Raw, hello},
 };
+use peal_wire::Tag;
 use std::{
     sync::{Arc, Mutex, OnceLock},
     time::Duration,
@@ -84,7 +85,13 @@ fn kill(job: &str) -> Request {
 /// The answer to a KILL of rank 0 of a job, and the reason in words if there is one.
 async fn ask_to_kill(peer: &mut Peer, job: &str) -> (Status, Option<String>) {
     peer.request(200, &kill(job)).await;
+    answer(peer, 200).await
+}
+
+/// The next answer to a job-control request, which must be the one with that tag.
+async fn answer(peer: &mut Peer, tag: u32) -> (Status, Option<String>) {
     let frame = peer.next().await.expect("the connection is still there");
+    assert_eq!(frame.tag, Tag(tag));
     match peer.codec.decode_reply(CommandCode::JobControl, &frame.payload).unwrap() {
         Reply::Infos { status, infos } => {
             let words = infos.value_of(REASON).and_then(Value::as_str);
@@ -277,12 +284,12 @@ async fn who_asks_while_too_many_wait_is_denied_and_nothing_is_left_of_those_who
     for tag in [200, 201] {
         peer.request(tag, &kill("job")).await;
     }
-    assert_eq!(peer.status(201).await, code::PMIX_ERR_OUT_OF_RESOURCE);
-    assert_eq!(peer.status(200).await, Status::PEAL_ERR_HANDLER_TIMEOUT);
+    assert_eq!(answer(&mut peer, 201).await.0, code::PMIX_ERR_OUT_OF_RESOURCE);
+    assert_eq!(answer(&mut peer, 200).await.0, Status::PEAL_ERR_HANDLER_TIMEOUT);
     // The requester leaves while the policy thinks.
     peer.request(202, &kill("job")).await;
     peer.request(203, &kill("job")).await;
-    assert_eq!(peer.status(203).await, code::PMIX_ERR_OUT_OF_RESOURCE, "the one before it is waiting");
+    assert_eq!(answer(&mut peer, 203).await.0, code::PMIX_ERR_OUT_OF_RESOURCE, "the one before it is waiting");
     drop(peer);
     soon("the decision is forgotten", async {
         while node.server.counters().decisions_awaited.get() > 0 {
