@@ -65,7 +65,7 @@ async fn node_with(settings: ServerSettings, modules: Modules) -> (Node, Arc<Obe
     let node = Node::with(modules, host.clone(), settings, &EmbeddedFabric::new(), "job", 2).await;
     let uid = rustix::process::geteuid().as_raw() + 1;
     let nspace = Nspace::new("theirs").unwrap();
-    node.server.handle().add_job(JobSpec { nspace, size: 1, hostname: "node".to_owned(), uid, gid: 0 }).await;
+    node.server.handle().add_job(JobSpec { nspace, size: 1, hostname: "node".to_owned(), uid, gid: 0 }).await.unwrap();
     (node, host)
 }
 
