@@ -22,6 +22,7 @@ use peal_tests::{
     in_process::{Modules, Node, listener, next, soon},
     raw::{Peer, Raw, hello},
 };
+use peal_wire::Tag;
 use std::{
     sync::{Arc, Mutex, OnceLock},
     time::Duration,
@@ -84,7 +85,13 @@ fn kill(job: &str) -> Request {
 /// The answer to a KILL of rank 0 of a job, and the reason in words if there is one.
 async fn ask_to_kill(peer: &mut Peer, job: &str) -> (Status, Option<String>) {
     peer.request(200, &kill(job)).await;
+    answer(peer, 200).await
+}
+
+/// The next answer to a job-control request, which must be the one with that tag.
+async fn answer(peer: &mut Peer, tag: u32) -> (Status, Option<String>) {
     let frame = peer.next().await.expect("the connection is still there");
+    assert_eq!(frame.tag, Tag(tag));
     match peer.codec.decode_reply(CommandCode::JobControl, &frame.payload).unwrap() {
         Reply::Infos { status, infos } => {
             let words = infos.value_of(REASON).and_then(Value::as_str);

@@ -105,7 +105,7 @@ fn without_policies_the_default_decides_at_once_and_names_what_is_in_the_way() {
         (proc("gone", 0), code::PMIX_ERR_NOT_FOUND, "gone:0 is not known here"),
     ] {
         let actions = stage.kill(target);
-        let [Action::Reply { reply: Reply::Infos { status: told, infos }, .. }, Action::Denied(denial)] = &actions[..]
+        let [Action::Denied(denial), Action::Reply { reply: Reply::Infos { status: told, infos }, .. }] = &actions[..]
         else {
             panic!("{actions:?}")
         };
@@ -128,7 +128,7 @@ fn policies_see_targets_of_others_and_unknown_ones_and_their_verdict_holds() {
         assert!(request.directives.is_true(key::PMIX_JOB_CTRL_KILL));
         let actions = stage.server.decided(*id, denied(Status(-3100)));
         assert_eq!(statuses(&actions), [Status(-3100)]);
-        let [Action::Reply { reply: Reply::Infos { infos, .. }, .. }, Action::Denied(_)] = &actions[..] else {
+        let [Action::Denied(_), Action::Reply { reply: Reply::Infos { infos, .. }, .. }] = &actions[..] else {
             panic!("{actions:?}")
         };
         assert_eq!(infos.value_of(REASON), Some(&Value::string("not today")));
@@ -183,7 +183,7 @@ fn requests_that_name_others_are_refused_row_by_row() {
         let mut stage = Stage::policed(&[]);
         let actions = stage.ask(stage.alice[0], request.clone());
         assert_eq!(statuses(&actions), [code::PMIX_ERR_NO_PERMISSIONS], "{request:?}");
-        assert!(matches!(&actions[1], Action::Denied(denial) if denial.hook == hook), "{request:?}");
+        assert!(matches!(&actions[0], Action::Denied(denial) if denial.hook == hook), "{request:?}");
         let mut defaults = Defaults::default();
         defaults.set(hook, HookDefault::Grant);
         let mut open = Stage::with(Settings { defaults, ..Settings::default() }, &[]);
@@ -212,7 +212,7 @@ fn an_abort_of_others_is_job_control_to_policies() {
     assert!(request.directives.is_true(key::PMIX_JOB_CTRL_TERMINATE));
     let actions = stage.server.decided(*id, denied(Status(-3100)));
     assert!(
-        matches!(&actions[..], [Action::Reply { reply: Reply::Status(Status(-3100)), .. }, Action::Denied(_)]),
+        matches!(&actions[..], [Action::Denied(_), Action::Reply { reply: Reply::Status(Status(-3100)), .. }]),
         "its answer has no room for reasons: {actions:?}"
     );
 }
@@ -288,7 +288,7 @@ fn no_more_wait_for_decisions_than_may_in_number_or_bytes_and_nothing_of_them_st
     for _ in 0..3 {
         let actions = stage.kill(proc("bob", 0));
         assert_eq!(statuses(&actions), [code::PMIX_ERR_OUT_OF_RESOURCE]);
-        assert!(matches!(&actions[1], Action::Denied(denial) if denial.by == DecidedBy::Overload));
+        assert!(matches!(&actions[0], Action::Denied(denial) if denial.by == DecidedBy::Overload));
     }
     // Who asked is gone meanwhile: what it raised is raised all the same, and nothing is left.
     stage.server.disconnected(stage.alice[0]);

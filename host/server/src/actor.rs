@@ -156,7 +156,10 @@ impl Actor {
         let Arrival { kind, proc, peer, infos } = &admission.arrival;
         match self.state.entrance(*kind, proc, peer.identity, infos.clone()) {
             Entrance::Open => self.admit(admission),
-            Entrance::Shut(denial) => refuse(admission, denial),
+            Entrance::Shut(denial) => {
+                self.refuse(admission, denial);
+                Vec::new()
+            }
             Entrance::Ask(id, request) => {
                 self.admissions.insert(id, admission);
                 self.ask(id, request);
@@ -194,9 +197,18 @@ impl Actor {
             (Some(admission), Verdict::Denied { by, status, reasons }) => {
                 let Arrival { proc, peer, .. } = &admission.arrival;
                 let (requester, identity) = (Some(proc.clone()), Some(peer.identity));
-                refuse(admission, Denial { hook: Hook::Connection, requester, identity, by, status, reasons })
+                let denial = Denial { hook: Hook::Connection, requester, identity, by, status, reasons };
+                self.refuse(admission, denial);
+                Vec::new()
             }
         }
+    }
+
+    /// Has a connection closed, once it is on record why.
+    fn refuse(&self, admission: Admission, denial: Denial) {
+        self.decisions.denied(&denial);
+        // Whoever is gone need not be refused.
+        let _ = admission.admitted.send(Err(Refusal::Denied(Box::new(denial))));
     }
 
     fn internal(&mut self, message: Internal) -> Vec<Action> {
@@ -341,13 +353,6 @@ impl Actor {
             handle.answer(to, reply);
         });
     }
-}
-
-/// Closes the connection, after what is to be counted and traced.
-fn refuse(admission: Admission, denial: Denial) -> Vec<Action> {
-    // Whoever is gone need not be refused.
-    let _ = admission.admitted.send(Err(Refusal::Denied(Box::new(denial.clone()))));
-    vec![Action::Denied(denial)]
 }
 
 /// Waits until the state machine's next deadline; for ever if it has none.

@@ -332,5 +332,6 @@ fn deny(asker: Asker, verdict: Verdict) -> Vec<Action> {
         Refusal::Silent => None,
     };
     let denial = Denial { hook, requester, identity, by, status, reasons };
-    answer.into_iter().chain([Action::Denied(denial)]).collect()
+    // It is on record before the requester is told.
+    std::iter::once(Action::Denied(denial)).chain(answer).collect()
 }

@@ -161,7 +161,7 @@ pub enum Action {
         /// What is to be written.
         request: Arc<LogRequest>,
     },
-    /// Something was denied, and whoever waits for an answer has been told: to be counted and traced.
+    /// Something was denied: to be counted and traced, before whoever asked is told.
     Denied(Denial),
 }
 
