@@ -28,6 +28,9 @@ pub struct Chain {
     /// How many handlers the chain has
     #[arg(long)]
     handlers: u32,
+    /// How many modules these belong to; as many as there are handlers, if not said
+    #[arg(long)]
+    modules: Option<u32>,
     /// How many events are measured
     #[arg(long)]
     count: u32,
@@ -57,7 +60,7 @@ impl Chain {
                 self.repeat(|_| bare.run(NEWS.0, 4).map_err(told))
             }
             By::Peal => {
-                let hosted = Hosted::new(&bytes, self.handlers)?;
+                let hosted = self.hosted(&bytes)?;
                 self.repeat(|number| {
                     let start = Instant::now();
                     let finished = hosted.walk(event(number)?);
@@ -67,7 +70,7 @@ impl Chain {
                 })
             }
             By::Thread => {
-                let hosted = Arc::new(Hosted::new(&bytes, self.handlers)?);
+                let hosted = Arc::new(self.hosted(&bytes)?);
                 let pool = GuestPool::new(PoolSettings { threads: NonZeroUsize::MIN, queue: 1 })?;
                 self.repeat(|number| {
                     let start = Instant::now();
@@ -81,6 +84,10 @@ impl Chain {
                 })
             }
         }
+    }
+
+    fn hosted(&self, component: &[u8]) -> Result<Hosted> {
+        Hosted::new(component, self.handlers, self.modules.unwrap_or(self.handlers))
     }
 
     fn repeat(&self, mut one: impl FnMut(u32) -> Result<Duration>) -> Result<()> {
@@ -106,7 +113,7 @@ fn event(number: u32) -> Result<Arc<Event>> {
     Ok(Arc::new(Event { code: NEWS, source, range: Range::Local, infos }))
 }
 
-/// A chain as the server has it: each handler a module of its own.
+/// A chain as the server has it.
 struct Hosted {
     registrations: Registrations<Arc<Module>>,
     handlers: usize,
@@ -115,14 +122,17 @@ struct Hosted {
 }
 
 impl Hosted {
-    fn new(component: &[u8], handlers: u32) -> Result<Hosted> {
+    fn new(component: &[u8], handlers: u32, modules: u32) -> Result<Hosted> {
         let engine = Engine::new(&EngineSettings::default())?;
+        let load = |at: u32| {
+            let name = format!("module {at}");
+            Module::load(&engine, &name, component, &Grants::tenant(), Limits::default(), Services::default())
+        };
+        let modules = (0..modules).map(|at| load(at).map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
         let mut registrations = Registrations::default();
-        for at in 0..handlers {
-            let name = format!("link {at}");
-            let module =
-                Module::load(&engine, &name, component, &Grants::tenant(), Limits::default(), Services::default())?;
-            registrations.register(Registration::new(&name, Codes::Single(NEWS)), Arc::new(module))?;
+        for (at, module) in (0..handlers).zip(modules.iter().cycle()) {
+            let registration = Registration::new(&format!("link {at}"), Codes::Single(NEWS));
+            registrations.register(registration, module.clone())?;
         }
         Ok(Hosted { registrations, handlers: handlers as usize, _engine: engine })
     }

@@ -21,7 +21,7 @@ pub struct Arm {
 /// What is done to measure.
 pub enum Work {
     /// A chain in one process.
-    Chain { component: &'static str, by: &'static str, handlers: u32, count: u32, warm: u32 },
+    Chain { component: &'static str, by: &'static str, handlers: u32, modules: u32, count: u32, warm: u32 },
     /// A job whose procs measure.
     Job(Job),
     /// The growth of the server's memory from few clients to many.
@@ -78,10 +78,10 @@ impl Arm {
     /// Measures once.
     pub fn measure(&self, programs: &Programs) -> Result<Values> {
         match &self.work {
-            Work::Chain { component, by, handlers, count, warm } => {
+            Work::Chain { component, by, handlers, modules, count, warm } => {
                 let mut command = Command::new(&programs.bench);
                 command.arg("chain").arg(programs.components.join(component).with_extension("wasm"));
-                command.args(["--by", by, "--handlers", &handlers.to_string()]);
+                command.args(["--by", by, "--handlers", &handlers.to_string(), "--modules", &modules.to_string()]);
                 command.args(["--count", &count.to_string(), "--warm", &warm.to_string()]);
                 launch::values(&launch::finish(command, &Scratch::new()?)?)
             }

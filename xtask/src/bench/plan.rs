@@ -148,9 +148,13 @@ impl Plan {
         let (count, warm) = (self.size.of(5000), self.size.of(1000));
         for handlers in [1, 4, 16, 64] {
             let name = |by: &str| format!("chain.{handlers}.{by}");
-            for by in ["peal", "thread", "bare"] {
-                let work = Work::Chain { component: "noop", by, handlers, count, warm };
-                self.arm(name(by), work);
+            for (side, by, modules) in [
+                ("peal", "peal", handlers),
+                ("one-module", "peal", 1),
+                ("thread", "thread", handlers),
+                ("bare", "bare", 1),
+            ] {
+                self.arm(name(side), Work::Chain { component: "noop", by, handlers, modules, count, warm });
             }
             let job = Job { side: Side::C, procs: 1, mode: "chain", count, warm, extra: handlers };
             self.arm(name("c"), Work::Job(job));
@@ -164,8 +168,10 @@ impl Plan {
             self.row(Group::Chain, format!("{handlers} handlers"), peal(), c(), "us", must);
             let handed_over = format!("{handlers} handlers, with the hand-over to a thread");
             self.row(Group::Chain, handed_over, metric(&name("thread"), "us"), c(), "us", Must::Nothing);
-            let bare = (BARE, metric(&name("bare"), "us"));
-            self.row(Group::Chain, format!("{handlers} handlers"), peal(), bare, "us", Must::Nothing);
+            let bare = || (BARE, metric(&name("bare"), "us"));
+            self.row(Group::Chain, format!("{handlers} handlers"), peal(), bare(), "us", Must::Nothing);
+            let of_one = format!("{handlers} handlers of one module");
+            self.row(Group::Chain, of_one, metric(&name("one-module"), "us"), bare(), "us", Must::Nothing);
         }
         // Four times the handlers may take four times as long, and a little for what a bigger cache would hold.
         let (many, few) = (metric("chain.64.peal", "us"), metric("chain.16.peal", "us"));
@@ -175,7 +181,10 @@ impl Plan {
     fn step(&mut self) {
         let (count, warm) = (self.size.of(5000), self.size.of(1000));
         for by in ["peal", "bare"] {
-            self.arm(format!("step.{by}"), Work::Chain { component: "answer", by, handlers: 16, count, warm });
+            self.arm(
+                format!("step.{by}"),
+                Work::Chain { component: "answer", by, handlers: 16, modules: 16, count, warm },
+            );
         }
         let (peal, bare) = (metric("step.peal", "step_us"), metric("step.bare", "step_us"));
         self.row(Group::Step, "read one info, push one result", peal, (BARE, bare), "us", Must::AtMost(3.0));
