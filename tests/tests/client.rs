@@ -121,6 +121,26 @@ async fn native_handlers_and_components_are_one_chain_each_seeing_the_results_be
     assert_eq!((holder.as_str(), error.status()), ("first", code::PMIX_ERR_EVENT_REGISTRATION));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handler_that_panics_is_one_that_failed_and_the_chain_goes_on() {
+    let node = Node::alone(ServerSettings::default(), 2).await;
+    let (client, other) = (node.client(0).await, node.client(1).await);
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let last = Handler::native(move |call| {
+        tell.send(call.results()).unwrap();
+        Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+    });
+    client.register(&[NEWS], &[called("here")], Handler::quick(|_| panic!("as it must"))).await.unwrap();
+    client.register(&[NEWS], &[called("elsewhere")], Handler::native(|_| panic!("as it must"))).await.unwrap();
+    client.register(&[NEWS], &[called("last")], last).await.unwrap();
+    for _ in 0..2 {
+        other.notify(NEWS, Range::Namespace, Vec::new()).await.unwrap();
+        let results = soon("the last handler is called", told.recv()).await.unwrap();
+        let failed = |name| result(name, Status::PEAL_ERR_HANDLER_TRAPPED, []);
+        assert_eq!(results, [failed("here"), failed("elsewhere")]);
+    }
+}
+
 /// A component that raises event -4000 twice for each event it sees.
 fn raises() -> Vec<u8> {
     let read = |file| std::fs::read_to_string(root().join("host/sandbox/tests/wat").join(file)).unwrap();

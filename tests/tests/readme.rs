@@ -31,6 +31,8 @@ fn the_demo_shows_a_job_its_events_and_what_each_handler_answered() {
     assert!(shown.contains("rank 3 of 4: my neighbour says"), "{shown}");
     assert!(shown.contains("report answers PMIX_EVENT_NO_ACTION_TAKEN (-331)"), "{shown}");
     assert!(shown.contains("which ends the chain"), "{shown}");
+    assert!(shown.contains("this line went through a log channel\nmy line was logged"), "{shown}");
+    assert!(shown.contains("the other job stays: PMIx_Job_control") && shown.contains("same-user"), "{shown}");
     assert!(shown.lines().count() < 100, "a short transcript, not {} lines", shown.lines().count());
 }
 

@@ -36,6 +36,11 @@ pub fn run(root: &Path) -> Result<()> {
             intro: "The same with a handler that fails. It is dropped, the chain goes on, and the job does not notice.",
             args: &["run", "-n", "2", "--events", "--handler", trap, "--handler", complete, "--", &job],
         },
+        Scene {
+            intro: "A program logs a line and asks for the end of a job that is not its own. docs/demo.toml puts two components in\n\
+                    the way: `stdio` writes what is logged, and `same-user` decides who may control what, and says why not.",
+            args: &["run", "-n", "1", "--config", "docs/demo.toml", "--", "target/debug/peal-asker"],
+        },
     ];
     for scene in scenes {
         println!("\n{}\n\n$ peal {}", scene.intro, scene.args.join(" "));

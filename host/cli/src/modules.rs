@@ -180,7 +180,7 @@ fn register(
     }
     for wish in wishes {
         let mut registration = Registration::from_directives(&wish.codes, &wish.directives).with_context(unfit)?;
-        registration.name = wish.name.unwrap_or_else(|| module.name().to_owned());
+        registration.name = wish.name.as_deref().unwrap_or(module.name()).into();
         let handler = HostedHandler { module: module.clone(), tag: wish.tag };
         chains.register(owner.clone(), registration, handler).with_context(unfit)?;
     }

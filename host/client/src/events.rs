@@ -1,7 +1,7 @@
 //! The client's own handlers: native closures and components in one chain, in the order of RFC 0002.
 use crate::lock;
 use peal_core::{
-    chain::{Next, Outcome, PendingCall},
+    chain::{ChainRun, Next, Outcome, PendingCall},
     order::Registrations,
     registration::{Registration, RegistrationError, RegistrationId},
 };
@@ -11,6 +11,7 @@ use std::{
     cell::RefCell,
     collections::BTreeMap,
     fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex},
 };
 use tokio::sync::oneshot;
@@ -87,9 +88,12 @@ type Native = dyn Fn(&HandlerCall<'_>) -> Outcome + Send + Sync;
 /// What is called for an event.
 #[derive(Clone)]
 pub enum Handler {
-    /// A closure. It may block; other handlers of this client then wait.
+    /// A closure, on the handlers' thread. It may block; other handlers of this client then wait.
     Native(Arc<Native>),
-    /// A component.
+    /// A closure that never blocks. It runs where the event arrives, on the runtime, unless one before it in the chain had
+    /// to run on the handlers' thread: the way there takes longer than that of the event from its source.
+    Quick(Arc<Native>),
+    /// A component, on the handlers' thread.
     Component(Arc<Module>),
 }
 
@@ -99,10 +103,21 @@ impl Handler {
         Handler::Native(Arc::new(handler))
     }
 
+    /// A closure that never blocks as a handler. While it runs nothing else of this client does, nor of its runtime's thread.
+    pub fn quick(handler: impl Fn(&HandlerCall<'_>) -> Outcome + Send + Sync + 'static) -> Handler {
+        Handler::Quick(Arc::new(handler))
+    }
+
     fn call(&self, call: &PendingCall<Handler>, wishes: &RefCell<Wishes>) -> Outcome {
         let (event, id) = (call.event(), call.member().id);
         match self {
-            Handler::Native(native) => native(&HandlerCall { event, steps: call.steps(), id, wishes }),
+            Handler::Native(native) | Handler::Quick(native) => {
+                let call = HandlerCall { event, steps: call.steps(), id, wishes };
+                catch_unwind(AssertUnwindSafe(|| native(&call))).unwrap_or_else(|_| {
+                    tracing::error!(code = %event.code, "a handler panicked; the chain goes on");
+                    Outcome::status(Status::PEAL_ERR_HANDLER_TRAPPED)
+                })
+            }
             Handler::Component(module) => {
                 let steps = call.steps().clone();
                 let result = module.handle(&EventCall {
@@ -125,6 +140,7 @@ impl fmt::Debug for Handler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Handler::Native(_) => f.write_str("a native handler"),
+            Handler::Quick(_) => f.write_str("a native handler that never blocks"),
             Handler::Component(module) => write!(f, "module {}", module.name()),
         }
     }
@@ -150,7 +166,7 @@ struct State {
     wanted: BTreeMap<Status, usize>,
 }
 
-/// The handlers of a client and the thread they run on.
+/// The handlers of a client and the thread on which those run that may block.
 pub(crate) struct Handlers {
     state: Mutex<State>,
     pool: GuestPool,
@@ -213,34 +229,67 @@ impl Handlers {
         drop(std::mem::take(&mut *lock(&self.state)));
     }
 
-    /// Runs an event through the chain, on the handlers' thread.
+    /// Runs an event through the chain: here as far as nobody may block, the rest on the handlers' thread.
     pub(crate) async fn run(&self, event: Event) -> Wishes {
-        let mut run = lock(&self.state).chain.run(Arc::new(event));
-        if run.is_empty() {
-            return Wishes::default();
+        let run = lock(&self.state).chain.run(Arc::new(event));
+        match walk(run, Wishes::default(), Walker::Runtime) {
+            Walked::Done(wishes) => wishes,
+            Walked::MayBlock(call, wishes) => self.run_on_thread(call, wishes).await,
         }
+    }
+
+    async fn run_on_thread(&self, call: Box<PendingCall<Handler>>, wishes: Wishes) -> Wishes {
         let (tell, told) = oneshot::channel();
         let walked = self.pool.try_run(move || {
-            let wishes = RefCell::default();
-            let spent = loop {
-                match run.advance() {
-                    Next::Call(call) => {
-                        let outcome = call.member().handler.clone().call(&call, &wishes);
-                        run = call.finish(outcome);
-                    }
-                    Next::Done(finished) => break finished.spent,
-                }
-            };
-            let mut wishes = wishes.into_inner();
-            wishes.gone.extend(spent);
-            // Whoever waits may be gone with the client.
-            let _ = tell.send(wishes);
+            let wishes = RefCell::new(wishes);
+            let outcome = call.member().handler.clone().call(&call, &wishes);
+            if let Walked::Done(wishes) = walk(call.finish(outcome), wishes.into_inner(), Walker::Thread) {
+                // Whoever waits may be gone with the client.
+                let _ = tell.send(wishes);
+            }
         });
         match walked {
             Ok(()) => told.await.unwrap_or_default(),
             Err(busy) => {
                 tracing::error!(%busy, "an event passes the handlers by");
                 Wishes::default()
+            }
+        }
+    }
+}
+
+/// Where a chain runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Walker {
+    /// On the runtime, which must not wait for a handler.
+    Runtime,
+    /// On the handlers' thread.
+    Thread,
+}
+
+/// How far a chain came.
+enum Walked {
+    Done(Wishes),
+    /// To a handler that must not be called here.
+    MayBlock(Box<PendingCall<Handler>>, Wishes),
+}
+
+fn walk(mut run: ChainRun<Handler>, wishes: Wishes, walker: Walker) -> Walked {
+    let wishes = RefCell::new(wishes);
+    loop {
+        match run.advance() {
+            Next::Call(call) => {
+                let handler = call.member().handler.clone();
+                if walker == Walker::Runtime && !matches!(handler, Handler::Quick(_)) {
+                    return Walked::MayBlock(Box::new(call), wishes.into_inner());
+                }
+                let outcome = handler.call(&call, &wishes);
+                run = call.finish(outcome);
+            }
+            Next::Done(finished) => {
+                let mut wishes = wishes.into_inner();
+                wishes.gone.extend(finished.spent);
+                return Walked::Done(wishes);
             }
         }
     }

@@ -9,7 +9,7 @@ pub struct Member<H> {
     /// Its registration.
     pub id: RegistrationId,
     /// What it is called.
-    pub name: String,
+    pub name: Arc<str>,
     /// How long it stands.
     pub lifetime: Lifetime,
     /// What is called.
@@ -69,7 +69,8 @@ pub struct Finished {
 
 impl<H> ChainRun<H> {
     pub(crate) fn new(members: VecDeque<Member<H>>, event: Arc<Event>) -> ChainRun<H> {
-        ChainRun { event, waiting: members, steps: Arc::default(), spent: Vec::new() }
+        let steps = Arc::new(Vec::with_capacity(members.len()));
+        ChainRun { event, waiting: members, steps, spent: Vec::new() }
     }
 
     /// Whether nobody is to be called.

@@ -222,7 +222,7 @@ impl LogRun {
 
     fn record(&mut self, channel: Key, need: Need, status: Status, infos: Vec<Info>) {
         self.tried.push((need, status));
-        Arc::make_mut(&mut self.steps).push(Step { name: channel.as_str().to_owned(), status, infos });
+        Arc::make_mut(&mut self.steps).push(Step { name: channel.as_str().into(), status, infos });
     }
 
     fn status(&self) -> Status {

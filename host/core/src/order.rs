@@ -52,12 +52,12 @@ impl<H> Bucket<H> {
 
     /// Where in the list a handler next to `name` goes; `offset` is 0 for before it and 1 for after it.
     fn beside(&self, name: &str, offset: usize) -> Option<Result<usize, RegistrationError>> {
-        let is = |slot: &Option<Entry<H>>| slot.as_ref().is_some_and(|entry| entry.registration.name == name);
+        let is = |slot: &Option<Entry<H>>| slot.as_ref().is_some_and(|entry| *entry.registration.name == *name);
         let beyond = |place| RegistrationError::Beyond { name: name.to_owned(), place };
         if is(&self.first) {
             return Some(if offset == 0 { Err(beyond("FIRST_IN_CATEGORY")) } else { Ok(0) });
         }
-        if let Some(at) = self.list.iter().position(|entry| entry.registration.name == name) {
+        if let Some(at) = self.list.iter().position(|entry| *entry.registration.name == *name) {
             return Some(Ok(at + offset));
         }
         is(&self.last).then(|| if offset == 1 { Err(beyond("LAST_IN_CATEGORY")) } else { Ok(self.list.len()) })
@@ -153,7 +153,7 @@ impl<H> Registrations<H> {
             return found;
         }
         for (slot, place) in [(&self.first, "FIRST"), (&self.last, "LAST")] {
-            if slot.as_ref().is_some_and(|entry| entry.registration.name == name) {
+            if slot.as_ref().is_some_and(|entry| *entry.registration.name == *name) {
                 return Err(RegistrationError::Beyond { name: name.to_owned(), place });
             }
         }
@@ -181,7 +181,7 @@ impl<H: Clone> Registrations<H> {
 
 fn fill<H>(slot: &mut Option<Entry<H>>, place: &'static str, entry: Entry<H>) -> Result<(), RegistrationError> {
     match slot {
-        Some(holder) => Err(RegistrationError::Taken { place, holder: holder.registration.name.clone() }),
+        Some(holder) => Err(RegistrationError::Taken { place, holder: holder.registration.name.to_string() }),
         None => {
             *slot = Some(entry);
             Ok(())

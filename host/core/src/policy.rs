@@ -153,7 +153,7 @@ impl<P: Clone> PolicyChain<P> {
 
 #[derive(Clone, Debug)]
 struct Member<P> {
-    name: String,
+    name: Arc<str>,
     on_failure: OnFailure,
     policy: P,
 }
@@ -239,7 +239,7 @@ impl<P> PendingPolicy<P> {
     /// Records what it said.
     pub fn finish(self, said: Said) -> PolicyRun<P> {
         let PendingPolicy { mut run, member } = self;
-        let by = DecidedBy::Policy(member.name.clone());
+        let by = DecidedBy::Policy(member.name.to_string());
         let (status, infos) = match said.outcome {
             Ok(PolicyOutcome::Pass) => {
                 run.amend(said.amended);

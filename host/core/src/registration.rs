@@ -1,7 +1,7 @@
 //! What a handler asks for: codes, a place among others, filters; and why that may be refused.
 use crate::audience;
 use peal_model::{Event, Info, Infos, KeyName, Proc, Status, Value, code, key};
-use std::fmt;
+use std::{fmt, sync::Arc};
 use thiserror::Error;
 
 /// The number of a registration; never used twice.
@@ -108,7 +108,7 @@ pub enum Lifetime {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Registration {
     /// What it is called (`PMIX_EVENT_HDLR_NAME`); empty for nothing. Names need not be unique.
-    pub name: String,
+    pub name: Arc<str>,
     /// The codes it is for.
     pub codes: Codes,
     /// Where it wants to stand.
@@ -190,7 +190,7 @@ impl Registration {
     /// A registration without directives.
     pub fn new(name: &str, codes: Codes) -> Registration {
         let (place, lifetime) = (Place::default(), Lifetime::default());
-        Registration { name: name.to_owned(), codes, place, lifetime, affected: Vec::new() }
+        Registration { name: name.into(), codes, place, lifetime, affected: Vec::new() }
     }
 
     /// What a list of directives asks for, as `PMIx_Register_event_handler` takes it. Keys that say nothing about

@@ -26,7 +26,7 @@ fn order(chain: &Registrations<()>, number: i32) -> Vec<String> {
     let mut names = Vec::new();
     let mut run = chain.run(event(number));
     while let Next::Call(call) = run.advance() {
-        names.push(call.member().name.clone());
+        names.push(call.member().name.to_string());
         run = call.finish(Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN));
     }
     names
@@ -114,7 +114,7 @@ fn directives_become_a_registration() {
     ];
     let registration = Registration::from_directives(&[Status(-1)], &infos).unwrap();
     assert_eq!(registration.place, Place::After("you".into()));
-    assert_eq!((registration.name.as_str(), registration.lifetime), ("me", Lifetime::OneShot));
+    assert_eq!((&*registration.name, registration.lifetime), ("me", Lifetime::OneShot));
     let wrong = [Info::new(key::PMIX_EVENT_HDLR_NAME, Value::Bool(true))];
     assert_eq!(
         Registration::from_directives(&[], &wrong).unwrap_err().to_string(),
@@ -133,7 +133,7 @@ fn each_sees_the_results_before_it_and_completion_ends_the_chain() {
     let seen = Info::new(key::PMIX_EVENT_TEXT_MESSAGE, Value::string("seen"));
     let run = one.finish(Outcome { status: Status::PEAL_ERR_HANDLER_TRAPPED, infos: vec![seen.clone()] });
     let Next::Call(two) = run.advance() else { panic!() };
-    assert_eq!((two.steps()[0].name.as_str(), two.steps()[0].status), ("one", Status::PEAL_ERR_HANDLER_TRAPPED));
+    assert_eq!((&*two.steps()[0].name, two.steps()[0].status), ("one", Status::PEAL_ERR_HANDLER_TRAPPED));
     assert_eq!(two.steps()[0].infos, [seen]);
     let Next::Done(end) = two.finish(Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)).advance() else { panic!() };
     assert_eq!(end.steps.len(), 2, "three is not called");

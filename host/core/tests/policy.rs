@@ -64,7 +64,7 @@ fn run(chain: &PolicyChain<Said>, request: &Arc<PolicyRequest>) -> Decided {
 }
 
 fn ran(decided: &Decided) -> Vec<&str> {
-    decided.steps.iter().map(|step| step.name.as_str()).collect()
+    decided.steps.iter().map(|step| &*step.name).collect()
 }
 
 fn by(verdict: &Verdict) -> (&DecidedBy, bool) {

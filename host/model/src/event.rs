@@ -1,5 +1,6 @@
 //! Events: what happened, who says so, and whom it is meant for.
 use crate::{Info, Infos, Proc, Range, Status, key};
+use std::sync::Arc;
 
 /// An event on its way to handlers. RFC 0002, "PMIx Event Notification".
 #[derive(Clone, PartialEq, Debug)]
@@ -41,7 +42,7 @@ impl Event {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Step {
     /// The name it was registered with, or empty.
-    pub name: String,
+    pub name: Arc<str>,
     /// Its status; for one that failed, a status of Peal's own.
     pub status: Status,
     /// What it pushed.

@@ -2,7 +2,7 @@
 //! never copied into the guest: its number stands for a place in the data.
 use crate::{ChannelCall, EventCall, PolicyCall};
 use peal_model::{Identity, Info, Proc, Step, Target, Value};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What a call is about.
@@ -130,7 +130,7 @@ impl Subject {
 }
 
 /// A list of infos that a guest can read.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum List {
     /// The infos, or the settings.
     Infos,
@@ -141,7 +141,7 @@ pub(crate) enum List {
 }
 
 /// Where a value lies: in which list, at which info, then at which element of each array on the way down.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Place {
     pub(crate) list: List,
     pub(crate) path: Vec<usize>,
@@ -151,7 +151,7 @@ pub(crate) struct Place {
 #[derive(Default)]
 pub(crate) struct Opaques {
     places: Vec<Place>,
-    known: HashMap<Place, u32>,
+    known: BTreeMap<Place, u32>,
 }
 
 impl Opaques {

@@ -1,14 +1,17 @@
 //! The engine: one per process. It compiles components, keeps the compiled code on disk and ticks the clock by which
 //! calls are cut off.
+use crate::Digest;
 use crate::cache::private_dir;
 use crate::limits::{MAX_CORE_INSTANCES, MAX_MEMORIES, MAX_TABLES};
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use std::{io, thread};
 use thiserror::Error;
+use wasmtime::component::Component;
 use wasmtime::{Cache, CacheConfig, Config, Enabled, EngineWeak, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 /// How the engine is set up.
@@ -95,7 +98,11 @@ pub struct Engine {
     cache: Option<Cache>,
     tick: Duration,
     requests: Arc<AtomicU64>,
+    components: Arc<Mutex<Components>>,
 }
+
+/// What is compiled and in use, so that a component which many modules and jobs bring is in memory once.
+type Components = BTreeMap<Digest, Weak<Component>>;
 
 impl Engine {
     /// An engine of these settings. Where the address space is capped (`ulimit -v`) it does without pre-reserved memory
@@ -105,7 +112,21 @@ impl Engine {
         let tick = settings.tick.max(MIN_TICK);
         let inner = build(settings.max_instances, cache.clone())?;
         start_ticker(inner.weak(), tick).map_err(EngineError::Ticker)?;
-        Ok(Engine { inner, cache, tick, requests: Arc::new(AtomicU64::new(1)) })
+        Ok(Engine { inner, cache, tick, requests: Arc::new(AtomicU64::new(1)), components: Arc::default() })
+    }
+
+    /// The component of these bytes, compiled unless some module has it already.
+    pub(crate) fn component(&self, digest: Digest, bytes: &[u8]) -> wasmtime::Result<Arc<Component>> {
+        let components = || self.components.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(component) = components().get(&digest).and_then(Weak::upgrade) {
+            return Ok(component);
+        }
+        // Without the lock: two who compile the same at once lose time, not others'.
+        let component = Arc::new(Component::from_binary(&self.inner, bytes)?);
+        let mut components = components();
+        components.retain(|_, component| component.strong_count() > 0);
+        components.insert(digest, Arc::downgrade(&component));
+        Ok(component)
     }
 
     /// How the cache did; none where there is none.

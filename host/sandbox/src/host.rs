@@ -12,7 +12,7 @@ use crate::{Limits, Notification, Services};
 use peal_model::{Info, Range, Status, code};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// The longest log message, in bytes; the rest is cut.
 const MAX_MESSAGE: usize = 4096;
@@ -54,8 +54,8 @@ impl Host {
     }
 
     /// Begins a call about this.
-    pub(crate) fn begin(&mut self, subject: Subject) {
-        self.meter.begin();
+    pub(crate) fn begin(&mut self, now: Instant, subject: Subject) {
+        self.meter.begin(now);
         self.tally.take_refused();
         self.current = Current { subject, ..Current::default() };
     }

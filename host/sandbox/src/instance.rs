@@ -15,7 +15,7 @@ use crate::{ChannelCall, EventCall, ModuleRegistration, PolicyCall, Role};
 use peal_model::{ConnectionKind, Info, Matter, Status};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wasmtime::Store;
 
 /// Why an instance does not start.
@@ -54,7 +54,9 @@ impl Instance {
         store.limiter(|host| &mut host.tally);
         store.set_hostcall_fuel(blueprint.limits.copied_per_host_call());
         store.epoch_deadline_callback(move |context| Ok(context.data().meter.on_deadline(tick)));
-        arm(&mut store, tick);
+        let now = Instant::now();
+        store.data_mut().meter.begin(now);
+        arm(&mut store, now, tick);
         let exports = blueprint.instantiate(&mut store).map_err(|error| failed(&error, Phase::Start, &mut store))?;
         Ok(Instance { store, tick, exports, calls: 0 })
     }
@@ -173,8 +175,9 @@ impl Instance {
         guest: impl FnOnce(&mut Store<Host>) -> wasmtime::Result<R>,
     ) -> Result<(R, Current), Failure> {
         self.calls += 1;
-        self.store.data_mut().begin(subject);
-        arm(&mut self.store, self.tick);
+        let now = Instant::now();
+        self.store.data_mut().begin(now, subject);
+        arm(&mut self.store, now, self.tick);
         let answer = guest(&mut self.store);
         let current = self.store.data_mut().end();
         match answer {
@@ -190,8 +193,8 @@ fn filled<R: Clone>(role: &Option<R>, what: Role) -> Result<R, Failure> {
 }
 
 /// Sets the deadline to what is left of the guest's time. The tick that is under way does not count.
-fn arm(store: &mut Store<Host>, tick: Duration) {
-    let ticks = store.data().meter.ticks_left(tick);
+fn arm(store: &mut Store<Host>, now: Instant, tick: Duration) {
+    let ticks = store.data().meter.ticks_left(now, tick);
     store.set_epoch_deadline(ticks.saturating_add(1));
 }
 

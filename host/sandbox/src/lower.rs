@@ -58,7 +58,7 @@ pub(crate) fn lower_steps(opaques: &mut Opaques, steps: &[Step]) -> wit::Chain {
     let mut lower = Lower::new(opaques, Place { list: List::Step(0), path: Vec::new() });
     let steps = steps.iter().enumerate().map(|(at, step)| {
         lower.place.list = List::Step(at);
-        wit::Step { name: step.name.clone(), status: step.status.0, infos: lower.infos(&step.infos) }
+        wit::Step { name: step.name.to_string(), status: step.status.0, infos: lower.infos(&step.infos) }
     });
     wit::Chain { steps: steps.collect(), arrays: lower.arrays }
 }

@@ -29,7 +29,8 @@ pub(crate) enum Stop {
 /// What one call has used. A fresh instance is started, told its settings and called; for its time, that is one call.
 pub(crate) struct Meter {
     limits: Limits,
-    started: Instant,
+    /// None once the time is to begin anew, with the next call.
+    started: Option<Instant>,
     host_time: Duration,
     host_calls: u32,
     output: usize,
@@ -37,17 +38,18 @@ pub(crate) struct Meter {
 
 impl Meter {
     pub(crate) fn new(limits: Limits) -> Meter {
-        Meter { limits, started: Instant::now(), host_time: Duration::ZERO, host_calls: 0, output: 0 }
+        Meter { limits, started: None, host_time: Duration::ZERO, host_calls: 0, output: 0 }
     }
 
-    /// Gives the guest its time anew.
+    /// Gives the guest its time anew, from the next call on.
     pub(crate) fn restart_clock(&mut self) {
-        (self.started, self.host_time) = (Instant::now(), Duration::ZERO);
+        (self.started, self.host_time) = (None, Duration::ZERO);
     }
 
-    /// Counts host calls and output from nothing.
-    pub(crate) fn begin(&mut self) {
+    /// Counts host calls and output from nothing, and time, unless it is running.
+    pub(crate) fn begin(&mut self, now: Instant) {
         (self.host_calls, self.output) = (0, 0);
+        self.started.get_or_insert(now);
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -78,16 +80,17 @@ impl Meter {
     }
 
     /// What is left of the guest's time, in ticks that are not yet over.
-    pub(crate) fn ticks_left(&self, tick: Duration) -> u64 {
-        let guest_time = self.started.elapsed().saturating_sub(self.host_time);
+    pub(crate) fn ticks_left(&self, now: Instant, tick: Duration) -> u64 {
+        let elapsed = self.started.map_or(Duration::ZERO, |started| now.saturating_duration_since(started));
+        let guest_time = elapsed.saturating_sub(self.host_time);
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let rest = self.limits.call_time.saturating_sub(guest_time);
-        let ticks = rest.as_nanos().div_ceil(tick.as_nanos().max(1));
-        u64::try_from(ticks).unwrap_or(u64::MAX).min(u64::MAX / 2)
+        nanoseconds(rest).div_ceil(nanoseconds(tick).max(1)).min(u64::MAX / 2)
     }
 
     /// Whether a call that is still running may go on.
     pub(crate) fn on_deadline(&self, tick: Duration) -> UpdateDeadline {
-        match self.ticks_left(tick) {
+        match self.ticks_left(Instant::now(), tick) {
             0 => UpdateDeadline::Interrupt,
             ticks => UpdateDeadline::Continue(ticks),
         }
@@ -102,12 +105,12 @@ mod tests {
     fn time_in_host_calls_is_not_the_guests() {
         let tick = Duration::from_millis(1);
         let mut meter = Meter::new(Limits { call_time: Duration::from_secs(10), ..Limits::default() });
-        meter.started = Instant::now().checked_sub(Duration::from_secs(11)).unwrap();
+        meter.begin(Instant::now().checked_sub(Duration::from_secs(11)).unwrap());
         assert!(matches!(meter.on_deadline(tick), UpdateDeadline::Interrupt));
         meter.leave(Instant::now().checked_sub(Duration::from_secs(5)).unwrap());
         assert!(matches!(meter.on_deadline(tick), UpdateDeadline::Continue(ticks) if (3000..=4000).contains(&ticks)));
         assert!(matches!(meter.enter(), Err(Stop::HostTime(_))), "host calls have a limit of their own");
-        meter.begin();
+        meter.begin(Instant::now());
         assert!(meter.enter().is_err(), "time goes on from the start of an instance to its first call");
         meter.restart_clock();
         assert!(meter.enter().is_ok());

@@ -5,7 +5,7 @@ use crate::instance::{Instance, Refusal};
 use crate::lines::Lines;
 use crate::roles::{Exports, Indices};
 use crate::text::{MAX_QUOTED, plain, row};
-use crate::warm::Warm;
+use crate::warm::{Closed, Warm};
 use crate::{
     Capability, Digest, Engine, EventCall, Failure, FormatError, Grants, HandlerResult, Inspection, Limits,
     ModuleRegistration, Role, Services, WishError, inspect,
@@ -124,6 +124,8 @@ pub(crate) struct Blueprint {
     pub(crate) lines: Arc<Lines>,
     pub(crate) limits: Limits,
     pub(crate) services: Arc<Services>,
+    /// Held so that others who load the same find it compiled.
+    _component: Arc<Component>,
     instance: InstancePre<Host>,
     roles: Indices,
 }
@@ -147,13 +149,14 @@ impl Module {
             module: name.to_owned(),
             reason: plain(&format!("{error:#}"), MAX_QUOTED),
         };
-        let component = Component::from_binary(engine.inner(), bytes).map_err(unfit)?;
+        let component = engine.component(inspection.digest, bytes).map_err(unfit)?;
         let instance = link(engine, &inspection, &component).map_err(unfit)?;
-        let blueprint = Blueprint::new(engine, name, limits, services, instance, &inspection).map_err(unfit)?;
+        let blueprint =
+            Blueprint::new(engine, name, limits, services, (component, instance), &inspection).map_err(unfit)?;
         let first =
             Instance::start(&blueprint).map_err(|failure| LoadError::Start { module: name.to_owned(), failure })?;
         let module = Module { inspection, blueprint, warm: Warm::new(limits.instances), settings: OnceLock::new() };
-        module.warm.give(first);
+        module.warm.give(Box::new(first));
         Ok(module)
     }
 
@@ -238,21 +241,19 @@ impl Module {
         self.warm.close();
     }
 
-    fn any_instance(&self) -> Result<Instance, Failure> {
-        if self.warm.is_closed() {
-            return Err(Failure::unavailable("it was stopped"));
-        }
+    fn any_instance(&self) -> Result<Box<Instance>, Failure> {
         match self.warm.take() {
-            Some(mut instance) => {
+            Ok(Some(mut instance)) => {
                 instance.restart_clock();
                 Ok(instance)
             }
-            None => Instance::start(&self.blueprint),
+            Ok(None) => Instance::start(&self.blueprint).map(Box::new),
+            Err(Closed) => Err(Failure::unavailable("it was stopped")),
         }
     }
 
     /// An instance that knows its settings.
-    fn ready_instance(&self) -> Result<Instance, Failure> {
+    fn ready_instance(&self) -> Result<Box<Instance>, Failure> {
         if !self.has_role(Role::Lifecycle) {
             return self.any_instance();
         }
@@ -267,7 +268,7 @@ impl Module {
         Ok(instance)
     }
 
-    fn put_back(&self, instance: Instance) {
+    fn put_back(&self, instance: Box<Instance>) {
         if instance.calls() < self.blueprint.limits.max_calls { self.warm.give(instance) } else { instance.stop() }
     }
 
@@ -298,7 +299,7 @@ impl Blueprint {
         name: &str,
         limits: Limits,
         services: Services,
-        instance: InstancePre<Host>,
+        (component, instance): (Arc<Component>, InstancePre<Host>),
         inspection: &Inspection,
     ) -> wasmtime::Result<Blueprint> {
         Ok(Blueprint {
@@ -307,6 +308,7 @@ impl Blueprint {
             limits,
             services: Arc::new(services),
             roles: Indices::new(&instance, &inspection.roles)?,
+            _component: component,
             instance,
         })
     }

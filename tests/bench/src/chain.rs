@@ -31,12 +31,23 @@ pub struct Chain {
     /// How many modules these belong to; as many as there are handlers, if not said
     #[arg(long)]
     modules: Option<u32>,
+    /// Whether the modules have their compiled code in common
+    #[arg(long, value_enum, default_value_t = Code::Shared)]
+    code: Code,
     /// How many events are measured
     #[arg(long)]
     count: u32,
     /// How many pass before those
     #[arg(long)]
     warm: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Code {
+    /// All modules are one component
+    Shared,
+    /// Each module is a component of its own, as large and doing the same
+    Own,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -87,7 +98,7 @@ impl Chain {
     }
 
     fn hosted(&self, component: &[u8]) -> Result<Hosted> {
-        Hosted::new(component, self.handlers, self.modules.unwrap_or(self.handlers))
+        Hosted::new(component, self.code, self.handlers, self.modules.unwrap_or(self.handlers))
     }
 
     fn repeat(&self, mut one: impl FnMut(u32) -> Result<Duration>) -> Result<()> {
@@ -113,6 +124,12 @@ fn event(number: u32) -> Result<Arc<Event>> {
     Ok(Arc::new(Event { code: NEWS, source, range: Range::Local, infos }))
 }
 
+/// The component with a custom section that holds this number: not the same component, and does the same.
+fn numbered(component: &[u8], number: u32) -> Vec<u8> {
+    const SECTION: [u8; 8] = [0, 10, 5, b'b', b'e', b'n', b'c', b'h'];
+    [component, &SECTION, &number.to_le_bytes()].concat()
+}
+
 /// A chain as the server has it.
 struct Hosted {
     registrations: Registrations<Arc<Module>>,
@@ -122,11 +139,19 @@ struct Hosted {
 }
 
 impl Hosted {
-    fn new(component: &[u8], handlers: u32, modules: u32) -> Result<Hosted> {
+    fn new(component: &[u8], code: Code, handlers: u32, modules: u32) -> Result<Hosted> {
         let engine = Engine::new(&EngineSettings::default())?;
         let load = |at: u32| {
             let name = format!("module {at}");
-            Module::load(&engine, &name, component, &Grants::tenant(), Limits::default(), Services::default())
+            let number = if code == Code::Own { at } else { 0 };
+            Module::load(
+                &engine,
+                &name,
+                &numbered(component, number),
+                &Grants::tenant(),
+                Limits::default(),
+                Services::default(),
+            )
         };
         let modules = (0..modules).map(|at| load(at).map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
         let mut registrations = Registrations::default();

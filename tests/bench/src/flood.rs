@@ -1,7 +1,7 @@
 //! A flood of events from rank 0 to rank 1, which counts what arrives.
 use crate::{
     arrivals::now,
-    procs::{NEWS, NUMBER, Proc, SENT, infos, native, number_in},
+    procs::{NEWS, NUMBER, Proc, SENT, infos, number_in, quick},
 };
 use anyhow::Result;
 use peal_client::Client;
@@ -27,7 +27,7 @@ pub async fn run(proc: &Proc, client: &Arc<Client>) -> Result<()> {
     let (tell, told) = mpsc::unbounded_channel();
     let rank = client.me().rank;
     if rank == Rank(1) {
-        let heard = native(move |infos| {
+        let heard = quick(move |infos| {
             let received = now();
             let number = number_in(infos, NUMBER).unwrap_or(u64::MAX);
             let sent = Duration::from_nanos(number_in(infos, SENT).unwrap_or(u64::MAX));

@@ -6,6 +6,7 @@ mod bare;
 mod chain;
 mod flood;
 mod procs;
+mod relay;
 mod times;
 
 use clap::Parser;
@@ -17,11 +18,14 @@ enum Args {
     Chain(chain::Chain),
     /// A proc of a job, with Peal's own client: run it under a PMIx server
     Proc(procs::Proc),
+    /// Messages through a thread that only passes them on, in this process
+    Relay(relay::Relay),
 }
 
 fn main() -> anyhow::Result<()> {
     match Args::parse() {
         Args::Chain(chain) => chain.run(),
         Args::Proc(proc) => proc.run(),
+        Args::Relay(relay) => relay.run(),
     }
 }

@@ -66,9 +66,9 @@ pub fn number_in(infos: &[Info], key: KeyName) -> Option<u64> {
     infos.value_of(key).and_then(Value::as_u64)
 }
 
-/// A handler that takes no action but does this.
-pub fn native(action: impl Fn(&[Info]) + Send + Sync + 'static) -> Handler {
-    Handler::native(move |call| {
+/// A handler that takes no action but does this, which must not block, as in the C library.
+pub fn quick(action: impl Fn(&[Info]) + Send + Sync + 'static) -> Handler {
+    Handler::quick(move |call| {
         action(&call.event().infos);
         Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     })
@@ -101,7 +101,7 @@ impl Proc {
         if client.me().rank != Rank(0) {
             let (receivers, arrivals) = (size(client)? - 1, arrivals.clone());
             // What cannot be written is missed by rank 0, which then waits until it is stopped.
-            let arrive = native(move |_| drop(arrivals.arrive(now(), receivers)));
+            let arrive = quick(move |_| drop(arrivals.arrive(now(), receivers)));
             client.register(&[NEWS], &[], arrive).await?;
         }
         client.fence(&[], &[]).await?;
@@ -119,7 +119,7 @@ impl Proc {
 
     async fn pingpong(&self, client: &Arc<Client>) -> Result<()> {
         let (tell, mut told) = mpsc::unbounded_channel();
-        let heard = native(move |infos| {
+        let heard = quick(move |infos| {
             // Who measures may have heard enough.
             let _ = tell.send((Instant::now(), number_in(infos, NUMBER)));
         });

@@ -21,9 +21,19 @@ pub struct Arm {
 /// What is done to measure.
 pub enum Work {
     /// A chain in one process.
-    Chain { component: &'static str, by: &'static str, handlers: u32, modules: u32, count: u32, warm: u32 },
+    Chain {
+        component: &'static str,
+        by: &'static str,
+        handlers: u32,
+        modules: u32,
+        code: &'static str,
+        count: u32,
+        warm: u32,
+    },
     /// A job whose procs measure.
     Job(Job),
+    /// Messages through three threads that do nothing else.
+    Relay { count: u32, warm: u32 },
     /// The growth of the server's memory from few clients to many.
     Growth { side: Side, few: u32, many: u32 },
 }
@@ -78,16 +88,30 @@ impl Arm {
     /// Measures once.
     pub fn measure(&self, programs: &Programs) -> Result<Values> {
         match &self.work {
-            Work::Chain { component, by, handlers, modules, count, warm } => {
+            Work::Chain { component, by, handlers, modules, code, count, warm } => {
                 let mut command = Command::new(&programs.bench);
                 command.arg("chain").arg(programs.components.join(component).with_extension("wasm"));
-                command.args(["--by", by, "--handlers", &handlers.to_string(), "--modules", &modules.to_string()]);
+                command.args([
+                    "--by",
+                    by,
+                    "--code",
+                    code,
+                    "--handlers",
+                    &handlers.to_string(),
+                    "--modules",
+                    &modules.to_string(),
+                ]);
                 command.args(["--count", &count.to_string(), "--warm", &warm.to_string()]);
                 launch::values(&launch::finish(command, &Scratch::new()?)?)
             }
             Work::Job(job) => {
                 let scratch = Scratch::new()?;
                 launch::values(&launch::finish(job.command(programs, &scratch)?, &scratch)?)
+            }
+            Work::Relay { count, warm } => {
+                let mut command = Command::new(&programs.bench);
+                command.args(["relay", &count.to_string(), &warm.to_string()]);
+                launch::values(&launch::finish(command, &Scratch::new()?)?)
             }
             Work::Growth { side, few, many } => memory::growth(programs, *side, *few, *many),
         }

@@ -15,6 +15,7 @@ use plan::{Plan, Size};
 use samples::Samples;
 use std::{
     fs,
+    io::IsTerminal,
     path::{Path, PathBuf},
     time::Instant,
 };
@@ -98,6 +99,7 @@ impl Bench {
 /// all.
 fn measure(plan: &Plan, programs: &programs::Programs, rounds: u32) -> Samples {
     let mut samples = Samples::default();
+    let on_terminal = std::io::stderr().is_terminal();
     for round in 0..rounds {
         let start = Instant::now();
         let mut order: Vec<&arm::Arm> = plan.arms.iter().collect();
@@ -105,14 +107,17 @@ fn measure(plan: &Plan, programs: &programs::Programs, rounds: u32) -> Samples {
             order.reverse();
         }
         for (at, arm) in order.iter().enumerate() {
-            eprint!("\r\x1b[Kround {} of {rounds}: {} of {}, {}", round + 1, at + 1, order.len(), arm.name);
+            if on_terminal {
+                eprint!("\r\x1b[Kround {} of {rounds}: {} of {}, {}", round + 1, at + 1, order.len(), arm.name);
+            }
             match arm.measure(programs) {
                 Ok(values) => samples.add(&arm.name, values),
                 Err(error) => samples.fail(&arm.name, &format!("{error:#}")),
             }
         }
         samples.end_round();
-        eprintln!("\r\x1b[Kround {} of {rounds}: {:.1} s", round + 1, start.elapsed().as_secs_f32());
+        let line_start = if on_terminal { "\r\x1b[K" } else { "" };
+        eprintln!("{line_start}round {} of {rounds}: {:.1} s", round + 1, start.elapsed().as_secs_f32());
     }
     samples
 }

@@ -105,7 +105,7 @@ impl Plan {
 
     fn arm(&mut self, name: String, work: Work) {
         let needs_c = match &work {
-            Work::Chain { .. } => false,
+            Work::Chain { .. } | Work::Relay { .. } => false,
             Work::Job(Job { side, .. }) | Work::Growth { side, .. } => !side.is_without_c(),
         };
         if self.with_c || !needs_c {
@@ -148,13 +148,14 @@ impl Plan {
         let (count, warm) = (self.size.of(5000), self.size.of(1000));
         for handlers in [1, 4, 16, 64] {
             let name = |by: &str| format!("chain.{handlers}.{by}");
-            for (side, by, modules) in [
-                ("peal", "peal", handlers),
-                ("one-module", "peal", 1),
-                ("thread", "thread", handlers),
-                ("bare", "bare", 1),
+            for (side, by, modules, code) in [
+                ("peal", "peal", handlers, "shared"),
+                ("own-code", "peal", handlers, "own"),
+                ("one-module", "peal", 1, "shared"),
+                ("thread", "thread", handlers, "shared"),
+                ("bare", "bare", 1, "shared"),
             ] {
-                self.arm(name(side), Work::Chain { component: "noop", by, handlers, modules, count, warm });
+                self.arm(name(side), Work::Chain { component: "noop", by, handlers, modules, code, count, warm });
             }
             let job = Job { side: Side::C, procs: 1, mode: "chain", count, warm, extra: handlers };
             self.arm(name("c"), Work::Job(job));
@@ -166,6 +167,8 @@ impl Plan {
             let c = || (C, metric(&name("c"), "us"));
             let peal = || metric(&name("peal"), "us");
             self.row(Group::Chain, format!("{handlers} handlers"), peal(), c(), "us", must);
+            let own_code = format!("{handlers} handlers of different components");
+            self.row(Group::Chain, own_code, metric(&name("own-code"), "us"), c(), "us", Must::Nothing);
             let handed_over = format!("{handlers} handlers, with the hand-over to a thread");
             self.row(Group::Chain, handed_over, metric(&name("thread"), "us"), c(), "us", Must::Nothing);
             let bare = || (BARE, metric(&name("bare"), "us"));
@@ -183,7 +186,7 @@ impl Plan {
         for by in ["peal", "bare"] {
             self.arm(
                 format!("step.{by}"),
-                Work::Chain { component: "answer", by, handlers: 16, modules: 16, count, warm },
+                Work::Chain { component: "answer", by, handlers: 16, modules: 16, code: "shared", count, warm },
             );
         }
         let (peal, bare) = (metric("step.peal", "step_us"), metric("step.bare", "step_us"));
@@ -194,6 +197,12 @@ impl Plan {
         self.jobs("latency", &[Side::Peal, Side::C, Side::PealClient], (2, "fan", 0), (2000, 600));
         let musts = [Must::RatioAtMost(1.0), Must::RatioAtMost(A_THIRD)];
         self.against_c(Group::Latency, "one way, ", "latency", "us", musts);
+        self.arm("latency.relay".to_owned(), Work::Relay { count: self.size.of(2000), warm: self.size.of(600) });
+        for (side, clients) in [(Side::Peal, "libpmix"), (Side::PealClient, "Peal's")] {
+            let ours = metric(&format!("latency.{}", side.name()), "us");
+            let relay = ("a bare relay", metric("latency.relay", "us"));
+            self.row(Group::Latency, format!("one way, {clients} clients"), ours, relay, "us", Must::Nothing);
+        }
     }
 
     fn pingpong(&mut self) {

@@ -89,8 +89,10 @@ impl Server {
         let event = Arc::new(event);
         match raising {
             Raising::Client(to) => {
-                let follows = self.spread(event, reach, self.settings.allowance);
-                std::iter::once(reply(to, code::PMIX_SUCCESS)).chain(follows).collect()
+                // Those who hear it first: the raiser only waits for us, they wait for news.
+                let mut actions = self.spread(event, reach, self.settings.allowance);
+                actions.push(reply(to, code::PMIX_SUCCESS));
+                actions
             }
             Raising::Handler(allowance) => self.spread(event, reach, allowance),
         }

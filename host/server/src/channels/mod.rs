@@ -102,7 +102,7 @@ impl HostedChannels {
         }
         for (_, registration, served) in self.modules.iter() {
             if let Some(channel) = keys.iter().find(|key| served.keys.contains(key)) {
-                let holder = registration.name.clone();
+                let holder = registration.name.to_string();
                 return Err(ChannelError::Taken { channel: channel.clone(), holder });
             }
         }
