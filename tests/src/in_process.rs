@@ -72,7 +72,7 @@ impl Node {
             chains: modules.chains,
             policies: modules.policies,
             channels: modules.channels,
-            pools: GuestPools { site: pool.clone(), tenants: pool.clone(), channels: pool },
+            pools: GuestPools { site: pool.clone(), tenants: pool.clone(), policies: pool.clone(), channels: pool },
             notices: modules.notices,
         };
         let server = Server::start(settings, parts).await.unwrap();

@@ -88,7 +88,8 @@ async fn an_answer_to_another_question_fails_its_request_alone() {
     let (client, mut server) = deceived(ClientSettings::default()).await;
     let me = client.me().clone();
     let infos = Reply::Infos { status: code::PMIX_SUCCESS, infos: vec![Info::new(KeyName("test"), Value::Bool(true))] };
-    let data = Reply::Data { status: code::PMIX_SUCCESS, ranks: vec![RankData { proc: me.clone(), kvals: vec![] }] };
+    let data =
+        Reply::Data { status: code::PMIX_SUCCESS, ranks: vec![RankData { proc: me.clone(), kvals: vec![] }.into()] };
     let serve = async {
         // What belongs to a query goes to everybody, and what belongs to a get to the query.
         for reply in [&infos, &infos, &infos, &data] {

@@ -37,6 +37,7 @@ pub fn server_settings(config: &Config) -> ServerSettings {
             max_event_bytes: server.max_event_bytes,
             max_put_bytes: server.max_put_bytes,
             max_held_gets: server.max_held_gets,
+            max_fences: server.max_fences,
             max_registrations: server.max_registrations,
             max_clones: server.max_clones,
             max_tools: if config.tools.enable { config.tools.max } else { 0 },

@@ -24,8 +24,11 @@ use std::{
     sync::Arc,
 };
 
-/// The engine and the guest threads that the configuration wants. The site's chain runs its events one after the other, so
-/// one thread is all that it can use.
+/// Each hook asks about one request after the other.
+const HOOKS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
+
+/// The engine and the guest threads that the configuration wants. The site's chain and the log channels take one thing after
+/// the other, so one thread is all that each can use.
 pub fn engine(config: &Sandbox) -> Result<(Engine, GuestPools)> {
     let default = EngineSettings::default();
     let settings = |cache_dir| EngineSettings { cache_dir, max_instances: config.max_instances, ..default };
@@ -46,7 +49,9 @@ pub fn engine(config: &Sandbox) -> Result<(Engine, GuestPools)> {
             error => Err(error),
         })?,
     };
-    Ok((engine, GuestPools { site: pool(site)?, tenants: pool(threads)?, channels: pool(site)? }))
+    let policies = PoolSettings { threads: HOOKS, ..PoolSettings::default() };
+    let (site, channels) = (pool(site)?, pool(site)?);
+    Ok((engine, GuestPools { site, tenants: pool(threads)?, policies: pool(policies)?, channels }))
 }
 
 /// Where users keep what can be made again.

@@ -8,7 +8,9 @@ use crate::{
     queue::EventQueue,
     session::{Session, handle_events},
 };
-use peal_model::{CommandCode, Commit, Info, Infos, Key, Kval, Proc, RankData, Reply, Request, Scope, Value, key};
+use peal_model::{
+    CommandCode, Commit, Info, Infos, Key, Kval, Proc, RankData, Reply, Request, Scope, SharedData, Value, key,
+};
 use peal_sandbox::{GuestPool, PoolSettings};
 use peal_wire::PeerKind;
 use std::{
@@ -139,7 +141,7 @@ impl Client {
         }
         let get = Request::Get { proc: proc.clone(), infos: infos.to_vec(), key: Some(key.as_str().into()) };
         let ranks = match self.ask(get).await? {
-            Reply::Data { ranks, .. } => ranks,
+            Reply::Data { ranks, .. } => ranks.into_iter().map(SharedData::into_inner).collect(),
             Reply::Status(_) => Vec::new(),
             _ => return Err(ClientError::UnfitAnswer { call: Call(CommandCode::Get) }),
         };

@@ -55,6 +55,8 @@ settings! {
         max_put_bytes "server.max_put_bytes": usize = 256 * MIB, Number(0, TIB), "1048576";
         /// How many gets of one client may wait for keys that are not there yet.
         max_held_gets "server.max_held_gets": usize = 4096, Number(0, MILLION), "64";
+        /// How many fences one proc may wait in at once.
+        max_fences "server.max_fences": usize = 64, Number(1, MILLION), "8";
         /// How many codes and filters one client may have registered.
         max_registrations "server.max_registrations": usize = 65_536, Number(1, MILLION), "1000";
         /// How many connections one proc may have, its own and those of its clones.

@@ -1,23 +1,10 @@
 //! Whom an event reaches: its range, its own list of targets, and what a registration asks for.
-use peal_model::{Event, Nspace, Proc, Range, Status};
+use peal_model::{Event, Nspace, Proc, Range, Rank, Status, rank};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Whether an event is to be delivered to this proc: its source never hears it again from a server.
-pub fn is_meant_for(event: &Event, proc: &Proc) -> bool {
-    event.source.as_ref() != Some(proc) && includes(event, proc)
-}
 
 /// Whether this proc is among those that an event is meant for, by range and targets alone.
 pub fn includes(event: &Event, proc: &Proc) -> bool {
-    if let Some(targets) = event.custom_targets() {
-        return targets.iter().any(|target| target.covers(proc));
-    }
-    match event.range {
-        Range::Local | Range::Session | Range::Global => true,
-        Range::Namespace => job_of(event).is_some_and(|nspace| nspace == proc.nspace),
-        Range::ProcLocal => event.source.as_ref() == Some(proc),
-        Range::Undef | Range::Rm | Range::Custom => false,
-    }
+    Aim::of(event).includes(event, proc)
 }
 
 /// Whether an event concerns the procs of this namespace, so that the namespace's own hosted handlers see it.
@@ -35,11 +22,73 @@ pub fn concerns(event: &Event, nspace: &Nspace) -> bool {
 
 /// Whether an event affects one of these procs. Naming none means all, and so does an event that does not say whom it affects.
 pub fn affects(event: &Event, wanted: &[Proc]) -> bool {
-    if wanted.is_empty() {
-        return true;
+    wanted.is_empty() || Aim::of(event).affects(wanted)
+}
+
+/// Whom an event names, in a form that is asked quickly: events and filters may both name thousands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Aim {
+    affected: ProcSet,
+    targets: Option<ProcSet>,
+}
+
+impl Aim {
+    /// That of this event.
+    pub(crate) fn of(event: &Event) -> Aim {
+        Aim { affected: ProcSet::of(event.affected()), targets: event.custom_targets().map(ProcSet::of) }
     }
-    let named = event.affected();
-    named.is_empty() || named.iter().any(|proc| wanted.iter().any(|wanted| wanted.overlaps(proc)))
+
+    /// Whether its event is to be delivered to this proc: its source never hears it again from a server.
+    pub(crate) fn is_meant_for(&self, event: &Event, proc: &Proc) -> bool {
+        event.source.as_ref() != Some(proc) && self.includes(event, proc)
+    }
+
+    fn includes(&self, event: &Event, proc: &Proc) -> bool {
+        if let Some(targets) = &self.targets {
+            return targets.covers(proc);
+        }
+        match event.range {
+            Range::Local | Range::Session | Range::Global => true,
+            Range::Namespace => job_of(event).is_some_and(|nspace| nspace == proc.nspace),
+            Range::ProcLocal => event.source.as_ref() == Some(proc),
+            Range::Undef | Range::Rm | Range::Custom => false,
+        }
+    }
+
+    /// Whether its event affects one of these procs, or anybody: nobody is named on one side or the other.
+    fn affects(&self, wanted: &[Proc]) -> bool {
+        self.affected.0.is_empty() || wanted.is_empty() || wanted.iter().any(|proc| self.affected.overlaps(proc))
+    }
+
+    /// The memory that it takes, in bytes, nearly.
+    pub(crate) fn bytes(&self) -> usize {
+        let procs = self.affected.0.len() + self.targets.as_ref().map_or(0, |targets| targets.0.len());
+        procs.saturating_mul(size_of::<Proc>())
+    }
+}
+
+/// Procs, and all procs of some jobs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct ProcSet(BTreeSet<Proc>);
+
+impl ProcSet {
+    fn of(procs: Vec<Proc>) -> ProcSet {
+        ProcSet(procs.into_iter().collect())
+    }
+
+    /// Whether it holds this proc, or all of its job.
+    fn covers(&self, proc: &Proc) -> bool {
+        self.0.contains(proc) || self.0.contains(&Proc::all(proc.nspace.clone()))
+    }
+
+    /// Whether some proc is in it and covered by this pattern.
+    fn overlaps(&self, pattern: &Proc) -> bool {
+        if pattern.rank != rank::PMIX_RANK_WILDCARD {
+            return self.covers(pattern);
+        }
+        let first = Proc::new(pattern.nspace.clone(), Rank(0));
+        self.0.range(first..).next().is_some_and(|next| next.nspace == pattern.nspace)
+    }
 }
 
 /// Whether other servers must hear of it.
@@ -82,14 +131,15 @@ impl Interests {
         known.some.extend(codes);
     }
 
-    /// Whether an event is of interest. A default registration passes by events marked non-default.
-    pub fn cover(&self, event: &Event) -> bool {
+    /// Whether an event of this aim is of interest. A default registration passes by events marked non-default.
+    pub(crate) fn cover(&self, event: &Event, aim: &Aim) -> bool {
         let has = |codes: &Codes| codes.some.contains(&event.code) || (codes.all && !event.is_non_default());
-        self.0.iter().any(|(filter, codes)| has(codes) && affects(event, filter))
+        self.0.iter().any(|(filter, codes)| has(codes) && aim.affects(filter))
     }
 
     /// Drops these codes; `Status::DEFAULT_HANDLER` drops the default registration.
     pub fn forget(&mut self, codes: &[Status]) {
+        let codes: BTreeSet<Status> = codes.iter().copied().collect();
         self.0.retain(|_, known| {
             known.some.retain(|code| !codes.contains(code));
             known.all &= !codes.contains(&Status::DEFAULT_HANDLER);

@@ -1,5 +1,5 @@
 //! Events kept for those who register late: a ring, and who has been told of what.
-use crate::{reach::Reach, server::PeerId};
+use crate::{audience::Aim, reach::Reach, server::PeerId};
 use peal_model::{Event, Size};
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -9,6 +9,7 @@ use std::{
 #[derive(Debug)]
 struct Kept {
     event: Arc<Event>,
+    aim: Aim,
     reach: Reach,
     bytes: usize,
     told: BTreeSet<PeerId>,
@@ -31,13 +32,13 @@ impl EventCache {
     }
 
     /// Keeps an event that these peers have been told of; the oldest ones make room.
-    pub(crate) fn keep(&mut self, event: Arc<Event>, reach: Reach, told: BTreeSet<PeerId>) {
+    pub(crate) fn keep(&mut self, event: Arc<Event>, aim: Aim, reach: Reach, told: BTreeSet<PeerId>) {
         if self.capacity == 0 || event.is_do_not_cache() {
             return;
         }
-        let bytes = Size::of_event(&event).bytes;
+        let bytes = Size::of_event(&event).bytes.saturating_add(aim.bytes());
         self.bytes += bytes;
-        self.kept.push_back(Kept { event, reach, bytes, told });
+        self.kept.push_back(Kept { event, aim, reach, bytes, told });
         while self.kept.len() > self.capacity || self.bytes > self.max_bytes {
             let Some(oldest) = self.kept.pop_front() else { return };
             self.bytes -= oldest.bytes;
@@ -46,9 +47,9 @@ impl EventCache {
     }
 
     /// The events that this peer has not been told of and that pass the test, oldest first. They count as told now.
-    pub(crate) fn tell(&mut self, peer: PeerId, wanted: impl Fn(&Event, Reach) -> bool) -> Vec<Arc<Event>> {
+    pub(crate) fn tell(&mut self, peer: PeerId, wanted: impl Fn(&Event, &Aim, Reach) -> bool) -> Vec<Arc<Event>> {
         let mut events = Vec::new();
-        for kept in self.kept.iter_mut().filter(|kept| wanted(&kept.event, kept.reach)) {
+        for kept in self.kept.iter_mut().filter(|kept| wanted(&kept.event, &kept.aim, kept.reach)) {
             if kept.told.insert(peer) {
                 events.push(kept.event.clone());
             }

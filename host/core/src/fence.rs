@@ -1,6 +1,10 @@
 //! Fences: procs wait for each other, by the set of procs they name.
-use crate::{Time, server::RequestId};
-use peal_model::Proc;
+use crate::{
+    Time,
+    deadlines::Deadlines,
+    server::{PeerId, RequestId},
+};
+use peal_model::{Nspace, Proc};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A fence under way on this server, as the fabric knows it.
@@ -62,30 +66,48 @@ pub(crate) struct Arrival {
 }
 
 /// All fences under way.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Fences {
     open: BTreeMap<FenceId, Fence>,
     next: u64,
+    deadlines: Deadlines,
+    /// How many fences one proc may wait in.
+    max: usize,
 }
 
+/// A proc waits in as many fences as it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TooManyFences;
+
 impl Fences {
+    pub(crate) fn new(max: usize) -> Fences {
+        Fences { open: BTreeMap::new(), next: 0, deadlines: Deadlines::default(), max }
+    }
+
     /// Counts a proc in, and says whether that was the last that had to come. A proc that calls twice with the same set
     /// before the first call is answered takes part in two fences.
-    pub(crate) fn arrive(&mut self, arrival: Arrival) -> Option<LocallyComplete> {
+    pub(crate) fn arrive(&mut self, arrival: Arrival) -> Result<Option<LocallyComplete>, TooManyFences> {
+        let waits = self.open.values().filter(|fence| fence.arrived.contains(&arrival.proc)).count();
+        if waits >= self.max {
+            return Err(TooManyFences);
+        }
         let joins = |fence: &&mut Fence| fence.procs == arrival.procs && fence.missing.contains(&arrival.proc);
         let id = match self.open.values_mut().find(joins) {
             Some(fence) => fence.id,
             None => self.start(&arrival),
         };
-        let fence = self.open.get_mut(&id)?;
+        let Some(fence) = self.open.get_mut(&id) else { return Ok(None) };
         fence.missing.remove(&arrival.proc);
         fence.arrived.insert(arrival.proc);
         fence.waiting.push(arrival.request);
         if arrival.collect == Collect::Data {
             fence.collect = Collect::Data;
         }
-        fence.deadline = [fence.deadline, arrival.deadline].into_iter().flatten().min();
-        fence.complete()
+        let deadline = [fence.deadline, arrival.deadline].into_iter().flatten().min();
+        let before = std::mem::replace(&mut fence.deadline, deadline);
+        before.into_iter().for_each(|at| self.deadlines.remove(at));
+        deadline.into_iter().for_each(|at| self.deadlines.add(at));
+        Ok(fence.complete())
     }
 
     fn start(&mut self, arrival: &Arrival) -> FenceId {
@@ -119,11 +141,35 @@ impl Fences {
 
     /// The fence is over everywhere: who waits for the answer, and whether everybody took part.
     pub(crate) fn finish(&mut self, id: FenceId) -> Option<(Vec<RequestId>, Attendance)> {
-        self.open.remove(&id).map(|fence| (fence.waiting, fence.attendance))
+        let fence = self.open.remove(&id)?;
+        fence.deadline.into_iter().for_each(|at| self.deadlines.remove(at));
+        Some((fence.waiting, fence.attendance))
+    }
+
+    /// A connection is closed. A fence in which nobody waits any more is gone with it.
+    pub(crate) fn forget(&mut self, peer: PeerId) {
+        let mut deserted = Vec::new();
+        for fence in self.open.values_mut().filter(|fence| !fence.waiting.is_empty()) {
+            fence.waiting.retain(|request| request.peer != peer);
+            if fence.waiting.is_empty() && !fence.missing.is_empty() {
+                deserted.push(fence.id);
+            }
+        }
+        deserted.into_iter().for_each(|id| drop(self.finish(id)));
+    }
+
+    /// A job is gone: who waits in fences that name it; the fences are gone, too.
+    pub(crate) fn drop_job(&mut self, nspace: &Nspace) -> Vec<RequestId> {
+        let names = |fence: &&Fence| fence.procs.iter().any(|proc| proc.nspace == *nspace);
+        let gone: Vec<FenceId> = self.open.values().filter(names).map(|fence| fence.id).collect();
+        gone.into_iter().filter_map(|id| self.finish(id)).flat_map(|(waiting, _)| waiting).collect()
     }
 
     /// Those who wait in fences whose time is over; the fences are gone.
     pub(crate) fn expire(&mut self, now: Time) -> Vec<RequestId> {
+        if self.deadlines.next().is_none_or(|next| next > now) {
+            return Vec::new();
+        }
         let due: Vec<FenceId> = self
             .open
             .values()
@@ -135,7 +181,7 @@ impl Fences {
 
     /// When the next fence's time is over.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        self.open.values().filter_map(|fence| fence.deadline).min()
+        self.deadlines.next()
     }
 }
 

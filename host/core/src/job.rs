@@ -1,5 +1,5 @@
 //! A job as its server knows it, and the job data that its procs are told.
-use peal_model::{DataArray, Info, JobEntry, JobInfo, KeyName, Kval, Nspace, Proc, Rank, RankData, Value, key};
+use peal_model::{DataArray, Info, JobEntry, JobInfo, Key, KeyName, Kval, Nspace, Proc, Rank, RankData, Value, key};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// A job on one node, as the host environment describes it.
@@ -138,16 +138,20 @@ impl Job {
 
     /// What the host said of one rank, or of the job as a whole for the wildcard rank.
     pub(crate) fn values_of(&self, proc: &Proc) -> RankData {
-        let kvals = if proc.rank.is_valid() {
-            let of_rank = |entry: &JobEntry| match entry {
-                JobEntry::Rank(rank, kvals) if *rank == proc.rank => Some(kvals.clone()),
-                _ => None,
-            };
-            self.info.entries.iter().find_map(of_rank).unwrap_or_default()
-        } else {
-            let of_job = |entry: &JobEntry| if let JobEntry::Job(kval) = entry { Some(kval.clone()) } else { None };
-            self.info.entries.iter().filter_map(of_job).collect()
-        };
-        RankData { proc: proc.clone(), kvals }
+        RankData { proc: proc.clone(), kvals: self.said_of(proc).cloned().collect() }
+    }
+
+    /// Whether the host said something of this key about a rank, or about the job.
+    pub(crate) fn says(&self, proc: &Proc, key: &Key) -> bool {
+        self.said_of(proc).any(|kval| kval.key == *key)
+    }
+
+    fn said_of<'a>(&'a self, proc: &Proc) -> impl Iterator<Item = &'a Kval> {
+        let rank = proc.rank;
+        self.info.entries.iter().flat_map(move |entry| match entry {
+            JobEntry::Rank(of, kvals) if *of == rank => kvals.as_slice(),
+            JobEntry::Job(kval) if !rank.is_valid() => std::slice::from_ref(kval),
+            _ => &[],
+        })
     }
 }

@@ -11,6 +11,7 @@ mod allowance;
 pub mod audience;
 mod cache;
 pub mod chain;
+mod deadlines;
 pub mod defaults;
 mod fence;
 pub mod job;

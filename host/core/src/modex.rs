@@ -1,6 +1,10 @@
 //! What procs have put for each other, and those who wait for it: direct modex on one node.
-use crate::{Time, server::RequestId};
-use peal_model::{Commit, Key, Kval, Proc, RankData, Scope, Size, Value, rank};
+use crate::{
+    Time,
+    deadlines::Deadlines,
+    server::{PeerId, RequestId},
+};
+use peal_model::{Commit, Key, Kval, Nspace, Proc, RankData, Scope, SharedData, Size, Value, rank};
 use std::collections::BTreeMap;
 
 type Values = BTreeMap<Key, Value>;
@@ -14,6 +18,8 @@ struct Committed {
     remote: Values,
     /// The memory that both take, in bytes.
     bytes: usize,
+    /// What gets are answered with, once one was; the same for all of them.
+    answer: Option<SharedData>,
 }
 
 /// A get that is held until its key is there.
@@ -29,6 +35,9 @@ struct Held {
 pub(crate) struct Modex {
     committed: BTreeMap<Proc, Committed>,
     held: BTreeMap<Proc, Vec<Held>>,
+    /// How many are held for each connection.
+    held_by: BTreeMap<PeerId, usize>,
+    deadlines: Deadlines,
     max_bytes: usize,
 }
 
@@ -38,39 +47,56 @@ pub(crate) struct TooMuch;
 
 impl Modex {
     pub(crate) fn new(max_bytes: usize) -> Modex {
-        Modex { committed: BTreeMap::new(), held: BTreeMap::new(), max_bytes }
+        let (committed, held, held_by) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Modex { committed, held, held_by, deadlines: Deadlines::default(), max_bytes }
     }
 
-    /// Adds what a proc commits; the same key replaces. Returns the gets that this answers.
+    /// Adds what a proc commits; the same key replaces. All of it, or nothing if that is too much. Returns the gets that this
+    /// answers.
     pub(crate) fn commit(&mut self, proc: &Proc, commits: Vec<Commit>) -> Result<Vec<RequestId>, TooMuch> {
         let committed = self.committed.entry(proc.clone()).or_default();
+        let (mut local, mut remote) = (Values::new(), Values::new());
         for Commit { scope, kvals } in commits {
-            let values = if scope == Scope::Remote { &mut committed.remote } else { &mut committed.local };
-            for kval in kvals {
-                let replaced = values.get(&kval.key).map_or(0, |old| bytes(&kval.key, old));
-                let after = (committed.bytes - replaced).saturating_add(bytes(&kval.key, &kval.value));
-                if after > self.max_bytes {
-                    return Err(TooMuch);
-                }
-                committed.bytes = after;
-                values.insert(kval.key, kval.value);
+            let values = if scope == Scope::Remote { &mut remote } else { &mut local };
+            values.extend(kvals.into_iter().map(|kval| (kval.key, kval.value)));
+        }
+        let mut after = committed.bytes;
+        for (new, old) in [(&local, &committed.local), (&remote, &committed.remote)] {
+            for (key, value) in new {
+                let replaced = old.get(key).map_or(0, |old| bytes(key, old));
+                after = after.saturating_sub(replaced).saturating_add(bytes(key, value));
             }
         }
+        if after > self.max_bytes {
+            return Err(TooMuch);
+        }
+        committed.local.extend(local);
+        committed.remote.extend(remote);
+        (committed.bytes, committed.answer) = (after, None);
         let local = &committed.local;
         let answered = |held: &Held| held.key.as_ref().is_none_or(|key| local.contains_key(key));
         let anybody = Proc::new(proc.nspace.clone(), rank::PMIX_RANK_UNDEF);
-        let mut waiting = take_held(&mut self.held, proc, answered);
-        waiting.extend(take_held(&mut self.held, &anybody, answered));
-        Ok(waiting)
+        let taken = [proc, &anybody].map(|proc| take_held(&mut self.held, proc, answered));
+        Ok(taken.into_iter().flat_map(|taken| self.release(taken)).collect())
     }
 
-    /// What a proc of this node may see of another one: all of it, if it has committed and has the key asked for.
-    pub(crate) fn find(&self, proc: &Proc, key: Option<&Key>) -> Option<RankData> {
-        let committed = self.committed.get(proc)?;
-        if key.is_some_and(|key| !committed.local.contains_key(key)) {
-            return None;
-        }
-        Some(rank_data(proc, &committed.local))
+    /// Whether a proc has committed at all, and this key if one is asked for.
+    pub(crate) fn has(&self, proc: &Proc, key: Option<&Key>) -> bool {
+        let has = |committed: &Committed| key.is_none_or(|key| committed.local.contains_key(key));
+        self.committed.get(proc).is_some_and(has)
+    }
+
+    /// All that a proc of this node may see of another one, behind what the host said of it. Made once, however often it is
+    /// asked for.
+    pub(crate) fn answer(&mut self, proc: &Proc, of_host: impl FnOnce() -> RankData) -> SharedData {
+        let Some(committed) = self.committed.get_mut(proc) else { return of_host().into() };
+        let local = &committed.local;
+        let make = || {
+            let mut all = of_host();
+            all.kvals.extend(kvals(local));
+            SharedData::from(all)
+        };
+        committed.answer.get_or_insert_with(make).clone()
     }
 
     /// Whether a proc has put this key for other nodes only: then procs of this one need not wait for it.
@@ -81,51 +107,83 @@ impl Modex {
 
     /// What a proc has put for other nodes, to be handed round with a fence.
     pub(crate) fn for_others(&self, proc: &Proc) -> Option<RankData> {
-        self.committed.get(proc).map(|committed| rank_data(proc, &committed.remote))
+        let committed = self.committed.get(proc)?;
+        Some(RankData { proc: proc.clone(), kvals: kvals(&committed.remote).collect() })
     }
 
     /// Stores what another server handed round.
     pub(crate) fn learn(&mut self, data: RankData) {
-        let values = &mut self.committed.entry(data.proc).or_default().local;
-        values.extend(data.kvals.into_iter().map(|kval| (kval.key, kval.value)));
+        let committed = self.committed.entry(data.proc).or_default();
+        committed.answer = None;
+        committed.local.extend(data.kvals.into_iter().map(|kval| (kval.key, kval.value)));
     }
 
     /// Holds a get until the key is there, its proc is gone, or time is over.
     pub(crate) fn hold(&mut self, proc: &Proc, key: Option<Key>, request: RequestId, deadline: Time) {
+        *self.held_by.entry(request.peer).or_default() += 1;
+        self.deadlines.add(deadline);
         self.held.entry(proc.clone()).or_default().push(Held { request, key, deadline });
     }
 
     /// How many gets are held for one requester's connection.
-    pub(crate) fn held_by(&self, peer: crate::server::PeerId) -> usize {
-        self.held.values().flatten().filter(|held| held.request.peer == peer).count()
+    pub(crate) fn held_by(&self, peer: PeerId) -> usize {
+        self.held_by.get(&peer).copied().unwrap_or_default()
     }
 
     /// The proc is gone and will not put anything more: the gets that wait for it.
     pub(crate) fn give_up(&mut self, proc: &Proc) -> Vec<RequestId> {
-        take_held(&mut self.held, proc, |_| true)
+        let taken = take_held(&mut self.held, proc, |_| true);
+        self.release(taken)
+    }
+
+    /// The job is gone: the gets that wait for any of its procs.
+    pub(crate) fn give_up_job(&mut self, nspace: &Nspace) -> Vec<RequestId> {
+        let procs: Vec<Proc> = self.held.keys().filter(|proc| proc.nspace == *nspace).cloned().collect();
+        procs.iter().flat_map(|proc| self.give_up(proc)).collect()
     }
 
     /// The requester is gone: its gets are forgotten.
-    pub(crate) fn forget(&mut self, peer: crate::server::PeerId) {
-        self.held.retain(|_, held| {
-            held.retain(|held| held.request.peer != peer);
-            !held.is_empty()
-        });
+    pub(crate) fn forget(&mut self, peer: PeerId) {
+        if self.held_by(peer) > 0 {
+            self.take_all(|held| held.request.peer == peer);
+        }
     }
 
     /// The gets whose time is over.
     pub(crate) fn expire(&mut self, now: Time) -> Vec<RequestId> {
+        if self.deadlines.next().is_none_or(|next| next > now) {
+            return Vec::new();
+        }
+        self.take_all(|held| held.deadline <= now)
+    }
+
+    fn take_all(&mut self, taken: impl Fn(&Held) -> bool + Copy) -> Vec<RequestId> {
         let procs: Vec<Proc> = self.held.keys().cloned().collect();
-        procs.iter().flat_map(|proc| take_held(&mut self.held, proc, |held| held.deadline <= now)).collect()
+        let taken = procs.iter().flat_map(|proc| take_held(&mut self.held, proc, taken)).collect();
+        self.release(taken)
+    }
+
+    /// Those that are held no more.
+    fn release(&mut self, taken: Vec<Held>) -> Vec<RequestId> {
+        for Held { request, deadline, .. } in &taken {
+            self.deadlines.remove(*deadline);
+            if let Some(count) = self.held_by.get_mut(&request.peer) {
+                *count -= 1;
+                if *count == 0 {
+                    self.held_by.remove(&request.peer);
+                }
+            }
+        }
+        taken.into_iter().map(|held| held.request).collect()
     }
 
     /// When the next held get's time is over.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        self.held.values().flatten().map(|held| held.deadline).min()
+        self.deadlines.next()
     }
 
     /// Drops all that the procs of a namespace put.
-    pub(crate) fn drop_job(&mut self, nspace: &peal_model::Nspace) {
+    pub(crate) fn drop_job(&mut self, nspace: &Nspace) {
         self.committed.retain(|proc, _| proc.nspace != *nspace);
     }
 }
@@ -134,12 +192,11 @@ fn bytes(key: &Key, value: &Value) -> usize {
     Size::of(value).bytes.saturating_add(key.as_str().len())
 }
 
-fn rank_data(proc: &Proc, values: &Values) -> RankData {
-    let kvals = values.iter().map(|(key, value)| Kval { key: key.clone(), value: value.clone() }).collect();
-    RankData { proc: proc.clone(), kvals }
+fn kvals(values: &Values) -> impl Iterator<Item = Kval> {
+    values.iter().map(|(key, value)| Kval { key: key.clone(), value: value.clone() })
 }
 
-fn take_held(held: &mut BTreeMap<Proc, Vec<Held>>, proc: &Proc, taken: impl Fn(&Held) -> bool) -> Vec<RequestId> {
+fn take_held(held: &mut BTreeMap<Proc, Vec<Held>>, proc: &Proc, taken: impl Fn(&Held) -> bool) -> Vec<Held> {
     let Some(list) = held.get_mut(proc) else { return Vec::new() };
     let (out, stay): (Vec<Held>, Vec<Held>) = std::mem::take(list).into_iter().partition(|held| taken(held));
     if stay.is_empty() {
@@ -147,5 +204,5 @@ fn take_held(held: &mut BTreeMap<Proc, Vec<Held>>, proc: &Proc, taken: impl Fn(&
     } else {
         *list = stay;
     }
-    out.into_iter().map(|held| held.request).collect()
+    out
 }

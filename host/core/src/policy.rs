@@ -35,6 +35,8 @@ pub enum DecidedBy {
     Default,
     /// Nobody: too many requests wait for policies.
     Overload,
+    /// Nobody: whoever asked has lost its name to a job.
+    Eviction,
 }
 
 impl fmt::Display for DecidedBy {
@@ -43,6 +45,7 @@ impl fmt::Display for DecidedBy {
             DecidedBy::Policy(name) => write!(f, "policy {name:?}"),
             DecidedBy::Default => f.write_str("the default"),
             DecidedBy::Overload => f.write_str("the server, which has too much to decide"),
+            DecidedBy::Eviction => f.write_str("the server, since a job has that name now,"),
         }
     }
 }
@@ -73,6 +76,12 @@ impl Verdict {
     pub fn overload() -> Verdict {
         let reasons = vec![reason("too many requests wait for the site's policies; try again")];
         Verdict::Denied { by: DecidedBy::Overload, status: code::PMIX_ERR_OUT_OF_RESOURCE, reasons }
+    }
+
+    /// Whoever asked is not any more who they were.
+    pub(crate) fn evicted() -> Verdict {
+        let reasons = vec![reason("your name belongs to a job now")];
+        Verdict::Denied { by: DecidedBy::Eviction, status: code::PMIX_ERR_NO_PERMISSIONS, reasons }
     }
 }
 

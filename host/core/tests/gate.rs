@@ -282,7 +282,7 @@ fn what_tenants_handlers_raise_must_be_permitted_and_what_the_sites_raise_not() 
 
 #[test]
 fn no_more_wait_for_decisions_than_may_in_number_or_bytes_and_nothing_of_them_stays() {
-    let mut stage = Stage::with(Settings { max_decisions: 2, ..Settings::default() }, &[Hook::JobControl, Hook::Event]);
+    let mut stage = Stage::with(Settings { max_decisions: 4, ..Settings::default() }, &[Hook::JobControl, Hook::Event]);
     let first = asked(&stage.kill(proc("bob", 0)));
     let second = asked(&stage.notify(stage.alice[0], Vec::new()));
     for _ in 0..3 {

@@ -141,8 +141,9 @@ impl Proc {
 }
 
 impl fmt::Display for Proc {
+    /// Namespaces of tools are whatever these say: what a terminal or a log would take for something else is escaped.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.nspace, self.rank)
+        write!(f, "{}:{}", self.nspace.as_str().escape_debug(), self.rank)
     }
 }
 

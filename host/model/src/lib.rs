@@ -25,7 +25,7 @@ pub use array::{DataArray, MixedArray};
 pub use event::{Event, Step};
 pub use ident::{IdentError, Key, KeyName, Nspace, Proc, Rank};
 pub use info::{Info, InfoFlags, Infos, Kval};
-pub use job::{JobEntry, JobInfo, RankData};
+pub use job::{JobEntry, JobInfo, RankData, SharedData};
 pub use names::{data_type, key, number, rank, status as code};
 pub use policy::{ConnectionKind, Hook, Identity, LogRequest, Matter, PolicyOutcome, PolicyRequest, Target};
 pub use reply::Reply;

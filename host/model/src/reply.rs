@@ -1,5 +1,7 @@
 //! What a server answers.
-use crate::{Bytes, DeviceDistance, Info, JobInfo, Kval, Nspace, Pdata, Proc, RankData, Status, Text};
+use crate::{
+    Bytes, DeviceDistance, Info, JobEntry, JobInfo, Kval, Nspace, Pdata, Proc, SharedData, Size, Status, Text, Value,
+};
 use std::sync::Arc;
 
 /// The answer to a request. All but the job data begin with a status; what follows it depends on the request.
@@ -11,7 +13,7 @@ pub enum Reply {
     /// The short form: an error, or a success that carries nothing. Always understood.
     Status(Status),
     /// To Get: what is known of each proc asked for.
-    Data { status: Status, ranks: Vec<RankData> },
+    Data { status: Status, ranks: Vec<SharedData> },
     /// To Lookup.
     Published { status: Status, data: Vec<Pdata> },
     /// To Spawn.
@@ -55,5 +57,33 @@ impl Reply {
             | Reply::Procs { status, .. }
             | Reply::Nodes { status, .. } => *status,
         }
+    }
+
+    /// The memory that it takes, in bytes, nearly. Job data are there once, however many are told.
+    pub fn bytes(&self) -> usize {
+        let infos = |infos: &[Info]| infos.iter().map(|info| Size::of_info(info).bytes).sum::<usize>();
+        let kvals = |kvals: &[Kval]| kvals.iter().map(|kval| Size::of_kval(kval).bytes).sum::<usize>();
+        let jobs = |jobs: &[JobInfo]| jobs.iter().flat_map(|job| &job.entries).map(JobEntry::bytes).sum::<usize>();
+        let more = match self {
+            Reply::JobData(_) | Reply::Status(_) | Reply::IofHandle { .. } => 0,
+            Reply::Data { ranks, .. } => ranks.iter().map(SharedData::bytes).sum(),
+            Reply::Published { data, .. } => {
+                data.iter().map(|data| size_of::<Pdata>() + Size::of(&data.value).bytes + data.key.as_str().len()).sum()
+            }
+            Reply::Spawned { kvals: all, .. } | Reply::Kvals { kvals: all, .. } => kvals(all),
+            Reply::Connected { jobs: all, .. } => jobs(all),
+            Reply::Infos { infos: all, .. } => infos(all),
+            Reply::Credential { credential, infos: all, .. } => credential.as_slice().len() + infos(all),
+            Reply::Group { members, jobs: all, infos: more, .. } => {
+                size_of_val(members.as_slice()) + jobs(all) + infos(more)
+            }
+            Reply::Distances { distances, .. } => {
+                let size = |distance: &DeviceDistance| Size::of(&Value::DeviceDistance(distance.clone().into())).bytes;
+                distances.iter().map(size).sum()
+            }
+            Reply::Procs { procs, .. } => size_of_val(procs.as_slice()),
+            Reply::Nodes { nodes, .. } => nodes.as_ref().map_or(0, |nodes| nodes.as_bytes().len()),
+        };
+        size_of::<Reply>().saturating_add(more)
     }
 }

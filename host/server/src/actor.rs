@@ -18,7 +18,7 @@ use peal_core::{
     server::{Action, DecisionId, Denial, Entrance, FenceId, PeerId, Refusal, RequestId, Server, Upcall},
 };
 use peal_model::{
-    ConnectionKind, Event, Hook, Identity, Kval, Nspace, PolicyRequest, Proc, RankData, Reply, Request, Size, Status,
+    ConnectionKind, Event, Hook, Identity, Nspace, PolicyRequest, Proc, RankData, Reply, Request, Size, Status,
 };
 use std::{
     collections::BTreeMap,
@@ -40,16 +40,11 @@ pub(crate) enum Outgoing {
 }
 
 impl Outgoing {
-    /// The memory it takes, nearly. Job data are shared, and what they become on the way is there one at a time; other
-    /// answers are small.
+    /// The memory it takes, nearly.
     pub(crate) fn bytes(&self) -> usize {
-        let data = |kvals: &[Kval]| kvals.iter().map(|kval| Size::of_kval(kval).bytes).sum::<usize>();
         match self {
             Outgoing::Event(event) => Size::of_event(event).bytes,
-            Outgoing::Reply { reply, .. } => match &**reply {
-                Reply::Data { ranks, .. } => ranks.iter().map(|rank| data(&rank.kvals)).sum(),
-                _ => size_of::<Reply>(),
-            },
+            Outgoing::Reply { reply, .. } => reply.bytes(),
         }
     }
 }
@@ -233,9 +228,13 @@ impl Actor {
                 let _ = tell.send(self.state.jobs().collect());
                 Vec::new()
             }
-            Internal::RemoveJob(nspace) => {
-                self.remove_job(&nspace);
-                Vec::new()
+            Internal::RemoveJob(nspace) => self.remove_job(&nspace),
+            Internal::RemoveIdleJob { nspace, done } => {
+                let census = self.state.jobs().find(|job| job.spec.nspace == nspace);
+                let connected = census.map_or(0, |job| job.connected);
+                let actions = if connected == 0 { self.remove_job(&nspace) } else { Vec::new() };
+                let _ = done.send(connected);
+                actions
             }
             Internal::ProcEnded { proc, abnormal } => self.state.proc_ended(&proc, abnormal),
             Internal::Life { proc, tell } => {
@@ -264,14 +263,15 @@ impl Actor {
         let mut jobs = (*self.jobs).clone();
         jobs.push((spec.nspace.clone(), Identity { uid: spec.uid, gid: spec.gid }));
         self.jobs = Arc::new(jobs);
-        self.state.add_job(spec);
+        let actions = self.state.add_job(spec);
+        actions.into_iter().for_each(|action| self.act(action));
         Ok(())
     }
 
-    fn remove_job(&mut self, nspace: &Nspace) {
+    fn remove_job(&mut self, nspace: &Nspace) -> Vec<Action> {
         self.fabric.forgets(self.id, nspace);
         self.jobs = Arc::new(self.jobs.iter().filter(|(known, _)| known != nspace).cloned().collect());
-        self.state.remove_job(nspace);
+        self.state.remove_job(nspace)
     }
 
     fn ask(&self, id: DecisionId, request: Arc<PolicyRequest>) {

@@ -236,7 +236,7 @@ async fn confirm(
 ) -> Result<(Peer, Option<Claim>), Unwelcome> {
     let (near, far) = (stream.local_addr()?, stream.peer_addr()?);
     let checker = lobby.checker.clone();
-    let _turn = lobby.checks.acquire().await.map_err(std::io::Error::other)?;
+    let _turn = lobby.checks.take(claimed.uid).await.map_err(std::io::Error::other)?;
     let checked = tokio::task::spawn_blocking(move || checker.check(&claimant, claimed, far, near)).await;
     Ok(checked.map_err(std::io::Error::other)??)
 }

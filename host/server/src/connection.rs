@@ -5,6 +5,7 @@ use crate::{
     identity::Checker,
     metrics::Metrics,
     quiet::{Once, Quiet, warn_once},
+    turns::Turns,
 };
 use peal_core::server::{PeerId, RequestId};
 use peal_model::{CommandCode, code};
@@ -26,7 +27,7 @@ use tokio::{
         TcpStream,
         tcp::{OwnedReadHalf, OwnedWriteHalf},
     },
-    sync::{Notify, Semaphore, mpsc, watch},
+    sync::{Notify, mpsc, watch},
 };
 
 /// How much is read at once, in bytes.
@@ -44,7 +45,7 @@ pub(crate) struct Lobby {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) checker: Arc<Checker>,
     /// Each check takes a thread, with memory that it keeps; the procs of a job all come at once.
-    pub(crate) checks: Arc<Semaphore>,
+    pub(crate) checks: Arc<Turns>,
     pub(crate) tool_names: Arc<ToolNames>,
     pub(crate) limits: Limits,
     pub(crate) handshake_timeout: Duration,
@@ -119,7 +120,10 @@ pub(crate) async fn serve(mut stream: TcpStream, lobby: Lobby) {
         Ok(()) => {}
         // How clients that die end; the host knows more.
         Err(Fault::Io(error)) => tracing::debug!(%proc, %error, "a connection broke off"),
-        Err(fault) => tracing::warn!(%proc, %fault, "a connection is closed"),
+        Err(fault) => match lobby.refusals.allow(Instant::now()) {
+            Some(left_out) => tracing::warn!(%proc, %fault, left_out, "a connection is closed"),
+            None => tracing::debug!(%proc, %fault, "a connection is closed"),
+        },
     }
     // A server that has stopped needs not be told.
     let _ = lobby.clients.send(FromClient::Gone(peer)).await;

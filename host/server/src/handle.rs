@@ -48,6 +48,7 @@ pub(crate) enum Internal {
     AddJob { spec: JobSpec, done: oneshot::Sender<Result<(), AddJobError>> },
     Jobs(oneshot::Sender<Vec<Census>>),
     RemoveJob(Nspace),
+    RemoveIdleJob { nspace: Nspace, done: oneshot::Sender<u32> },
     Defaults(Defaults),
     ProcEnded { proc: Proc, abnormal: Option<(Status, Vec<Info>)> },
     Life { proc: Proc, tell: oneshot::Sender<Option<Life>> },
@@ -88,6 +89,13 @@ impl ServerHandle {
     /// Drops a job of which nothing is left.
     pub fn remove_job(&self, nspace: Nspace) {
         self.say(Internal::RemoveJob(nspace));
+    }
+
+    /// Drops a job unless some of its procs are connected, and says how many are; nothing if the server has stopped.
+    pub async fn remove_idle_job(&self, nspace: Nspace) -> Option<u32> {
+        let (done, connected) = oneshot::channel();
+        self.say(Internal::RemoveIdleJob { nspace, done });
+        connected.await.ok()
     }
 
     /// Another server distributed an event, for those whom it may reach; the handlers here may raise so many in turn.

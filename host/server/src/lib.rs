@@ -23,6 +23,7 @@ mod quiet;
 mod rendezvous;
 mod server;
 mod stored;
+mod turns;
 mod upcalls;
 
 pub use chains::{ChainSettings, GuestPools, HostedChains, HostedHandler};

@@ -13,6 +13,7 @@ use crate::{
     metrics::{Counters, Metrics},
     notice::Notices,
     quiet::Quiet,
+    turns::Turns,
 };
 use peal_model::{Identity, Proc};
 use peal_wire::{Limits, ServerUri};
@@ -33,8 +34,9 @@ use tokio::{
 /// The least time between two lines on refused connections.
 const BETWEEN_REFUSALS: Duration = Duration::from_secs(1);
 
-/// How many peers are checked at once.
-const CHECKS: usize = 4;
+/// How many peers are checked at once, and how many of one user.
+const CHECKS: usize = 8;
+const CHECKS_EACH: usize = 2;
 
 /// How long the listener waits after the system had no room for a connection.
 const BREATHE: Duration = Duration::from_millis(50);
@@ -141,8 +143,8 @@ impl Server {
             Chains::start(parts.chains, &parts.pools, settings.chains, &raised, notices.clone(), metrics.clone());
         let id = parts.fabric.allot();
         parts.fabric.join(id, handle.clone());
-        let (queue, site) = (settings.core.max_decisions, &parts.pools.site);
-        let decisions = Decisions::start(parts.policies, site, queue, &handle, &metrics);
+        let (queue, pool) = (settings.core.max_decisions, &parts.pools.policies);
+        let decisions = Decisions::start(parts.policies, pool, queue, &handle, &metrics);
         let pool = &parts.pools.channels;
         let channels = Channels::start(parts.channels, pool, settings.channels, &parts.host, &handle, &metrics);
         let mut state = peal_core::server::Server::new(settings.core);
@@ -173,7 +175,7 @@ impl Server {
             clients,
             metrics: metrics.clone(),
             checker,
-            checks: Arc::new(Semaphore::new(CHECKS)),
+            checks: Arc::new(Turns::new(CHECKS, CHECKS_EACH)),
             tool_names: Arc::new(ToolNames::new(uri.proc.clone())),
             limits: settings.wire,
             handshake_timeout: settings.handshake_timeout,

@@ -1,6 +1,8 @@
 //! What a server tells of jobs and ranks: packed fields inside of byte objects.
 use crate::{WireError, packed::Packed, reader::Reader, value, writer::Writer};
-use peal_model::{Commit, DataType, JobEntry, JobInfo, Key, Kval, Proc, RankData, Value, data_type as dt, key, number};
+use peal_model::{
+    Commit, DataType, JobEntry, JobInfo, Key, Kval, Proc, RankData, SharedData, Value, data_type as dt, key, number,
+};
 
 /// The type of a buffer, which stands in a field but in no value.
 const BUFFER: DataType = DataType(number::PMIX_BUFFER as u16);
@@ -56,7 +58,7 @@ pub(crate) fn ranks(r: &mut Reader<'_>) -> Result<Vec<RankData>, WireError> {
     r.list_until_end("rank data", |r| r.nested("rank data", rank))
 }
 
-pub(crate) fn put_ranks(w: &mut Writer<'_>, ranks: &[RankData]) -> Result<(), WireError> {
+pub(crate) fn put_ranks(w: &mut Writer<'_>, ranks: &[SharedData]) -> Result<(), WireError> {
     ranks.iter().try_for_each(|rank| {
         w.nested(|w| {
             w.one(&rank.proc)?;

@@ -18,7 +18,7 @@ fn with_status(r: &mut Reader<'_>, command: C) -> Result<Reply, WireError> {
         return Ok(Reply::Status(status));
     }
     Ok(match command {
-        C::Get => Reply::Data { status, ranks: job_data::ranks(r)? },
+        C::Get => Reply::Data { status, ranks: job_data::ranks(r)?.into_iter().map(Into::into).collect() },
         C::Lookup => Reply::Published { status, data: r.counted()? },
         C::Spawn => Reply::Spawned { status, nspace: r.one()?, kvals: r.until_end()? },
         C::Connect => Reply::Connected { status, jobs: job_data::jobs(r)? },

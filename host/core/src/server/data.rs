@@ -2,11 +2,13 @@
 use super::{Action, Attendance, Collect, FenceId, LocallyComplete, RequestId, Server, reply};
 use crate::{
     Time,
-    fence::Arrival,
+    fence::{Arrival, TooManyFences},
     job::{Job, Life},
     modex::TooMuch,
 };
-use peal_model::{Commit, Info, Infos, Key, Proc, Rank, RankData, Reply, Status, Text, Value, code, key, rank};
+use peal_model::{
+    Commit, Info, Infos, Key, Proc, Rank, RankData, Reply, SharedData, Status, Text, Value, code, key, rank,
+};
 use std::{collections::BTreeSet, time::Duration};
 
 impl Server {
@@ -14,11 +16,9 @@ impl Server {
         match self.modex.commit(source, commits) {
             Err(TooMuch) => vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)],
             Ok(waiting) => {
-                let mut actions = vec![reply(to, code::PMIX_SUCCESS)];
-                let answers =
-                    waiting.into_iter().map(|to| Action::Reply { to, reply: found(self.known(source, None)) });
-                actions.extend(answers);
-                actions
+                let data = self.known(source);
+                let answers = waiting.into_iter().map(|to| Action::Reply { to, reply: found(data.clone()) });
+                std::iter::once(reply(to, code::PMIX_SUCCESS)).chain(answers).collect()
             }
         }
     }
@@ -33,7 +33,7 @@ impl Server {
     ) -> Vec<Action> {
         let procs: BTreeSet<Proc> =
             if procs.is_empty() { [Proc::all(source.nspace.clone())].into() } else { procs.into_iter().collect() };
-        let (expected, attendance) = match self.participants(&procs) {
+        let (expected, attendance) = match self.participants(&source, &procs) {
             Ok(participants) => participants,
             Err(status) => return vec![reply(to, status)],
         };
@@ -44,18 +44,20 @@ impl Server {
         let deadline = timeout(infos).map(|after| now + after);
         let arrival = Arrival { proc: source, request: to, procs, expected, attendance, collect, deadline };
         match self.fences.arrive(arrival) {
-            Some(complete) => vec![self.gather(complete)],
-            None => Vec::new(),
+            Ok(Some(complete)) => vec![self.gather(complete)],
+            Ok(None) => Vec::new(),
+            Err(TooManyFences) => vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)],
         }
     }
 
     /// The procs of this server that a set names and that can still arrive, and whether some cannot. A fence that names a
-    /// job or rank nobody knows could never end.
-    fn participants(&self, procs: &BTreeSet<Proc>) -> Result<(BTreeSet<Proc>, Attendance), Status> {
+    /// job or rank nobody knows could never end; jobs of others are nobody's.
+    fn participants(&self, source: &Proc, procs: &BTreeSet<Proc>) -> Result<(BTreeSet<Proc>, Attendance), Status> {
         let mut expected = BTreeSet::new();
         let mut attendance = Attendance::Full;
         for named in procs {
-            let job = self.jobs.get(&named.nspace).ok_or(code::PMIX_ERR_INVALID_NAMESPACE)?;
+            let job = self.jobs.get(&named.nspace).filter(|_| self.may_see(source, &named.nspace));
+            let job = job.ok_or(code::PMIX_ERR_INVALID_NAMESPACE)?;
             let ranks = ranks_of(job, named.rank).ok_or(code::PMIX_ERR_BAD_PARAM)?;
             for (rank, life) in ranks {
                 match life {
@@ -107,8 +109,8 @@ impl Server {
             Some(Some(key)) => Some(key),
             None => None,
         };
-        if let Some(data) = self.known(&proc, key.as_ref()) {
-            return vec![Action::Reply { to, reply: found(Some(data)) }];
+        if let Some(proc) = self.knows(&proc, key.as_ref()) {
+            return vec![Action::Reply { to, reply: found(self.known(&proc)) }];
         }
         let now_or_never = infos.is_true(key::PMIX_IMMEDIATE) || infos.is_true(key::PMIX_OPTIONAL);
         let may_come = self.may_put(&proc);
@@ -125,7 +127,7 @@ impl Server {
     }
 
     /// Whether this proc, or for no rank any of its job, may still put something.
-    fn may_put(&self, proc: &Proc) -> bool {
+    pub(super) fn may_put(&self, proc: &Proc) -> bool {
         let lives = |life: Life| matches!(life, Life::Expected | Life::Connected(_));
         match self.jobs.get(&proc.nspace) {
             Some(job) if proc.rank == rank::PMIX_RANK_UNDEF => job.procs.values().copied().any(lives),
@@ -133,21 +135,25 @@ impl Server {
         }
     }
 
-    /// All that is known of a proc (or job), if the key asked for is in it. No rank means whichever has the key.
-    fn known(&self, proc: &Proc, key: Option<&Key>) -> Option<RankData> {
+    /// The proc (or job) of which this key is known, or for no key anything that it put. No rank means whichever has it.
+    fn knows(&self, proc: &Proc, key: Option<&Key>) -> Option<Proc> {
         let job = self.jobs.get(&proc.nspace)?;
         if proc.rank == rank::PMIX_RANK_UNDEF {
-            let procs = job.procs.keys().map(|rank| Proc::new(proc.nspace.clone(), *rank));
-            return procs.into_iter().find_map(|proc| self.modex.find(&proc, key));
+            let mut procs = job.procs.keys().map(|rank| Proc::new(proc.nspace.clone(), *rank));
+            return procs.find(|proc| self.modex.has(proc, key));
         }
-        let put = self.modex.find(proc, None);
-        // Without a key the requester wants what the proc put; what the host said of it the requester has already.
-        if key.is_none() && put.is_none() && proc.rank.is_valid() {
-            return None;
-        }
-        let mut all = job.values_of(proc);
-        all.kvals.extend(put.into_iter().flat_map(|data| data.kvals));
-        key.is_none_or(|key| all.kvals.iter().any(|kval| kval.key == *key)).then_some(all)
+        let knows = match key {
+            Some(key) => self.modex.has(proc, Some(key)) || job.says(proc, key),
+            // What the host said of a proc the requester has already.
+            None => self.modex.has(proc, None) || !proc.rank.is_valid(),
+        };
+        knows.then(|| proc.clone())
+    }
+
+    /// All that is known of a proc (or job).
+    fn known(&mut self, proc: &Proc) -> Option<SharedData> {
+        let job = self.jobs.get(&proc.nspace)?;
+        Some(self.modex.answer(proc, || job.values_of(proc)))
     }
 }
 
@@ -159,7 +165,7 @@ fn ranks_of(job: &Job, named: Rank) -> Option<Vec<(Rank, Life)>> {
     }
 }
 
-fn found(data: Option<RankData>) -> Reply {
+fn found(data: Option<SharedData>) -> Reply {
     Reply::Data { status: code::PMIX_SUCCESS, ranks: data.into_iter().collect() }
 }
 

@@ -1,7 +1,7 @@
 //! Events: registration by clients, notification by clients and by the host, delivery.
 use super::{Action, Allowance, PeerId, RequestId, Server, Upcall, reply};
 use crate::{
-    audience::{self, Interests},
+    audience::{self, Aim, Interests},
     reach::Reach,
 };
 use peal_model::{Event, Identity, Info, Infos, KeyName, Proc, Range, Size, Status, Value, code, key};
@@ -10,6 +10,9 @@ use std::{collections::BTreeSet, sync::Arc};
 /// By this `libpmix` knows an event that has been through a server, and does not send it there again. Clients may not say
 /// so of theirs.
 const INTERNAL_NOTIFY: KeyName = KeyName("pmix.srvr.internal.notify");
+
+/// How many procs one registration may filter by.
+const MAX_FILTER: usize = 1024;
 
 /// Who raises an event, for whom it has to be decided whether they may.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +39,7 @@ impl Server {
         let filters = [key::PMIX_EVENT_AFFECTED_PROC, key::PMIX_EVENT_AFFECTED_PROCS];
         let affected = filters.iter().filter_map(|key| infos.value_of(*key)).filter_map(|value| value.as_procs());
         let affected: Vec<Proc> = affected.flatten().collect();
-        if peer.interests.len() + codes.len() + affected.len() >= max {
+        if peer.interests.len() + codes.len() + affected.len() >= max || affected.len() > MAX_FILTER {
             return vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)];
         }
         let mut new = Interests::default();
@@ -45,8 +48,8 @@ impl Server {
         // The acknowledgement comes first, then what happened before.
         let mut actions = vec![reply(to, code::PMIX_SUCCESS)];
         let uid = self.identity_of(to.peer).map(|identity| identity.uid);
-        let wanted = |event: &Event, reach: Reach| {
-            new.cover(event) && audience::is_meant_for(event, source) && reach.includes(uid)
+        let wanted = |event: &Event, aim: &Aim, reach: Reach| {
+            reach.includes(uid) && new.cover(event, aim) && aim.is_meant_for(event, source)
         };
         let cached = self.cache.tell(to.peer, wanted);
         actions.extend(cached.into_iter().map(|event| Action::Deliver { peer: to.peer, event }));
@@ -124,16 +127,17 @@ impl Server {
     }
 
     fn spread_here(&mut self, event: Arc<Event>, reach: Reach, allowance: Allowance) -> Vec<Action> {
-        let hears = |(id, peer): &(&PeerId, &super::Peer)| {
-            audience::is_meant_for(&event, &peer.proc)
-                && peer.interests.cover(&event)
-                && reach.includes(self.identity_of(**id).map(|identity| identity.uid))
+        let aim = Aim::of(&event);
+        let hears = |(_, peer): &(&PeerId, &super::Peer)| {
+            reach.includes(Some(peer.identity.uid))
+                && peer.interests.cover(&event, &aim)
+                && aim.is_meant_for(&event, &peer.proc)
         };
         let told: BTreeSet<PeerId> = self.peers.iter().filter(hears).map(|(id, _)| *id).collect();
         let delivered = marked(&event);
         let mut actions: Vec<Action> =
             told.iter().map(|peer| Action::Deliver { peer: *peer, event: delivered.clone() }).collect();
-        self.cache.keep(delivered, reach, told);
+        self.cache.keep(delivered, aim, reach, told);
         actions.push(Action::Chain { event, reach, allowance });
         actions
     }

@@ -8,8 +8,8 @@ use crate::{
     reach::Reach,
 };
 use peal_model::{
-    ConnectionKind, Event, Hook, Identity, Info, LogRequest, Matter, PolicyRequest, Proc, Reply, Request, Size, Status,
-    Target, Value, key,
+    ConnectionKind, Event, Hook, Identity, Info, LogRequest, Matter, Nspace, PolicyRequest, Proc, Reply, Request, Size,
+    Status, Target, Value, key,
 };
 use std::{collections::BTreeMap, fmt, mem, sync::Arc};
 
@@ -75,6 +75,12 @@ struct Asker {
     refusal: Refusal,
 }
 
+impl Asker {
+    fn uid(&self) -> Option<u32> {
+        self.identity.map(|identity| identity.uid)
+    }
+}
+
 #[derive(Debug)]
 enum Refusal {
     /// By an answer that holds the reasons.
@@ -107,6 +113,8 @@ pub(super) struct Gate {
     server: Option<Identity>,
     policed: Vec<Hook>,
     held: BTreeMap<DecisionId, Held>,
+    /// How many each user has waiting.
+    by_user: BTreeMap<Option<u32>, usize>,
     bytes: usize,
     next: u64,
 }
@@ -115,6 +123,25 @@ impl Gate {
     /// How many decisions are awaited.
     pub(super) fn awaited(&self) -> usize {
         self.held.len()
+    }
+
+    fn hold(&mut self, id: DecisionId, held: Held) {
+        self.bytes += held.bytes;
+        *self.by_user.entry(held.asker.uid()).or_default() += 1;
+        self.held.insert(id, held);
+    }
+
+    fn release(&mut self, id: DecisionId) -> Option<Held> {
+        let held = self.held.remove(&id)?;
+        self.bytes -= held.bytes;
+        let uid = held.asker.uid();
+        if let Some(count) = self.by_user.get_mut(&uid) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_user.remove(&uid);
+            }
+        }
+        Some(held)
     }
 
     fn number(&mut self) -> DecisionId {
@@ -228,23 +255,33 @@ impl Server {
 
     fn ask(&mut self, request: PolicyRequest, asker: Asker, what: Waiting) -> Vec<Action> {
         let bytes = bytes_of(&request);
+        // One user's flood leaves room for the others.
+        let own = self.gate.by_user.get(&asker.uid()).copied().unwrap_or_default();
         let full = self.gate.awaited() >= self.settings.max_decisions
+            || own >= self.settings.max_decisions.div_ceil(2)
             || self.gate.bytes.saturating_add(bytes) > self.settings.max_decision_bytes;
         if full {
             return deny(asker, Verdict::overload());
         }
         let id = self.gate.number();
-        self.gate.bytes += bytes;
-        self.gate.held.insert(id, Held { asker, bytes, what });
+        self.gate.hold(id, Held { asker, bytes, what });
         vec![Action::Decide { id, request: Arc::new(request) }]
     }
 
     /// The policies have decided on an [`Action::Decide`]: what was held goes on, or its requester is told why not. It makes
     /// no difference whether the requester is still there, as for anything else that was asked before it left.
     pub fn decided(&mut self, id: DecisionId, verdict: Verdict) -> Vec<Action> {
-        let Some(held) = self.gate.held.remove(&id) else { return Vec::new() };
-        self.gate.bytes -= held.bytes;
+        let Some(held) = self.gate.release(id) else { return Vec::new() };
         self.conclude(held, verdict)
+    }
+
+    /// A job takes this name from whoever had it: what they wait for is denied, lest it be done in the job's name.
+    pub(super) fn deny_held(&mut self, nspace: &Nspace) -> Vec<Action> {
+        let of_them = |held: &Held| held.asker.requester.as_ref().is_some_and(|proc| proc.nspace == *nspace);
+        let theirs: Vec<DecisionId> =
+            self.gate.held.iter().filter(|(_, held)| of_them(held)).map(|(id, _)| *id).collect();
+        let denied = theirs.into_iter().filter_map(|id| self.gate.release(id));
+        denied.flat_map(|held| deny(held.asker, Verdict::evicted())).collect()
     }
 
     fn conclude(&mut self, held: Held, verdict: Verdict) -> Vec<Action> {
@@ -305,7 +342,7 @@ impl Server {
 
     /// As whom a client runs.
     pub(super) fn identity_of(&self, peer: PeerId) -> Option<Identity> {
-        self.peers.get(&peer).and_then(|peer| self.identity(&peer.proc))
+        self.peers.get(&peer).map(|peer| peer.identity)
     }
 }
 

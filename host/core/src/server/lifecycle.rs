@@ -1,7 +1,7 @@
 //! Clients come and go.
 use super::{Action, Peer, PeerId, Refusal, RequestId, Server, Standing, Upcall, reply};
 use crate::{audience::Interests, job::Life, reach::Reach};
-use peal_model::{Event, Identity, Info, Proc, Range, Reply, Status, Value, code, key};
+use peal_model::{Event, Identity, Info, Proc, Range, Reply, Status, Value, code, key, rank};
 use std::sync::Arc;
 
 impl Server {
@@ -27,14 +27,15 @@ impl Server {
             Life::Connected(n) => Life::Connected(n + 1),
             Life::Lost => return Err(Refusal::Ended(proc.clone())),
         };
-        Ok((self.seat(proc), actions))
+        Ok((self.seat(proc, claimed), actions))
     }
 
     /// A connection for somebody who has been let in.
-    pub(super) fn seat(&mut self, proc: &Proc) -> PeerId {
+    pub(super) fn seat(&mut self, proc: &Proc, identity: Identity) -> PeerId {
         self.next_peer += 1;
         let id = PeerId(self.next_peer);
-        self.peers.insert(id, Peer { proc: proc.clone(), standing: Standing::Active, interests: Interests::default() });
+        let (standing, interests) = (Standing::Active, Interests::default());
+        self.peers.insert(id, Peer { proc: proc.clone(), identity, standing, interests });
         id
     }
 
@@ -56,8 +57,7 @@ impl Server {
         let Some(peer) = self.peers.get_mut(&to.peer).filter(|peer| peer.standing == Standing::Active) else {
             return actions;
         };
-        peer.standing = Standing::Left;
-        peer.interests = Interests::default();
+        peer.dismiss();
         self.tool_left(to.peer);
         if self.leave(&source, Life::Finalized) {
             actions.extend(self.departed(&source));
@@ -72,6 +72,7 @@ impl Server {
         let Some(gone) = self.peers.remove(&peer) else { return Vec::new() };
         self.cache.forget(peer);
         self.modex.forget(peer);
+        self.fences.forget(peer);
         self.tool_left(peer);
         if gone.standing == Standing::Left || !self.leave(&gone.proc, Life::Lost) {
             return Vec::new();
@@ -132,7 +133,11 @@ impl Server {
 
     /// Nobody need wait for this proc any more.
     fn departed(&mut self, proc: &Proc) -> Vec<Action> {
-        let unanswered = self.modex.give_up(proc);
+        let mut unanswered = self.modex.give_up(proc);
+        let anybody = Proc::new(proc.nspace.clone(), rank::PMIX_RANK_UNDEF);
+        if !self.may_put(&anybody) {
+            unanswered.extend(self.modex.give_up(&anybody));
+        }
         let mut actions: Vec<Action> = unanswered.into_iter().map(|to| reply(to, code::PMIX_ERR_NOT_FOUND)).collect();
         for complete in self.fences.leave(proc) {
             actions.push(self.gather(complete));

@@ -65,6 +65,8 @@ pub struct Settings {
     pub max_put_bytes: usize,
     /// How many gets one connection may have waiting.
     pub max_held_gets: usize,
+    /// How many fences one proc may wait in at once.
+    pub max_fences: usize,
     /// How many codes and filters one connection may have registered.
     pub max_registrations: usize,
     /// How many connections one proc may have (its own and those of its clones).
@@ -90,6 +92,7 @@ impl Default for Settings {
             max_event_bytes: 1 << 20,
             max_put_bytes: 256 << 20,
             max_held_gets: 4096,
+            max_fences: 64,
             max_registrations: 65_536,
             max_clones: 64,
             max_tools: 256,
@@ -261,8 +264,17 @@ pub struct Counts {
 #[derive(Debug)]
 struct Peer {
     proc: Proc,
+    /// As whom it was let in.
+    identity: Identity,
     standing: Standing,
     interests: Interests,
+}
+
+impl Peer {
+    /// From now on it is heard no more.
+    fn dismiss(&mut self) {
+        (self.standing, self.interests) = (Standing::Left, Interests::default());
+    }
 }
 
 /// Whether a connection still counts for its proc.
@@ -292,27 +304,32 @@ impl Server {
     pub fn new(settings: Settings) -> Server {
         Server {
             modex: Modex::new(settings.max_put_bytes),
+            fences: Fences::new(settings.max_fences),
             cache: EventCache::new(settings.event_cache, settings.event_cache_bytes),
             settings,
             jobs: BTreeMap::new(),
             tools: Tools::default(),
             peers: BTreeMap::new(),
-            fences: Fences::default(),
             gate: Gate::default(),
             next_peer: 0,
         }
     }
 
-    /// Registers a job whose procs may then connect.
-    pub fn add_job(&mut self, spec: JobSpec) {
-        self.evict_tools(&spec.nspace);
+    /// Registers a job whose procs may then connect. Whoever had that name until now is heard no more.
+    pub fn add_job(&mut self, spec: JobSpec) -> Vec<Action> {
+        let denied = self.evict(&spec.nspace);
         self.jobs.insert(spec.nspace.clone(), Job::new(spec));
+        denied
     }
 
-    /// Drops a job and all that its procs put.
-    pub fn remove_job(&mut self, nspace: &Nspace) {
+    /// Drops a job and all that its procs put. Those who are still connected are heard no more, and nobody goes on waiting
+    /// for any of them.
+    pub fn remove_job(&mut self, nspace: &Nspace) -> Vec<Action> {
         self.jobs.remove(nspace);
         self.modex.drop_job(nspace);
+        self.peers.values_mut().filter(|peer| peer.proc.nspace == *nspace).for_each(Peer::dismiss);
+        let waiting = self.modex.give_up_job(nspace).into_iter().chain(self.fences.drop_job(nspace));
+        waiting.map(|to| reply(to, code::PMIX_ERR_INVALID_NAMESPACE)).collect()
     }
 
     /// What holds where no policy decides is from now on this.

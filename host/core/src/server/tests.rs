@@ -1,4 +1,6 @@
 //! The server stepped by hand: requests in, actions out.
+mod bounds;
+
 use super::*;
 use peal_model::{Commit, Info, KeyName, Kval, Range, Rank, RankData, Scope, Value, key, rank};
 

@@ -1,6 +1,5 @@
 //! Tools: procs that no job has. They come by themselves, each in a namespace of its own, and are nobody's to wait for.
-use super::{PeerId, Refusal, Server, Standing};
-use crate::audience::Interests;
+use super::{Action, PeerId, Refusal, Server};
 use peal_model::{Identity, JobEntry, JobInfo, Kval, Nspace, Proc, Value, key};
 use std::collections::BTreeMap;
 
@@ -42,20 +41,21 @@ impl Server {
         if self.tools.0.len() >= max {
             return Err(Refusal::TooManyTools { max });
         }
-        let peer = self.seat(proc);
+        let peer = self.seat(proc, identity);
         self.tools.0.insert(proc.clone(), Tool { peer, identity });
         Ok(peer)
     }
 
-    /// A job takes its name from tools that have it: these are heard no more.
-    pub(super) fn evict_tools(&mut self, nspace: &Nspace) {
+    /// A job takes its name from tools that have it: these are heard no more, and what they wait for is denied.
+    pub(super) fn evict(&mut self, nspace: &Nspace) -> Vec<Action> {
         let evicted = self.tools.0.extract_if(.., |proc, _| proc.nspace == *nspace).map(|(_, tool)| tool.peer);
         for peer in evicted.collect::<Vec<_>>() {
             if let Some(peer) = self.peers.get_mut(&peer) {
-                (peer.standing, peer.interests) = (Standing::Left, Interests::default());
+                peer.dismiss();
             }
         }
         self.modex.drop_job(nspace);
+        self.deny_held(nspace)
     }
 
     /// A tool left, in order or not: what it has put goes with it.
@@ -168,9 +168,9 @@ mod tests {
         let kvals = vec![Kval::new(KEY, Value::Bool(true))];
         let commit = Request::Commit(vec![Commit { scope: Scope::Global, kvals }]);
         assert_eq!(ask(&mut server, peer, commit).status(), code::PMIX_SUCCESS);
-        assert!(server.modex.find(&tool, None).is_some());
+        assert!(server.modex.has(&tool, None));
         assert_eq!(server.disconnected(peer), []);
-        assert!(server.modex.find(&tool, None).is_none());
+        assert!(!server.modex.has(&tool, None));
         assert_eq!((server.identity(&tool), server.counts().peers), (None, 0));
     }
 

@@ -166,13 +166,10 @@ impl Desk {
 
     async fn deregister(&self, nspace: &str) -> Result<(), String> {
         let (nspace, _) = self.find(nspace)?;
-        let jobs = self.parts.handle.jobs().await.ok_or(STOPPED)?;
-        if let Some(job) = jobs.iter().find(|job| job.spec.nspace == nspace)
-            && job.connected > 0
-        {
-            return Err(format!("{} procs of job {:?} are connected", job.connected, nspace.as_str()));
+        let connected = self.parts.handle.remove_idle_job(nspace.clone()).await.ok_or(STOPPED)?;
+        if connected > 0 {
+            return Err(format!("{connected} procs of job {:?} are connected", nspace.as_str()));
         }
-        self.parts.handle.remove_job(nspace.clone());
         self.registered().remove(&nspace);
         Ok(())
     }

@@ -67,6 +67,8 @@ pub struct GuestPools {
     pub site: Arc<GuestPool>,
     /// For everybody else's.
     pub tenants: Arc<GuestPool>,
+    /// For policies: everybody waits for these, and nobody's handlers must keep them.
+    pub policies: Arc<GuestPool>,
     /// For log channels, which may wait for disks and networks.
     pub channels: Arc<GuestPool>,
 }

@@ -22,14 +22,14 @@ pub enum IdentityCheck {
     /// User, group and process: only the process that the host started for a proc, and its descendants, may be that proc.
     #[default]
     Process,
-    /// The user alone, for launchers that leave the procs they start: any process of a job's user may be any of its procs.
+    /// Of procs the user alone, for launchers that leave the procs they start: any process of a job's user may be any of its procs.
     User,
 }
 
 /// Who a peer is, by the kernel's word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Peer {
-    /// User and group. The group of a peer on TCP is as claimed where its process is not looked for.
+    /// User and group. The group of a proc is as claimed where its process is not looked for; it must be the job's.
     pub identity: Identity,
     /// Its process, where that was looked for and can be told.
     pub pid: Option<u32>,
@@ -103,7 +103,8 @@ impl Checker {
         let Some(Socket { inode, .. }) = found.filter(|socket| socket.uid == claimed.uid) else {
             return Err(Impostor::User { claimed: claimed.uid, found: found.map(|socket| socket.uid) });
         };
-        if self.check == IdentityCheck::User {
+        // Nobody knows of a tool as which group it runs, so that is always looked for.
+        if self.check == IdentityCheck::User && matches!(claimant, Claimant::Proc(_)) {
             return Ok((Peer { identity: claimed, pid: None }, None));
         }
         let pid = match claimant {

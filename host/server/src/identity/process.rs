@@ -3,11 +3,14 @@ use std::{
     collections::{HashSet, VecDeque},
     fs,
     os::unix::fs::MetadataExt,
-    path::Path,
+    path::PathBuf,
 };
 
 /// More processes of one proc are not looked at.
 const LARGEST_TREE: usize = 4096;
+
+/// More open files are not looked at for one socket: whose they are decides how many there are.
+const MOST_FILES: usize = 300_000;
 
 /// How often a tree is looked through before a socket counts as held by nobody in it: the kernel's list of children may
 /// miss one while another ends.
@@ -36,7 +39,8 @@ impl Process {
 
 /// Which process holds a socket, of this one and its descendants.
 pub(super) fn holder_below(root: u32, inode: u64) -> Option<u32> {
-    (0..LOOKS).find_map(|_| tree(root).find(|pid| holds(*pid, inode)))
+    let mut search = Search::of(inode);
+    (0..LOOKS).find_map(|_| tree(root).find(|pid| search.held_by(*pid)))
 }
 
 /// Which processes of a user hold a socket: those that were started first come first.
@@ -45,16 +49,41 @@ pub(super) fn holders(uid: u32, inode: u64) -> Vec<Process> {
     // Of others' processes no more is looked at than whose they are: anybody can make us look.
     let theirs = entries.flatten().filter(|entry| entry.metadata().is_ok_and(|process| process.uid() == uid));
     let pids = theirs.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let mut found: Vec<Process> = pids.filter(|pid| holds(*pid, inode)).filter_map(Process::of).collect();
+    let mut search = Search::of(inode);
+    let mut found: Vec<Process> = pids.filter(|pid| search.held_by(*pid)).filter_map(Process::of).collect();
     found.sort_by_key(|process| (process.started, process.pid));
     found
 }
 
 /// Whether a process holds a socket; not, if it may not be looked at.
 pub(super) fn holds(pid: u32, inode: u64) -> bool {
-    let link = format!("socket:[{inode}]");
-    let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
-    files.flatten().any(|file| fs::read_link(file.path()).is_ok_and(|target| target == Path::new(&link)))
+    Search::of(inode).held_by(pid)
+}
+
+/// A search for the holder of a socket, with what it may still look at.
+struct Search {
+    link: PathBuf,
+    files: usize,
+}
+
+impl Search {
+    fn of(inode: u64) -> Search {
+        Search { link: format!("socket:[{inode}]").into(), files: MOST_FILES }
+    }
+
+    fn held_by(&mut self, pid: u32) -> bool {
+        let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+        for file in files.flatten() {
+            if self.files == 0 {
+                return false;
+            }
+            self.files -= 1;
+            if fs::read_link(file.path()).is_ok_and(|target| target == self.link) {
+                return true;
+            }
+        }
+        false
+    }
 }
 
 /// The group that a process runs as.

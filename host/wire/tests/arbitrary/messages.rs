@@ -152,7 +152,8 @@ pub fn reply(d: Dialect, command: C) -> Option<BoxedStrategy<Reply>> {
         C::Get => {
             let rank = (proc(), some(kval(d))).prop_map(|(proc, kvals)| RankData { proc, kvals });
             let all = (status(), at_least_one(rank.boxed()));
-            all.prop_map(|(status, ranks)| Reply::Data { status, ranks }).boxed()
+            let shared = |ranks: Vec<RankData>| ranks.into_iter().map(Into::into).collect();
+            all.prop_map(move |(status, ranks)| Reply::Data { status, ranks: shared(ranks) }).boxed()
         }
         C::Lookup => (status(), some(pdata(d))).prop_map(|(status, data)| Reply::Published { status, data }).boxed(),
         C::Spawn => (status(), optional_nspace(), some(kval(d)))
