@@ -5,7 +5,9 @@ use peal_model::{
 };
 use peal_server::ServerSettings;
 use peal_tests::{
-    Done, c_program, finish,
+    Done, c_program,
+    daemon::Place,
+    finish,
     in_process::{Node, listener, next, soon},
     peal, program,
     raw::{Peer, Raw, encoded, hello},
@@ -119,6 +121,36 @@ fn pattrs_connects_and_is_told_that_nothing_is_known() {
     let done = run(&mut running.tool(pattrs, &["--host", "all"]));
     assert!(done.stderr.contains("PMIx_Query_info returned: NOT-FOUND"), "{done:?}");
     running.ends(Signal::TERM);
+}
+
+/// Those that ship with the C library, against the daemon. pquery and plookup of release 4.2.2 die by themselves: of SIGFPE
+/// before it connects, and of SIGSEGV behind its handshake.
+#[test]
+fn the_tools_of_the_c_library_find_the_daemon_and_are_served() {
+    let (Some(pps), Some(pevent), Some(pattrs)) = (installed("pps"), installed("pevent"), installed("pattrs")) else {
+        return;
+    };
+    let place = Place::new();
+    let daemon = place.start();
+    daemon.tell(&["job", "register", "solver", "-n", "1"]);
+    let tool = |program: &PathBuf, args: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(args).env("PMIX_SYSTEM_TMPDIR", place.path("")).env_remove("PMIX_SERVER_URI41");
+        command
+    };
+    let done = run(&mut tool(&pps, &[])).expect_status(0);
+    assert!(done.stderr.contains("Active nspaces: solver"), "{done:?}");
+
+    let mut listening = daemon.proc("solver", 0, &program("peal-listen")).args(["-3100"]).spawn().unwrap();
+    let mut output = BufReader::new(listening.stdout.take().unwrap()).lines();
+    assert_eq!(output.next().unwrap().unwrap(), "ready");
+    run(&mut tool(&pevent, &["--event=-3100", "--range", "5"])).expect_status(0);
+    let heard = output.next().unwrap().unwrap();
+    assert!(heard.contains("-3100") && heard.contains("-tool-2:0"), "{heard}");
+    finish(listening).expect_status(0);
+
+    let done = run(&mut tool(&pattrs, &["--host", "all"]));
+    assert!(done.stderr.contains("PMIx_Query_info returned: NOT-FOUND"), "{done:?}");
 }
 
 #[test]
