@@ -10,7 +10,10 @@ use peal_tests::{
     peal, run,
 };
 use std::{
-    sync::{Arc, Condvar, Mutex},
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -118,6 +121,32 @@ async fn channels_are_components_and_what_they_are_not_is_asked_of_the_host() {
     assert_eq!(log(&[text(KeyName("pmix.log.nowhere"), "lost")]).await, code::PMIX_ERR_NOT_AVAILABLE);
     assert_eq!(log(&[Info::new(key::PMIX_LOG_STDOUT, Value::Bool(true))]).await, code::PMIX_ERR_BAD_PARAM);
     assert_eq!(log(&[]).await, code::PMIX_ERR_BAD_PARAM);
+}
+
+/// A host environment that never answers.
+#[derive(Debug, Default)]
+struct Mute(AtomicUsize);
+
+impl Host for Mute {
+    fn log(&self, _source: Proc, _timestamp: u64, _data: Vec<Info>, _directives: Vec<Info>) -> Answer<'_, ()> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_request_does_not_hold_up_others_for_longer_than_it_may() {
+    let host = Arc::new(Mute::default());
+    let mut settings = ServerSettings::default();
+    settings.channels.host_timeout = Duration::from_millis(20);
+    let node = Node::under(host.clone(), settings, &EmbeddedFabric::new(), "job", 1).await;
+    let client = node.client(0).await;
+    let data: Vec<Info> =
+        (0..60).map(|at| Info::new(Key::new(&format!("pmix.log.{at}")).unwrap(), Value::string("x"))).collect();
+    let told = status(soon("a log request is answered", client.log(&data, &[])).await);
+    assert_eq!(told, code::PMIX_ERROR);
+    // Each had its time, but the last.
+    assert!((1..=4).contains(&host.0.load(Ordering::SeqCst)), "{host:?} channels were tried");
 }
 
 #[tokio::test(flavor = "multi_thread")]
