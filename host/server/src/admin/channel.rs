@@ -5,7 +5,7 @@ use super::{
     protocol::{Call, MAX_REQUEST, PROTOCOL, Phase, Reply, Request},
     socket::{AdminSocket, SocketClaim, SocketError},
 };
-use crate::quiet::Quiet;
+use crate::{embedded::EmbeddedHost, quiet::Quiet};
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -50,6 +50,11 @@ impl AdminChannel {
         let desk = Arc::new(Desk::new(parts, send));
         let listener = tokio::spawn(listen(socket, desk.clone(), Arc::new(access)));
         Ok((AdminChannel { desk, listener }, orders))
+    }
+
+    /// What procs of the jobs that are registered here log appears where the output of this host's own jobs goes.
+    pub fn lend_output_of(&self, host: Arc<EmbeddedHost>) {
+        self.desk.lend_output_of(host);
     }
 
     /// The server is about to end, and so far on its way. There is no way back.

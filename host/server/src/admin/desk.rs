@@ -3,14 +3,18 @@ use super::{
     access::{self, AdminGroup, Caller},
     protocol::{Call, JobStatus, MAX_JOB_SIZE, NewJob, Phase, Registered, Reloaded, Reply, Status},
 };
-use crate::{embedded::environment, handle::ServerHandle, metrics::Metrics};
+use crate::{
+    embedded::{EmbeddedHost, environment},
+    handle::ServerHandle,
+    metrics::Metrics,
+};
 use peal_core::job::JobSpec;
 use peal_model::{Nspace, Rank};
-use peal_store::{AdminCall, Store};
+use peal_store::{AdminCall, Store, StoreError};
 use peal_wire::{ServerUri, variable};
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::{SystemTime, UNIX_EPOCH},
 };
 use tokio::sync::{mpsc, oneshot, watch};
@@ -51,11 +55,21 @@ pub(super) struct Desk {
     orders: mpsc::Sender<Order>,
     /// The jobs that were registered here; what others started is not ours to forget.
     registered: Mutex<BTreeMap<Nspace, u32>>,
+    /// Whose output they log to, if to any.
+    output: OnceLock<Arc<EmbeddedHost>>,
 }
 
 impl Desk {
     pub(super) fn new(parts: AdminParts, orders: mpsc::Sender<Order>) -> Desk {
-        Desk { parts, phase: watch::Sender::new(Phase::Serving), orders, registered: Mutex::default() }
+        let phase = watch::Sender::new(Phase::Serving);
+        Desk { parts, phase, orders, registered: Mutex::default(), output: OnceLock::new() }
+    }
+
+    /// What procs of registered jobs log appears where the output of this host's own jobs goes.
+    pub(super) fn lend_output_of(&self, host: Arc<EmbeddedHost>) {
+        let host = self.output.get_or_init(|| host);
+        // The socket listens already.
+        self.registered().keys().for_each(|job| host.lend_output(job.clone()));
     }
 
     /// Does what is asked for; a refusal says why.
@@ -84,11 +98,15 @@ impl Desk {
         };
         self.parts.metrics.counters().admin_calls.count();
         tracing::info!(uid = caller.uid, pid = caller.pid, verb, outcome, "an administrator calls");
+        let call = AdminCall { uid: caller.uid, pid: caller.pid, verb, outcome };
+        self.store(move |store, at| store.admin_called(&call, at)).await;
+    }
+
+    /// Writes to the store, if there is one. What goes wrong the store counts and traces itself.
+    async fn store(&self, write: impl FnOnce(&Store, u64) -> Result<(), StoreError> + Send + 'static) {
         let Some(store) = self.parts.store.clone() else { return };
         let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let call = AdminCall { uid: caller.uid, pid: caller.pid, verb, outcome };
-        // What goes wrong the store counts and traces itself.
-        let _ = tokio::task::spawn_blocking(move || store.admin_called(&call, at)).await;
+        let _ = tokio::task::spawn_blocking(move || write(&store, at)).await;
     }
 
     fn status(&self) -> Status {
@@ -139,6 +157,12 @@ impl Desk {
         let spec = JobSpec { nspace: nspace.clone(), size: job.size, hostname, uid, gid };
         self.parts.handle.add_job(spec).await.map_err(|error| error.to_string())?;
         self.registered().insert(nspace.clone(), job.size);
+        if let Some(host) = self.output.get() {
+            host.lend_output(nspace.clone());
+        }
+        // What it runs only whoever starts it knows.
+        let (recorded, size, command) = (nspace.clone(), job.size, format!("(registered for user {uid})"));
+        self.store(move |store, at| store.job_started(&recorded, size, &command, at)).await;
         Ok(self.registered_as(&nspace, job.size))
     }
 
@@ -167,13 +191,18 @@ impl Desk {
     async fn deregister(&self, nspace: &str) -> Result<(), String> {
         let (nspace, _) = self.find(nspace)?;
         let jobs = self.parts.handle.jobs().await.ok_or(STOPPED)?;
-        if let Some(job) = jobs.iter().find(|job| job.spec.nspace == nspace)
-            && job.connected > 0
-        {
+        let job = jobs.iter().find(|job| job.spec.nspace == nspace);
+        if let Some(job) = job.filter(|job| job.connected > 0) {
             return Err(format!("{} procs of job {:?} are connected", job.connected, nspace.as_str()));
         }
+        // With which status it ended only whoever started it knows; here it counts whether all who came left in order.
+        let exit_status = i32::from(job.is_some_and(|job| job.lost > 0));
         self.parts.handle.remove_job(nspace.clone());
         self.registered().remove(&nspace);
+        if let Some(host) = self.output.get() {
+            host.take_back_output(&nspace);
+        }
+        self.store(move |store, at| store.job_ended(&nspace, exit_status, at)).await;
         Ok(())
     }
 
