@@ -1,16 +1,23 @@
 //! `PMIx_Log`: through a channel component to where the output of the requester's job goes, and off everybody else's path.
-use peal_client::ClientError;
+use peal_client::{Client, ClientError, Environment};
 use peal_core::registration::Place;
-use peal_model::{Info, InfoFlags, Key, KeyName, LogRequest, Proc, Range, Status, Value, code, key};
+use peal_model::{Info, InfoFlags, Key, KeyName, LogRequest, Nspace, Proc, Range, Rank, Status, Value, code, key};
 use peal_sandbox::{Capability, Engine, EngineSettings, Grants, Limits, Module, Services, Sink};
-use peal_server::{Answer, EmbeddedFabric, Host, HostedChannels, ServerSettings};
+use peal_server::{
+    Answer, EmbeddedFabric, Host, HostedChannels, Notices, ServerSettings,
+    admin::{self, AdminChannel, AdminParts, Call, NewJob, Reply, SocketClaim},
+    embedded::EmbeddedHost,
+};
 use peal_tests::{
     Done, c_program, guest,
     in_process::{Modules, Node, listener, next, soon},
     peal, run,
 };
 use std::{
-    sync::{Arc, Condvar, Mutex},
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -120,6 +127,32 @@ async fn channels_are_components_and_what_they_are_not_is_asked_of_the_host() {
     assert_eq!(log(&[]).await, code::PMIX_ERR_BAD_PARAM);
 }
 
+/// A host environment that never answers.
+#[derive(Debug, Default)]
+struct Mute(AtomicUsize);
+
+impl Host for Mute {
+    fn log(&self, _source: Proc, _timestamp: u64, _data: Vec<Info>, _directives: Vec<Info>) -> Answer<'_, ()> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_request_does_not_hold_up_others_for_longer_than_it_may() {
+    let host = Arc::new(Mute::default());
+    let mut settings = ServerSettings::default();
+    settings.channels.host_timeout = Duration::from_millis(20);
+    let node = Node::under(host.clone(), settings, &EmbeddedFabric::new(), "job", 1).await;
+    let client = node.client(0).await;
+    let data: Vec<Info> =
+        (0..60).map(|at| Info::new(Key::new(&format!("pmix.log.{at}")).unwrap(), Value::string("x"))).collect();
+    let told = status(soon("a log request is answered", client.log(&data, &[])).await);
+    assert_eq!(told, code::PMIX_ERROR);
+    // Each had its time, but the last.
+    assert!((1..=4).contains(&host.0.load(Ordering::SeqCst)), "{host:?} channels were tried");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_channel_delays_neither_events_nor_other_requests_and_what_is_too_much_is_refused() {
     let (dry, err) = (Arc::new(Paper::default()), Arc::new(Paper::with_ink()));
@@ -155,6 +188,40 @@ async fn a_slow_channel_delays_neither_events_nor_other_requests_and_what_is_too
 }
 
 /// Runs the program as a job of two procs that log; nothing where there is no `libpmix`.
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_that_are_registered_log_to_the_servers_own_output() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = Arc::new(EmbeddedHost::new(Notices::default()));
+    let node = Node::under(host.clone(), ServerSettings::default(), &EmbeddedFabric::new(), "job", 1).await;
+    let parts = AdminParts {
+        group: None,
+        max_jobs: 1,
+        handle: node.server.handle(),
+        host,
+        uri: node.server.uri().clone(),
+        hostname: "node".to_owned(),
+        metrics: node.server.metrics(),
+        store: None,
+    };
+    let socket = dir.path().join("admin.sock");
+    let (_channel, _orders) = AdminChannel::start(SocketClaim::new(&socket).unwrap(), parts).unwrap();
+    let ask = async |call: Call| {
+        let socket = socket.clone();
+        let asked = move || admin::ask(&socket, &call).unwrap().reply().unwrap();
+        soon("the server answers", tokio::task::spawn_blocking(asked)).await.unwrap()
+    };
+    let job = NewJob { nspace: "theirs".into(), size: 1, uid: None, gid: None };
+    assert!(matches!(ask(Call::Register(job)).await, Reply::Registered(_)));
+    let me = Proc::new(Nspace::new("theirs").unwrap(), Rank(0));
+    let environment = Environment { me, ..node.environment(0) };
+    let client = soon("a client connects", Client::connect(&environment)).await.unwrap();
+    let line = [text(key::PMIX_LOG_STDERR, "logged by a test")];
+    assert_eq!(status(soon("it is logged", client.log(&line, &[])).await), code::PMIX_SUCCESS);
+    // Nobody has registered the other job: whoever has should say where its output goes.
+    let other = node.client(0).await;
+    assert_eq!(status(soon("it is not", other.log(&line, &[])).await), code::PMIX_ERR_NOT_AVAILABLE);
+}
+
 fn log(more: &[&str]) -> Option<Done> {
     let program = c_program("control")?;
     Some(run(peal(["run", "-n", "2"]).args(more).arg("--").arg(program).arg("log")).expect_status(0))

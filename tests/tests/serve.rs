@@ -114,6 +114,32 @@ async fn a_client_hears_that_its_server_was_killed_and_the_next_server_starts_cl
 }
 
 #[test]
+fn a_registered_job_is_recorded_from_its_registration_to_its_end() {
+    let place = Place::new();
+    place.configure("[store]\npath = \"peal.db\"\n");
+    let daemon = place.start();
+    daemon.tell(&["job", "register", "demo", "-n", "2"]);
+    let recorded = || {
+        let store = peal_store::Store::open(&place.path("peal.db"), peal_store::StoreSettings::default()).unwrap();
+        store.job(&Nspace::new("demo").unwrap()).unwrap().unwrap()
+    };
+    let begun = recorded();
+    assert_eq!((begun.size, begun.ended), (2, None));
+    assert_eq!(begun.command, format!("(registered for user {})", rustix::process::geteuid().as_raw()));
+    run_job(&daemon, "demo", 2, &program("peal-example"));
+    daemon.tell(&["job", "deregister", "demo"]);
+    let ended = recorded().ended.unwrap();
+    assert!(ended.0 >= begun.started && ended.1 == 0, "{ended:?}");
+    // A name that is used again is another job, and who did not leave in order is not forgotten.
+    daemon.tell(&["job", "register", "demo", "-n", "1"]);
+    let mut proc = connected(&daemon, "demo", 0);
+    proc.kill().unwrap();
+    proc.wait().unwrap();
+    while daemon.ask(&["job", "deregister", "demo"]).status != Some(0) {}
+    assert_eq!(recorded().ended.map(|end| end.1), Some(1));
+}
+
+#[test]
 fn a_second_server_on_the_same_socket_is_refused_and_harms_nothing() {
     let place = Place::new();
     let daemon = place.start();

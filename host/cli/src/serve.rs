@@ -41,6 +41,7 @@ pub fn serve(args: Serve) -> Result<ExitCode> {
             group,
             max_jobs: config.admin.max_jobs,
             handle: node.server.handle(),
+            host: node.host.clone(),
             uri: uri.clone(),
             hostname: node::hostname(),
             metrics: node.server.metrics(),

@@ -1,9 +1,13 @@
 //! Where a log request goes: which channels, in which order, and what the requester is told in the end.
 //!
 //! A request names channels by the keys of its data, or none and means all there are; the site has an order of its own for
-//! those who name none. Whatever does not name a channel is payload, for every channel that is tried.
+//! those who name none. Whatever does not name a channel is payload, for every channel that is tried; what is for one channel
+//! no other sees.
 use peal_model::{IdentError, Info, InfoFlags, Infos, Key, KeyName, LogRequest, Status, Step, Value, code, key};
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
 use thiserror::Error;
 
 /// Whether a request fails if a channel does.
@@ -68,6 +72,9 @@ const ATTRIBUTES: [KeyName; 17] = [
 
 const PREFIX: &str = "pmix.log.";
 
+/// How many channels one request may name: each is tried by itself, which takes time that other requests wait for.
+pub const MAX_CHANNELS: usize = 64;
+
 /// The key of a channel by the name that a site's order has for it: that of the Standard without `PMIX_LOG_`, the key
 /// itself, or what follows `pmix.log.` in the key of a channel that only the host environment knows.
 pub fn channel(name: &str) -> Result<Key, IdentError> {
@@ -88,6 +95,9 @@ pub enum Malformed {
     /// A value of the wrong type.
     #[error("{0} takes another type of value")]
     Type(Key),
+    /// It names too many channels.
+    #[error("it names more than {MAX_CHANNELS} channels")]
+    TooMany,
 }
 
 impl Malformed {
@@ -117,6 +127,8 @@ struct Planned {
 #[derive(Clone, Debug)]
 pub struct LogRun {
     request: Arc<LogRequest>,
+    /// The channels that modules serve.
+    offered: Arc<[Key]>,
     waiting: VecDeque<Planned>,
     once: bool,
     tried: Vec<(Need, Status)>,
@@ -151,7 +163,7 @@ pub struct Logged {
 }
 
 /// Finds the way of a request. `offered` are the channels that modules serve, in their order.
-pub fn route(request: Arc<LogRequest>, offered: &[Key], settings: &LogSettings) -> Result<LogRun, Malformed> {
+pub fn route(request: Arc<LogRequest>, offered: &Arc<[Key]>, settings: &LogSettings) -> Result<LogRun, Malformed> {
     if request.data.is_empty() {
         return Err(Malformed::Empty);
     }
@@ -171,12 +183,13 @@ pub fn route(request: Arc<LogRequest>, offered: &[Key], settings: &LogSettings) 
         _ => settings.once,
     };
     let waiting = chosen.into_iter().map(plan).collect();
-    Ok(LogRun { request, waiting, once, tried: Vec::new(), steps: Arc::default() })
+    Ok(LogRun { request, offered: offered.clone(), waiting, once, tried: Vec::new(), steps: Arc::default() })
 }
 
 /// The channels that data name, each once, in their order. One is required if any of its infos is flagged so.
 fn named(data: &[Info], offered: &[Key]) -> Result<Vec<(Key, Need)>, Malformed> {
     let mut named: Vec<(Key, Need)> = Vec::new();
+    let mut places: BTreeMap<&Key, usize> = BTreeMap::new();
     for info in data.iter().filter(|info| is_channel(&info.key, offered)) {
         if let Some((_, _, takes)) = CHANNELS.iter().find(|(_, key, _)| info.key == *key) {
             let fits = match &info.value {
@@ -193,10 +206,14 @@ fn named(data: &[Info], offered: &[Key]) -> Result<Vec<(Key, Need)>, Malformed> 
             }
         }
         let need = if info.flags.contains(InfoFlags::REQUIRED) { Need::Required } else { Need::Optional };
-        match named.iter_mut().find(|(known, _)| *known == info.key) {
+        match places.get(&info.key).and_then(|place| named.get_mut(*place)) {
             Some((_, Need::Required)) => {}
             Some((_, known)) => *known = need,
-            None => named.push((info.key.clone(), need)),
+            None if places.len() == MAX_CHANNELS => return Err(Malformed::TooMany),
+            None => {
+                places.insert(&info.key, named.len());
+                named.push((info.key.clone(), need));
+            }
         }
     }
     Ok(named)
@@ -251,20 +268,22 @@ impl PendingChannel {
         self.writer
     }
 
-    /// The request.
-    pub fn request(&self) -> &Arc<LogRequest> {
-        &self.run.request
+    /// The request as this channel sees it: its data without what is for other channels, which others write.
+    pub fn request(&self) -> Arc<LogRequest> {
+        let LogRun { request, offered, .. } = &self.run;
+        let is_for_it = |info: &&Info| info.key == self.channel || !is_channel(&info.key, offered);
+        let data: Vec<Info> = request.data.iter().filter(is_for_it).cloned().collect();
+        if data.len() == request.data.len() {
+            return request.clone();
+        }
+        let LogRequest { source, identity, timestamp, directives, .. } = &**request;
+        let (source, identity, timestamp) = (source.clone(), *identity, *timestamp);
+        Arc::new(LogRequest { source, identity, timestamp, data, directives: directives.clone() })
     }
 
     /// What became of the channels tried before.
     pub fn steps(&self) -> &Arc<Vec<Step>> {
         &self.run.steps
-    }
-
-    /// The data without what is for other channels: the host environment is not to write to these too.
-    pub fn data(&self) -> Vec<Info> {
-        let others = |info: &&Info| info.key == self.channel || !is_channel(&info.key, &[]);
-        self.run.request.data.iter().filter(others).cloned().collect()
     }
 
     /// Records what became of it.

@@ -1,6 +1,6 @@
 //! Where log requests go: channels, their order, when it is enough, and what the requester is told.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
-use peal_core::log::{LogSettings, Logged, Need, NextChannel, Writer, channel, route};
+use peal_core::log::{LogSettings, Logged, MAX_CHANNELS, Malformed, Need, NextChannel, Writer, channel, route};
 use peal_model::{DataArray, Info, InfoFlags, Key, KeyName, LogRequest, Nspace, Proc, Rank, Status, Value, code, key};
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ fn log_as(
     directives: Vec<Info>,
     answers: &[(KeyName, Status)],
 ) -> Result<(Vec<(String, Writer)>, Status), Status> {
-    let offered: Vec<Key> = answers.iter().map(|(key, _)| Key::from(*key)).collect();
+    let offered: Arc<[Key]> = answers.iter().map(|(key, _)| Key::from(*key)).collect();
     let mut run = route(request(data, directives), &offered, settings).map_err(|malformed| malformed.status())?;
     let mut tried = Vec::new();
     loop {
@@ -142,16 +142,49 @@ fn what_is_unknown_or_not_served_goes_to_the_host_and_a_sites_own_channel_does_n
 }
 
 #[test]
-fn the_host_gets_what_is_for_its_channel_and_the_payload() {
+fn each_channel_gets_what_is_for_it_and_the_payload_and_nothing_else() {
     let future = KeyName("pmix.log.future");
-    let payload = KeyName("app.progress");
-    let asked = request(vec![text(OUT), text(future), text(payload), text(key::PMIX_LOG_MSG)], vec![]);
-    let NextChannel::Try(out) = route(asked, &[OUT.into()], &LogSettings::default()).unwrap().advance() else {
-        panic!()
-    };
-    let NextChannel::Try(host) = out.finish(code::PMIX_SUCCESS, Vec::new()).advance() else { panic!() };
-    assert_eq!((host.channel().as_str(), host.writer()), (future.0, Writer::Host));
-    assert_eq!(host.data(), [text(future), text(payload), text(key::PMIX_LOG_MSG)]);
+    let payload = || [text(KeyName("app.progress")), text(key::PMIX_LOG_MSG)];
+    let about = || vec![text(key::PMIX_LOG_TIMESTAMP)];
+    // One that a module serves, one that only the host knows, and a site's own, whose key is like no other channel's.
+    let named = [text(OUT), text(future), text(BOARD)];
+    let asked = request(named.iter().cloned().chain(payload()).collect(), about());
+    let mut run = route(asked.clone(), &[OUT.into(), BOARD.into()].into(), &LogSettings::default()).unwrap();
+    for (info, writer) in named.iter().zip([Writer::Module, Writer::Host, Writer::Module]) {
+        let NextChannel::Try(pending) = run.advance() else { panic!() };
+        assert_eq!((pending.channel(), pending.writer()), (&info.key, writer));
+        let seen = pending.request();
+        assert_eq!(seen.data, [&[info.clone()][..], &payload()].concat());
+        assert_eq!((&seen.source, &seen.directives), (&asked.source, &asked.directives));
+        run = pending.finish(code::PMIX_SUCCESS, Vec::new());
+    }
+    // Where the site has no such channel, its key is an application's like any other.
+    let run = route(asked, &[OUT.into()].into(), &LogSettings::default()).unwrap();
+    let NextChannel::Try(out) = run.advance() else { panic!() };
+    assert_eq!(out.request().data, [&[text(OUT), text(BOARD)][..], &payload()].concat());
+}
+
+#[test]
+fn a_request_names_no_more_channels_than_it_may_however_often() {
+    let named = |count: usize| (0..count).map(|at| text_of(Key::new(&format!("pmix.log.{at}")).unwrap()));
+    let routed = |data: Vec<Info>| route(request(data, vec![]), &[].into(), &LogSettings::default());
+    assert!(routed(named(MAX_CHANNELS).collect()).is_ok());
+    let error = routed(named(MAX_CHANNELS + 1).collect()).unwrap_err();
+    assert_eq!((&error, error.status()), (&Malformed::TooMany, code::PMIX_ERR_BAD_PARAM));
+    // The same ones again are no more, and payload is none.
+    let again = named(MAX_CHANNELS).chain(named(MAX_CHANNELS)).chain([text(KeyName("app.progress"))]);
+    let mut next = routed(again.collect()).unwrap().advance();
+    let mut tried = 0;
+    while let NextChannel::Try(pending) = next {
+        tried += 1;
+        next = pending.finish(code::PMIX_SUCCESS, Vec::new()).advance();
+    }
+    assert_eq!(tried, MAX_CHANNELS);
+    assert!(routed(named(300_000).collect()).is_err(), "at once");
+}
+
+fn text_of(key: Key) -> Info {
+    Info::new(key, Value::string("text"))
 }
 
 #[test]

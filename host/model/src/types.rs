@@ -133,6 +133,8 @@ enumeration! {
 pub struct ProcState(pub u8);
 
 impl ProcState {
+    /// Not known.
+    pub const UNDEF: ProcState = ProcState(number::PMIX_PROC_STATE_UNDEF as u8);
     /// It runs.
     pub const RUNNING: ProcState = ProcState(number::PMIX_PROC_STATE_RUNNING as u8);
     /// It has ended.

@@ -1,10 +1,11 @@
 //! How much a component becomes when it is instantiated. Components nest and instantiate each other, so that a few hundred
 //! bytes can stand for more instances than any machine holds, and the compiler lays them all out: so they are counted first.
+//! So is what the engine keeps for each of them without asking the limit on memory: segments, globals and functions.
 use crate::FormatError;
-use crate::limits::MAX_CORE_INSTANCES;
+use crate::limits::{MAX_BOOKKEEPING, MAX_CORE_INSTANCES};
 use wasmparser::{
-    ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentOuterAliasKind, ComponentTypeRef, Instance,
-    Payload,
+    ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentOuterAliasKind, ComponentTypeRef, Element,
+    ElementItems, ElementKind, Imports, Instance, Payload,
 };
 
 /// The most components within a component, however deep.
@@ -14,33 +15,48 @@ const MAX_MODULES: u32 = 64;
 /// The most instances of components within a component, each counted as often as it comes to be.
 const MAX_INSTANCES: u32 = 32;
 
+/// What an element of a passive segment, a global, or a segment of data takes in each core instance, in bytes.
+const SMALL: u64 = 16;
+/// What a function takes there that a table, a global, an export or an import names.
+const FUNCTION: u64 = 32;
+
 /// What instantiating a component once makes.
 #[derive(Clone, Copy, Default)]
 struct Made {
     instances: u32,
     core_instances: u32,
+    /// What the engine keeps for the core instances beside their memories and tables, in bytes.
+    bookkeeping: u64,
 }
 
-/// A component whose end is not yet read.
+/// What is read and not yet at its end.
+enum Open {
+    Component(Body),
+    /// A core module, and what the engine will keep for an instance of it, in bytes.
+    Module(u64),
+}
+
 #[derive(Default)]
 struct Body {
     made: Made,
     /// Its index space of components.
     components: Vec<Made>,
+    /// Its index space of core modules, by what an instance of each takes.
+    modules: Vec<u64>,
 }
 
-/// Counts along with a parser. A component is instantiated where it is defined, or further in: one that is handed around is
-/// refused, for what becomes of it cannot be told by reading once.
+/// Counts along with a parser. A component or core module is instantiated where it is defined, or further in: one that is
+/// handed around is refused, for what becomes of it cannot be told by reading once.
 pub(crate) struct Expansion {
-    /// From the outermost in; none for a core module.
-    open: Vec<Option<Body>>,
+    /// From the outermost in.
+    open: Vec<Open>,
     components: u32,
     modules: u32,
 }
 
 impl Expansion {
     pub(crate) fn new() -> Expansion {
-        Expansion { open: vec![Some(Body::default())], components: 0, modules: 0 }
+        Expansion { open: vec![Open::Component(Body::default())], components: 0, modules: 0 }
     }
 
     /// Whether what is read now belongs to the outermost component itself.
@@ -53,17 +69,18 @@ impl Expansion {
         match payload {
             Payload::ModuleSection { .. } => {
                 self.modules = sum("core modules", self.modules, 1, MAX_MODULES)?;
-                self.open.push(None);
+                self.open.push(Open::Module(0));
             }
             Payload::ComponentSection { .. } => {
                 self.components = sum("nested components", self.components, 1, MAX_COMPONENTS)?;
-                self.open.push(Some(Body::default()));
+                self.open.push(Open::Component(Body::default()));
             }
             Payload::End(_) => self.close(),
             Payload::InstanceSection(instances) => {
                 for instance in instances.clone() {
-                    if let Instance::Instantiate { .. } = instance? {
-                        self.make(Made { instances: 0, core_instances: 1 })?;
+                    if let Instance::Instantiate { module_index, .. } = instance? {
+                        let bookkeeping = self.module(0, module_index);
+                        self.make(Made { instances: 0, core_instances: 1, bookkeeping })?;
                     }
                 }
             }
@@ -83,20 +100,24 @@ impl Expansion {
             Payload::ComponentImportSection(imports) => {
                 for import in imports.clone().into_iter_with_offsets() {
                     let (offset, import) = import?;
-                    if let ComponentTypeRef::Component(_) = import.ty {
-                        return Err(FormatError::HandedComponent { offset });
+                    match import.ty {
+                        ComponentTypeRef::Component(_) => return Err(FormatError::HandedComponent { offset }),
+                        ComponentTypeRef::Module(_) => return Err(FormatError::HandedModule { offset }),
+                        _ => {}
                     }
                 }
             }
             Payload::ComponentExportSection(exports) => {
                 for export in exports.clone() {
                     let export = export?;
-                    if export.kind == ComponentExternalKind::Component {
-                        self.define(self.component(0, export.index));
+                    match export.kind {
+                        ComponentExternalKind::Component => self.define(self.component(0, export.index)),
+                        ComponentExternalKind::Module => self.define_module(self.module(0, export.index)),
+                        _ => {}
                     }
                 }
             }
-            _ => {}
+            payload => self.keep(bookkeeping(payload)?),
         }
         Ok(())
     }
@@ -106,8 +127,14 @@ impl Expansion {
             ComponentAlias::InstanceExport { kind: ComponentExternalKind::Component, .. } => {
                 return Err(FormatError::HandedComponent { offset });
             }
+            ComponentAlias::InstanceExport { kind: ComponentExternalKind::Module, .. } => {
+                return Err(FormatError::HandedModule { offset });
+            }
             ComponentAlias::Outer { kind: ComponentOuterAliasKind::Component, count, index } => {
                 self.define(self.component(count, index));
+            }
+            ComponentAlias::Outer { kind: ComponentOuterAliasKind::CoreModule, count, index } => {
+                self.define_module(self.module(count, index));
             }
             _ => {}
         }
@@ -117,32 +144,101 @@ impl Expansion {
     /// The component of this number, so many components further out. A number without one is found when the component is
     /// compiled, before anything is laid out.
     fn component(&self, out: u32, index: u32) -> Made {
-        let (out, index) = (usize::try_from(out).ok(), usize::try_from(index).ok());
-        let body = out.and_then(|out| self.open.iter().rev().nth(out)).and_then(Option::as_ref);
-        body.zip(index).and_then(|(body, index)| body.components.get(index).copied()).unwrap_or_default()
+        self.outer(out).and_then(|body| at(&body.components, index)).unwrap_or_default()
+    }
+
+    /// What an instance takes of the core module of this number, so many components further out.
+    fn module(&self, out: u32, index: u32) -> u64 {
+        self.outer(out).and_then(|body| at(&body.modules, index)).unwrap_or_default()
+    }
+
+    fn outer(&self, out: u32) -> Option<&Body> {
+        match self.open.iter().rev().nth(usize::try_from(out).ok()?)? {
+            Open::Component(body) => Some(body),
+            Open::Module(_) => None,
+        }
     }
 
     /// The component being read has one more component to instantiate.
     fn define(&mut self, made: Made) {
-        if let Some(Some(body)) = self.open.last_mut() {
+        if let Some(Open::Component(body)) = self.open.last_mut() {
             body.components.push(made);
+        }
+    }
+
+    /// The component being read has one more core module to instantiate.
+    fn define_module(&mut self, bookkeeping: u64) {
+        if let Some(Open::Component(body)) = self.open.last_mut() {
+            body.modules.push(bookkeeping);
         }
     }
 
     /// The component being read makes this when it is instantiated.
     fn make(&mut self, inner: Made) -> Result<(), FormatError> {
-        if let Some(Some(Body { made, .. })) = self.open.last_mut() {
+        if let Some(Open::Component(Body { made, .. })) = self.open.last_mut() {
             made.instances = sum("component instances", made.instances, inner.instances, MAX_INSTANCES)?;
             made.core_instances = sum("core instances", made.core_instances, inner.core_instances, MAX_CORE_INSTANCES)?;
+            made.bookkeeping = made.bookkeeping.saturating_add(inner.bookkeeping);
+            if made.bookkeeping > MAX_BOOKKEEPING {
+                return Err(FormatError::Bookkeeping { bytes: made.bookkeeping, limit: MAX_BOOKKEEPING });
+            }
         }
         Ok(())
     }
 
-    fn close(&mut self) {
-        if let Some(Some(body)) = self.open.pop() {
-            self.define(body.made);
+    /// The core module being read makes the engine keep so many bytes more for each of its instances.
+    fn keep(&mut self, bytes: u64) {
+        if let Some(Open::Module(kept)) = self.open.last_mut() {
+            *kept = kept.saturating_add(bytes);
         }
     }
+
+    fn close(&mut self) {
+        match self.open.pop() {
+            Some(Open::Component(body)) => self.define(body.made),
+            Some(Open::Module(bookkeeping)) => self.define_module(bookkeeping),
+            None => {}
+        }
+    }
+}
+
+/// What a section of a core module makes the engine keep for each instance, in bytes, and rather more than less. What its
+/// memories and tables take the engine asks for.
+fn bookkeeping(section: &Payload<'_>) -> Result<u64, FormatError> {
+    let bytes = |count: u32, each: u64| u64::from(count).saturating_mul(each);
+    let mut sum: u64 = 0;
+    match section {
+        Payload::ImportSection(imports) => {
+            for group in imports.clone() {
+                let count = match group? {
+                    Imports::Single(..) => 1,
+                    Imports::Compact1 { items, .. } => items.count(),
+                    Imports::Compact2 { names, .. } => names.count(),
+                };
+                sum = sum.saturating_add(bytes(count, FUNCTION));
+            }
+        }
+        Payload::GlobalSection(globals) => sum = bytes(globals.count(), SMALL + FUNCTION),
+        Payload::ExportSection(exports) => sum = bytes(exports.count(), FUNCTION),
+        Payload::DataSection(data) => sum = bytes(data.count(), SMALL),
+        Payload::ElementSection(elements) => {
+            for element in elements.clone() {
+                let Element { kind, items, .. } = element?;
+                let count = match items {
+                    ElementItems::Functions(functions) => functions.count(),
+                    ElementItems::Expressions(_, expressions) => expressions.count(),
+                };
+                let kept = if matches!(kind, ElementKind::Passive) { SMALL } else { 0 };
+                sum = sum.saturating_add(bytes(count, FUNCTION + kept)).saturating_add(SMALL);
+            }
+        }
+        _ => {}
+    }
+    Ok(sum)
+}
+
+fn at<T: Copy>(space: &[T], index: u32) -> Option<T> {
+    space.get(usize::try_from(index).ok()?).copied()
 }
 
 fn sum(what: &'static str, so_far: u32, more: u32, limit: u32) -> Result<u32, FormatError> {

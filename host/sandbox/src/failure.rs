@@ -17,27 +17,45 @@ const COPIED_TOO_MUCH: &str = "fuel allocated for hostcalls has been exhausted";
 pub(crate) enum Phase {
     /// Being instantiated.
     Start,
+    /// Being told its settings.
+    Init,
     /// Being called.
     Call,
+    /// Being told that it is no longer needed.
+    Stop,
+}
+
+impl Phase {
+    fn name(self) -> &'static str {
+        match self {
+            Phase::Start => "its start",
+            Phase::Init => "its init",
+            Phase::Call => "the call",
+            Phase::Stop => "its stop",
+        }
+    }
 }
 
 /// What went wrong. `refused` is the memory in bytes that the instance wanted and did not get, if it wanted too much.
 pub(crate) fn explain(error: &wasmtime::Error, phase: Phase, refused: Option<usize>, limits: &Limits) -> Failure {
-    let cause = plain(&error.root_cause().to_string(), MAX_TEXT);
+    let (who, cause) = (phase.name(), plain(&error.root_cause().to_string(), MAX_TEXT));
     let trap = error.downcast_ref::<Trap>();
     let (kind, reason) = match (error.downcast_ref::<Stop>(), trap, refused) {
-        (Some(stop), ..) => (kind_of(stop), plain(&stop.to_string(), MAX_TEXT)),
-        (None, Some(Trap::Interrupt), _) => (FailureKind::Timeout, format!("ran longer than {:?}", limits.call_time)),
+        (Some(stop), ..) => (kind_of(stop), format!("{who} {}", plain(&stop.to_string(), MAX_TEXT))),
+        (None, Some(Trap::Interrupt), _) => {
+            (FailureKind::Timeout, format!("{who} ran longer than {:?}", limits.call_time))
+        }
         (None, _, Some(wanted)) => {
-            let reason = format!("wanted {wanted} bytes of memory of the {} it may have: {cause}", limits.memory);
+            let most = limits.memory;
+            let reason = format!("{who} wanted {wanted} bytes of memory of the {most} it may have: {cause}");
             (FailureKind::Memory, reason)
         }
         (None, None, None) if cause.contains(COPIED_TOO_MUCH) => {
             let most = limits.copied_per_host_call();
-            (FailureKind::Output, format!("handed over more than {most} bytes at once"))
+            (FailureKind::Output, format!("{who} handed over more than {most} bytes at once"))
         }
         (None, None, None) if phase == Phase::Start => (FailureKind::Unavailable, cause),
-        (None, ..) => (FailureKind::Trapped, cause),
+        (None, ..) => (FailureKind::Trapped, format!("{who} trapped: {}", cause.trim_start_matches("wasm trap: "))),
     };
     Failure { kind, reason, backtrace: backtrace(error) }
 }

@@ -57,9 +57,26 @@ pub enum FormatError {
         /// How many there may be.
         limit: u32,
     },
+    /// The engine would have to keep more for an instance, beside its memory, than it may.
+    #[error(
+        "an instance of it would take {bytes} bytes or more beside its memory, for element segments, globals and functions; \
+         {limit} are allowed"
+    )]
+    Bookkeeping {
+        /// How many bytes, so far as it was read.
+        bytes: u64,
+        /// How many it may be.
+        limit: u64,
+    },
     /// A component within it is imported or taken out of an instance.
     #[error("it hands a component around at byte {offset}; components must be instantiated where they are defined")]
     HandedComponent {
+        /// Where.
+        offset: usize,
+    },
+    /// A core module within it is imported or taken out of an instance.
+    #[error("it hands a core module around at byte {offset}; core modules must be instantiated where they are defined")]
+    HandedModule {
         /// Where.
         offset: usize,
     },

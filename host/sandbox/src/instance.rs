@@ -61,11 +61,6 @@ impl Instance {
         Ok(Instance { store, tick, exports, calls: 0 })
     }
 
-    /// Gives it its time anew. A fresh instance has what its start left over.
-    pub(crate) fn restart_clock(&mut self) {
-        self.store.data_mut().meter.restart_clock();
-    }
-
     /// How many calls it has had.
     pub(crate) fn calls(&self) -> u64 {
         self.calls
@@ -83,7 +78,7 @@ impl Instance {
             steps: count(call.steps.len()),
         };
         let subject = Subject::Event(call.clone());
-        let (status, current) = self.run(subject, |store| handler.call_handle(store, head))?;
+        let (status, current) = self.run(Phase::Call, subject, |store| handler.call_handle(store, head))?;
         Ok((Status(status), current))
     }
 
@@ -101,19 +96,19 @@ impl Instance {
                     ConnectionKind::Tool => connection_policy::ConnectionKind::Tool,
                 };
                 let head = connection_policy::RequestHead { kind, targets, infos, steps };
-                self.run(subject, |store| policy.call_decide(store, head))
+                self.run(Phase::Call, subject, |store| policy.call_decide(store, head))
             }
             Matter::Event { code, range } => {
                 let policy = filled(&self.exports.event_policy, Role::EventPolicy)?;
                 let (code, range) = (code.0, range.into());
                 let head = event_policy::RequestHead { code, range, targets, infos, steps };
-                self.run(subject, |store| policy.call_decide(store, head))
+                self.run(Phase::Call, subject, |store| policy.call_decide(store, head))
             }
             Matter::JobControl => {
                 let policy = filled(&self.exports.job_control_policy, Role::JobControlPolicy)?;
                 let directives = count(request.directives.len());
                 let head = job_control_policy::RequestHead { targets, directives, steps };
-                self.run(subject, |store| policy.call_decide(store, head))
+                self.run(Phase::Call, subject, |store| policy.call_decide(store, head))
             }
         }
     }
@@ -128,7 +123,8 @@ impl Instance {
             directives: count(call.request.directives.len()),
             steps: count(call.steps.len()),
         };
-        let (status, current) = self.run(Subject::Log(call.clone()), |store| channel.call_log(store, &head))?;
+        let (status, current) =
+            self.run(Phase::Call, Subject::Log(call.clone()), |store| channel.call_log(store, &head))?;
         Ok((Status(status), current))
     }
 
@@ -140,7 +136,7 @@ impl Instance {
         let Some(lifecycle) = self.exports.lifecycle.clone() else {
             return Ok(Ok(Vec::new()));
         };
-        let (answer, _) = self.run(Subject::Settings(Arc::clone(settings)), |store| {
+        let (answer, _) = self.run(Phase::Init, Subject::Settings(Arc::clone(settings)), |store| {
             let config = store.data_mut().lower_settings(settings);
             match lifecycle.call_init(&mut *store, &config)? {
                 Ok(wishes) => match check_wishes(&wishes) {
@@ -157,8 +153,7 @@ impl Instance {
     /// any more.
     pub(crate) fn stop(mut self) {
         if let Some(lifecycle) = self.exports.lifecycle.clone().filter(|_| self.calls > 0) {
-            self.restart_clock();
-            let stopped = self.run(Subject::None, |store| lifecycle.call_stop(store));
+            let stopped = self.run(Phase::Stop, Subject::None, |store| lifecycle.call_stop(store));
             let lines = &self.store.data().lines;
             if let Err(failure) = stopped
                 && lines.allow()
@@ -171,6 +166,7 @@ impl Instance {
 
     fn run<R>(
         &mut self,
+        phase: Phase,
         subject: Subject,
         guest: impl FnOnce(&mut Store<Host>) -> wasmtime::Result<R>,
     ) -> Result<(R, Current), Failure> {
@@ -182,7 +178,7 @@ impl Instance {
         let current = self.store.data_mut().end();
         match answer {
             Ok(answer) => Ok((answer, current)),
-            Err(error) => Err(failed(&error, Phase::Call, &mut self.store)),
+            Err(error) => Err(failed(&error, phase, &mut self.store)),
         }
     }
 }

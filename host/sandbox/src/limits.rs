@@ -10,13 +10,18 @@ pub(crate) const MAX_CORE_INSTANCES: u32 = 64;
 pub(crate) const MAX_MEMORIES: u32 = 8;
 /// The most tables of one component; those of interpreted languages have tens.
 pub(crate) const MAX_TABLES: u32 = 64;
+/// The most bytes that the engine keeps for one instance without counting them as its memory: passive segments, globals and
+/// functions that are referred to. Components of interpreted languages have tens of thousands of these, a megabyte or two.
+pub(crate) const MAX_BOOKKEEPING: u64 = 8 * 1024 * 1024;
 
 /// The limits of one module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Bytes of all memories and tables of one instance together. A table element counts as a pointer.
+    /// Bytes of all memories and tables of one instance together. A table element counts as a pointer. What else the engine
+    /// keeps for an instance is bounded when the module is loaded.
     pub memory: usize,
-    /// How long one call may run, host calls not counted. The first call of an instance includes its start and its init.
+    /// How long one call may run, host calls not counted. The start and the init of an instance have as long each, so that
+    /// the first call of a fresh instance can take three times as long in all.
     pub call_time: Duration,
     /// How long one call may spend in host calls.
     pub host_time: Duration,

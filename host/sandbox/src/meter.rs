@@ -26,10 +26,10 @@ pub(crate) enum Stop {
     NoOpaque { at: u32, data_type: u16 },
 }
 
-/// What one call has used. A fresh instance is started, told its settings and called; for its time, that is one call.
+/// What one call has used. A fresh instance is started, told its settings and called: each of these has the time of one call,
+/// so that what was enough when the module was loaded is enough ever after.
 pub(crate) struct Meter {
     limits: Limits,
-    /// None once the time is to begin anew, with the next call.
     started: Option<Instant>,
     host_time: Duration,
     host_calls: u32,
@@ -41,15 +41,10 @@ impl Meter {
         Meter { limits, started: None, host_time: Duration::ZERO, host_calls: 0, output: 0 }
     }
 
-    /// Gives the guest its time anew, from the next call on.
-    pub(crate) fn restart_clock(&mut self) {
-        (self.started, self.host_time) = (None, Duration::ZERO);
-    }
-
-    /// Counts host calls and output from nothing, and time, unless it is running.
+    /// Counts from nothing: time, host calls and output.
     pub(crate) fn begin(&mut self, now: Instant) {
+        (self.started, self.host_time) = (Some(now), Duration::ZERO);
         (self.host_calls, self.output) = (0, 0);
-        self.started.get_or_insert(now);
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -111,9 +106,8 @@ mod tests {
         assert!(matches!(meter.on_deadline(tick), UpdateDeadline::Continue(ticks) if (3000..=4000).contains(&ticks)));
         assert!(matches!(meter.enter(), Err(Stop::HostTime(_))), "host calls have a limit of their own");
         meter.begin(Instant::now());
-        assert!(meter.enter().is_err(), "time goes on from the start of an instance to its first call");
-        meter.restart_clock();
-        assert!(meter.enter().is_ok());
+        assert!(meter.enter().is_ok(), "what the start or init of an instance took is not its first call's");
+        assert!(matches!(meter.on_deadline(tick), UpdateDeadline::Continue(ticks) if ticks > 9000));
     }
 
     #[test]

@@ -243,10 +243,7 @@ impl Module {
 
     fn any_instance(&self) -> Result<Box<Instance>, Failure> {
         match self.warm.take() {
-            Ok(Some(mut instance)) => {
-                instance.restart_clock();
-                Ok(instance)
-            }
+            Ok(Some(instance)) => Ok(instance),
             Ok(None) => Instance::start(&self.blueprint).map(Box::new),
             Err(Closed) => Err(Failure::unavailable("it was stopped")),
         }

@@ -235,6 +235,57 @@ fn components_that_are_handed_around_are_refused() {
 }
 
 #[test]
+fn core_modules_that_are_handed_around_are_refused() {
+    let imported = r#"(component (component (import "m" (core module))))"#;
+    let taken_out = r#"(component (component $c (core module $d) (export "d" (core module $d)))
+        (instance $i (instantiate $c)) (alias export $i "d" (core module $d)))"#;
+    for text in [imported, taken_out] {
+        let error = inspect(&wat::parse_str(text).unwrap()).unwrap_err();
+        assert!(matches!(error, FormatError::HandedModule { .. }), "{error}");
+    }
+}
+
+/// What the engine keeps for each instance is not asked of the limit on memory, so it is bounded before.
+#[test]
+fn what_the_engine_keeps_beside_the_memory_is_bounded() {
+    const LIMIT: u64 = 8 << 20;
+    let made_of = |parts: &str, instances: usize| {
+        let instances = "(core instance (instantiate $m))".repeat(instances);
+        inspect(&wat::parse_str(format!("(component (core module $m {parts}) {instances})")).unwrap()).map(drop)
+    };
+    let segment = |items: usize| format!("(func $f) (elem func {})", "$f ".repeat(items));
+    let passive = format!("(elem funcref {})", "(ref.null func)".repeat(100_000));
+    for (parts, instances, fits) in [
+        (segment(100_000), 1, true),
+        (segment(100_000), 2, false),
+        (segment(3_000), 50, true),
+        (segment(3_000), 64, false),
+        (passive.clone(), 0, true),
+        (passive, 2, false),
+        ("(global i32 (i32.const 0))".repeat(100_000), 1, true),
+        ("(global i32 (i32.const 0))".repeat(100_000), 2, false),
+        (r#"(import "a" "a" (func))"#.repeat(270_000), 0, true),
+    ] {
+        match made_of(&parts, instances) {
+            Ok(()) => assert!(fits, "{instances} of {}", &parts[..40]),
+            Err(FormatError::Bookkeeping { bytes, limit }) => {
+                assert!(!fits && bytes > LIMIT && limit == LIMIT, "{instances} of {}: {bytes}", &parts[..40]);
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    // Also where it is instantiated further in, and as often as that comes to be.
+    let text = format!(
+        "(component $root (core module $m {}) (component $c (alias outer $root $m (core module $n))
+         (core instance (instantiate $n))) (instance (instantiate $c)) (instance (instantiate $c)))",
+        segment(100_000)
+    );
+    let error = inspect(&wat::parse_str(text).unwrap()).unwrap_err().to_string();
+    assert!(error.starts_with("an instance of it would take 9600"), "{error}");
+    assert!(error.ends_with("functions; 8388608 are allowed"), "{error}");
+}
+
+#[test]
 fn a_file_that_is_too_large_is_refused_unread() {
     let mut bytes = component("noop");
     bytes.resize(MAX_COMPONENT_BYTES + 1, 0);

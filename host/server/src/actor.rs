@@ -231,9 +231,9 @@ impl Actor {
             Internal::RemoveJob(nspace) => self.remove_job(&nspace),
             Internal::RemoveIdleJob { nspace, done } => {
                 let census = self.state.jobs().find(|job| job.spec.nspace == nspace);
-                let connected = census.map_or(0, |job| job.connected);
-                let actions = if connected == 0 { self.remove_job(&nspace) } else { Vec::new() };
-                let _ = done.send(connected);
+                let idle = census.as_ref().is_none_or(|job| job.connected == 0);
+                let actions = if idle { self.remove_job(&nspace) } else { Vec::new() };
+                let _ = done.send(census);
                 actions
             }
             Internal::ProcEnded { proc, abnormal } => self.state.proc_ended(&proc, abnormal),

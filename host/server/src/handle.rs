@@ -48,7 +48,7 @@ pub(crate) enum Internal {
     AddJob { spec: JobSpec, done: oneshot::Sender<Result<(), AddJobError>> },
     Jobs(oneshot::Sender<Vec<Census>>),
     RemoveJob(Nspace),
-    RemoveIdleJob { nspace: Nspace, done: oneshot::Sender<u32> },
+    RemoveIdleJob { nspace: Nspace, done: oneshot::Sender<Option<Census>> },
     Defaults(Defaults),
     ProcEnded { proc: Proc, abnormal: Option<(Status, Vec<Info>)> },
     Life { proc: Proc, tell: oneshot::Sender<Option<Life>> },
@@ -91,11 +91,12 @@ impl ServerHandle {
         self.say(Internal::RemoveJob(nspace));
     }
 
-    /// Drops a job unless some of its procs are connected, and says how many are; nothing if the server has stopped.
-    pub async fn remove_idle_job(&self, nspace: Nspace) -> Option<u32> {
-        let (done, connected) = oneshot::channel();
+    /// Drops a job unless some of its procs are connected, and says how far they were, if there is such a job; nothing if
+    /// the server has stopped.
+    pub async fn remove_idle_job(&self, nspace: Nspace) -> Option<Option<Census>> {
+        let (done, census) = oneshot::channel();
         self.say(Internal::RemoveIdleJob { nspace, done });
-        connected.await.ok()
+        census.await.ok()
     }
 
     /// Another server distributed an event, for those whom it may reach; the handlers here may raise so many in turn.

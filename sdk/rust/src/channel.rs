@@ -33,7 +33,7 @@ impl LogRequest {
         call::credentials()
     }
 
-    /// What is to be written, all of it: also what is under other channels' keys.
+    /// What is to be written: what is under this channel's own key, and what is under no channel's.
     pub fn data(&self) -> Vec<Info> {
         lift_content(call::infos())
     }

@@ -1,14 +1,15 @@
 //! The log channels `pmix.log.stdout` and `pmix.log.stderr`: writes what is logged to the sinks "stdout" and "stderr", line by
 //! line, so that nothing in it can forge a line's tag or control a terminal.
 //!
-//! What is under the channel's own key is the text. What is under no channel's key is written as well, behind its key.
+//! What is under the channel's own key is the text. What is under no channel's key is written as well, behind its key; the host
+//! hands over nothing else, but attributes that say how to write.
 mod line;
 
 use line::{Dress, render};
 use peal_sdk::{Info, LogRequest, Value, channel, key, sink, status};
 
-/// Keys that begin with this are channels.
-const CHANNELS: &str = "pmix.log.";
+/// Keys that begin with this are channels, or say how to write.
+const RESERVED: &str = "pmix.log.";
 
 fn log(request: &LogRequest) -> Result<(), i32> {
     let sink = match request.channel() {
@@ -35,7 +36,7 @@ fn log(request: &LogRequest) -> Result<(), i32> {
 
 /// The text of an info, if it is for this channel. Nothing is written where one cannot be read.
 fn text(info: Info, channel: &str) -> Result<Option<String>, i32> {
-    if info.key.starts_with(CHANNELS) && info.key != channel {
+    if info.key.starts_with(RESERVED) && info.key != channel {
         return Ok(None);
     }
     match info.value {

@@ -3,10 +3,14 @@ use super::{
     access::{self, AdminGroup, Caller},
     protocol::{Call, JobStatus, MAX_JOB_SIZE, NewJob, Phase, Registered, Reloaded, Reply, Status},
 };
-use crate::{embedded::environment, handle::ServerHandle, metrics::Metrics};
+use crate::{
+    embedded::{EmbeddedHost, environment},
+    handle::ServerHandle,
+    metrics::Metrics,
+};
 use peal_core::job::JobSpec;
 use peal_model::{Nspace, Rank};
-use peal_store::{AdminCall, Store};
+use peal_store::{AdminCall, Store, StoreError};
 use peal_wire::{ServerUri, variable};
 use std::{
     collections::BTreeMap,
@@ -34,6 +38,8 @@ pub struct AdminParts {
     pub max_jobs: usize,
     /// The server.
     pub handle: ServerHandle,
+    /// Its host environment: it answers queries about registered jobs, and has an output for what they log.
+    pub host: Arc<EmbeddedHost>,
     /// Where its clients find it.
     pub uri: ServerUri,
     /// The node's name.
@@ -55,7 +61,8 @@ pub(super) struct Desk {
 
 impl Desk {
     pub(super) fn new(parts: AdminParts, orders: mpsc::Sender<Order>) -> Desk {
-        Desk { parts, phase: watch::Sender::new(Phase::Serving), orders, registered: Mutex::default() }
+        let phase = watch::Sender::new(Phase::Serving);
+        Desk { parts, phase, orders, registered: Mutex::default() }
     }
 
     /// Does what is asked for; a refusal says why.
@@ -84,11 +91,15 @@ impl Desk {
         };
         self.parts.metrics.counters().admin_calls.count();
         tracing::info!(uid = caller.uid, pid = caller.pid, verb, outcome, "an administrator calls");
+        let call = AdminCall { uid: caller.uid, pid: caller.pid, verb, outcome };
+        self.store(move |store, at| store.admin_called(&call, at)).await;
+    }
+
+    /// Writes to the store, if there is one. What goes wrong the store counts and traces itself.
+    async fn store(&self, write: impl FnOnce(&Store, u64) -> Result<(), StoreError> + Send + 'static) {
         let Some(store) = self.parts.store.clone() else { return };
         let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let call = AdminCall { uid: caller.uid, pid: caller.pid, verb, outcome };
-        // What goes wrong the store counts and traces itself.
-        let _ = tokio::task::spawn_blocking(move || store.admin_called(&call, at)).await;
+        let _ = tokio::task::spawn_blocking(move || write(&store, at)).await;
     }
 
     fn status(&self) -> Status {
@@ -137,8 +148,12 @@ impl Desk {
         }
         let hostname = self.parts.hostname.clone();
         let spec = JobSpec { nspace: nspace.clone(), size: job.size, hostname, uid, gid };
-        self.parts.handle.add_job(spec).await.map_err(|error| error.to_string())?;
+        self.parts.handle.add_job(spec.clone()).await.map_err(|error| error.to_string())?;
         self.registered().insert(nspace.clone(), job.size);
+        self.parts.host.adopt(&spec);
+        // What it runs only whoever starts it knows.
+        let (recorded, size, command) = (nspace.clone(), job.size, format!("(registered for user {uid})"));
+        self.store(move |store, at| store.job_started(&recorded, size, &command, at)).await;
         Ok(self.registered_as(&nspace, job.size))
     }
 
@@ -166,11 +181,15 @@ impl Desk {
 
     async fn deregister(&self, nspace: &str) -> Result<(), String> {
         let (nspace, _) = self.find(nspace)?;
-        let connected = self.parts.handle.remove_idle_job(nspace.clone()).await.ok_or(STOPPED)?;
-        if connected > 0 {
-            return Err(format!("{connected} procs of job {:?} are connected", nspace.as_str()));
+        let job = self.parts.handle.remove_idle_job(nspace.clone()).await.ok_or(STOPPED)?;
+        if let Some(job) = job.as_ref().filter(|job| job.connected > 0) {
+            return Err(format!("{} procs of job {:?} are connected", job.connected, nspace.as_str()));
         }
+        // With which status it ended only whoever started it knows; here it counts whether all who came left in order.
+        let exit_status = i32::from(job.is_some_and(|job| job.lost > 0));
         self.registered().remove(&nspace);
+        self.parts.host.release(&nspace);
+        self.store(move |store, at| store.job_ended(&nspace, exit_status, at)).await;
         Ok(())
     }
 

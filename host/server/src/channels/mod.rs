@@ -35,7 +35,8 @@ pub struct ChannelSettings {
     pub queue: usize,
     /// How much memory these may take, in bytes.
     pub queue_bytes: usize,
-    /// How long the host environment may take over what it is to write.
+    /// How long the host environment may take over what it is to write to one channel. After three times as long no further
+    /// channel of the request is tried.
     pub host_timeout: Duration,
     /// How long requests that were accepted have to be written at shutdown.
     pub drain_timeout: Duration,

@@ -9,11 +9,34 @@ use crate::{
 use peal_core::log::{self, Logged, NextChannel, PendingChannel, Writer};
 use peal_model::{Key, LogRequest, Reply, Status, code};
 use peal_sandbox::{ChannelCall, GuestPool, Module};
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
 };
 use tokio::sync::mpsc;
+
+/// The time that the worker has for one request, whatever its channels are: others wait.
+#[derive(Clone, Copy)]
+struct Time {
+    started: Instant,
+    allowed: Duration,
+}
+
+impl Time {
+    /// How much longer than the host environment over one channel a whole request may take.
+    const TIMES: u32 = 3;
+
+    fn start(host_timeout: Duration) -> Time {
+        Time { started: Instant::now(), allowed: host_timeout.saturating_mul(Time::TIMES) }
+    }
+
+    fn left(self) -> Duration {
+        self.allowed.saturating_sub(self.started.elapsed())
+    }
+}
 
 pub(super) struct Worker {
     pub(super) modules: Vec<Served>,
@@ -36,7 +59,7 @@ enum Halt {
 
 impl Worker {
     pub(super) async fn run(self, mut requests: mpsc::Receiver<Logging>) {
-        let offered: Vec<Key> = self.modules.iter().flat_map(|served| served.keys.iter().cloned()).collect();
+        let offered: Arc<[Key]> = self.modules.iter().flat_map(|served| served.keys.iter().cloned()).collect();
         let modules: Arc<[Served]> = self.modules.clone().into();
         while let Some(Logging { to, request, bytes }) = requests.recv().await {
             let status = self.write(request, &offered, &modules).await;
@@ -51,7 +74,7 @@ impl Worker {
     }
 
     /// Has a request written, and says what became of it.
-    async fn write(&self, request: Arc<LogRequest>, offered: &[Key], modules: &Arc<[Served]>) -> Status {
+    async fn write(&self, request: Arc<LogRequest>, offered: &Arc<[Key]>, modules: &Arc<[Served]>) -> Status {
         let source = request.source.as_ref().map(ToString::to_string).unwrap_or_default();
         let mut run = match log::route(request, offered, &self.settings.log) {
             Ok(run) => run,
@@ -60,11 +83,12 @@ impl Worker {
                 return malformed.status();
             }
         };
+        let time = Time::start(self.settings.host_timeout);
         let logged = loop {
             let (modules, meters) = (modules.clone(), self.meters.clone());
-            match on_guest_thread(&self.pool, move || walk(run.advance(), &modules, &meters)).await {
+            match on_guest_thread(&self.pool, move || walk(run.advance(), &modules, &meters, time)).await {
                 Some(Halt::Host(pending)) => {
-                    let status = self.ask_host(&pending).await;
+                    let status = self.ask_host(&pending, time).await;
                     run = pending.finish(status, Vec::new());
                 }
                 Some(Halt::End(logged)) => break logged,
@@ -80,12 +104,12 @@ impl Worker {
     }
 
     /// Has the host environment write to a channel of which no module is known. What came from it would not go back to it.
-    async fn ask_host(&self, pending: &PendingChannel) -> Status {
+    async fn ask_host(&self, pending: &PendingChannel, time: Time) -> Status {
         let request = pending.request();
         let Some(source) = request.source.clone() else { return code::PMIX_ERR_NOT_AVAILABLE };
-        let asked =
-            self.host.log(source, request.timestamp.unwrap_or_default(), pending.data(), request.directives.clone());
-        match tokio::time::timeout(self.settings.host_timeout, asked).await {
+        let LogRequest { timestamp, data, directives, .. } = Arc::unwrap_or_clone(request);
+        let asked = self.host.log(source, timestamp.unwrap_or_default(), data, directives);
+        match tokio::time::timeout(self.settings.host_timeout.min(time.left()), asked).await {
             Ok(Ok(())) => code::PMIX_SUCCESS,
             Ok(Err(status)) => status,
             Err(_) => code::PMIX_ERR_TIMEOUT,
@@ -94,16 +118,22 @@ impl Worker {
 }
 
 /// Runs on a guest thread: one channel after the other, as far as they are modules.
-fn walk(mut next: NextChannel, modules: &[Served], meters: &RoleMeters) -> Halt {
+///
+/// Those that the request has no time left for are not tried.
+fn walk(mut next: NextChannel, modules: &[Served], meters: &RoleMeters, time: Time) -> Halt {
     let mut watch = Stopwatch::start();
     loop {
         let pending = match next {
             NextChannel::Try(pending) => pending,
             NextChannel::Done(logged) => return Halt::End(logged),
         };
+        if time.left().is_zero() {
+            next = pending.finish(code::PMIX_ERR_TIMEOUT, Vec::new()).advance();
+            continue;
+        }
         next = match (pending.writer(), module(modules, pending.channel())) {
             (Writer::Module, Some(module)) => {
-                let (channel, request) = (pending.channel().clone(), pending.request().clone());
+                let (channel, request) = (pending.channel().clone(), pending.request());
                 let result = module.log(&ChannelCall { channel, request, steps: pending.steps().clone() });
                 meters.called(module.name(), watch.lap(), result.failure.as_ref());
                 pending.finish(result.status, result.infos)

@@ -30,7 +30,10 @@ use crate::{
     host::{Answer, Host, JobControlled, ProcessOf},
     notice::Notices,
 };
-use peal_core::job_control::{JobAction, JobControl};
+use peal_core::{
+    job::JobSpec,
+    job_control::{JobAction, JobControl},
+};
 use peal_model::{Identity, Info, Nspace, Proc, Query, Rank, Status, Text, code};
 use peal_sandbox::Sink;
 use std::{
@@ -85,6 +88,18 @@ impl EmbeddedHost {
     /// Waits until what procs logged has been written, however long whoever reads it takes.
     pub async fn flush(&self) {
         self.outputs.flush().await;
+    }
+
+    /// Takes charge of a job that somebody else starts: answers queries about it, and has an output for what its procs log.
+    pub fn adopt(&self, job: &JobSpec) {
+        self.outputs.lend(job.nspace.clone());
+        self.table.adopt(job);
+    }
+
+    /// Forgets a job that was adopted.
+    pub fn release(&self, job: &Nspace) {
+        self.outputs.take_back(job);
+        self.table.release(job);
     }
 
     /// Starts a job under a server, by the rendezvous `uri` that its procs are given.

@@ -1,5 +1,6 @@
 //! What the host tells of its jobs (`PMIx_Query_info`): which there are, what they run, and where their procs are.
 use super::{JobCommand, launch::JobRequest, stray::Family};
+use peal_core::job::JobSpec;
 use peal_model::{
     DataArray, Identity, Info, Infos, KeyName, Nspace, Proc, ProcInfo, ProcState, Query, Rank, Status, Text, Value,
     code, key,
@@ -7,6 +8,7 @@ use peal_model::{
 use rustix::process::{getegid, geteuid};
 use std::{
     collections::BTreeMap,
+    ffi::OsString,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::sync::mpsc;
@@ -21,19 +23,43 @@ pub(super) struct JobTable(Mutex<BTreeMap<Nspace, Arc<Listed>>>);
 #[derive(Debug)]
 struct Listed {
     owner: Identity,
-    request: JobRequest,
-    /// Closed when the job has ended.
-    commands: mpsc::Sender<JobCommand>,
+    nspace: Nspace,
+    size: u32,
+    hostname: String,
+    origin: Origin,
+}
+
+/// Who started a job.
+#[derive(Debug)]
+enum Origin {
+    /// We did: what it runs, and what is closed when it has ended.
+    Launched { program: OsString, args: Vec<OsString>, commands: mpsc::Sender<JobCommand> },
+    /// Somebody else, who will say when it has ended.
+    Adopted,
 }
 
 impl JobTable {
     /// Lists a job until it has ended.
     pub(super) fn insert(&self, request: &JobRequest, commands: mpsc::Sender<JobCommand>) {
         let owner = Identity { uid: geteuid().as_raw(), gid: getegid().as_raw() };
-        let listed = Arc::new(Listed { owner, request: request.clone(), commands });
+        let JobRequest { nspace, size, hostname, program, args, .. } = request.clone();
+        let origin = Origin::Launched { program, args, commands };
         let mut jobs = self.jobs();
-        jobs.retain(|_, job| !job.commands.is_closed());
-        jobs.insert(request.nspace.clone(), listed);
+        jobs.retain(|_, job| job.is_there());
+        jobs.insert(nspace.clone(), Arc::new(Listed { owner, nspace, size, hostname, origin }));
+    }
+
+    /// Lists a job that somebody else starts, until it is released.
+    pub(super) fn adopt(&self, job: &JobSpec) {
+        let JobSpec { nspace, size, hostname, uid, gid } = job.clone();
+        let listed =
+            Listed { owner: Identity { uid, gid }, nspace: nspace.clone(), size, hostname, origin: Origin::Adopted };
+        self.jobs().insert(nspace, Arc::new(listed));
+    }
+
+    /// Forgets a job that was adopted.
+    pub(super) fn release(&self, nspace: &Nspace) {
+        self.jobs().remove(nspace);
     }
 
     /// One info for each key that is known, about jobs that are the requester's own, or any if that is root.
@@ -41,13 +67,13 @@ impl JobTable {
         if queries.iter().map(|query| query.keys.len()).sum::<usize>() > MOST_KEYS {
             return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
         }
-        let mine = |job: &Listed| !job.commands.is_closed() && (identity.uid == 0 || identity.uid == job.owner.uid);
+        let mine = |job: &Listed| job.is_there() && (identity.uid == 0 || identity.uid == job.owner.uid);
         let jobs: Vec<Arc<Listed>> = self.jobs().values().filter(|job| mine(job)).cloned().collect();
         let mut found = Vec::new();
         for query in queries {
             let named = match Wanted::of(&query.qualifiers)? {
                 Wanted::All => None,
-                Wanted::Job(nspace) => match jobs.iter().find(|job| job.request.nspace == nspace) {
+                Wanted::Job(nspace) => match jobs.iter().find(|job| job.nspace == nspace) {
                     Some(job) => Some(job),
                     None => continue,
                 },
@@ -94,7 +120,7 @@ fn about(
 ) -> Result<Option<Info>, Status> {
     let is = |key: KeyName| asked == key.0;
     let known = if is(key::PMIX_QUERY_NAMESPACES) {
-        let names: Vec<&str> = jobs.iter().map(|job| job.request.nspace.as_str()).collect();
+        let names: Vec<&str> = jobs.iter().map(|job| job.nspace.as_str()).collect();
         (key::PMIX_QUERY_NAMESPACES, Value::string(&names.join(",")))
     } else if is(key::PMIX_QUERY_NAMESPACE_INFO) {
         let infos: Vec<Info> = named.map_or(jobs, std::slice::from_ref).iter().map(|job| job.info()).collect();
@@ -112,30 +138,46 @@ fn about(
 }
 
 impl Listed {
-    /// Its name and what it runs.
+    fn is_there(&self) -> bool {
+        match &self.origin {
+            Origin::Launched { commands, .. } => !commands.is_closed(),
+            Origin::Adopted => true,
+        }
+    }
+
+    /// Its name and, if that is known, what it runs.
     fn info(&self) -> Info {
-        let JobRequest { nspace, program, args, .. } = &self.request;
-        let words = std::iter::once(program).chain(args).map(|word| word.to_string_lossy());
-        let infos = [
-            Info::new(key::PMIX_NSPACE, Value::string(nspace.as_str())),
-            Info::new(key::PMIX_CMD_LINE, Value::string(&words.collect::<Vec<_>>().join(" "))),
-            Info::new(key::PMIX_JOB_SIZE, Value::Uint32(self.request.size)),
-        ];
+        let mut infos = vec![Info::new(key::PMIX_NSPACE, Value::string(self.nspace.as_str()))];
+        if let Origin::Launched { program, args, .. } = &self.origin {
+            let words = std::iter::once(program).chain(args).map(|word| word.to_string_lossy());
+            let line = Value::string(&words.collect::<Vec<_>>().join(" "));
+            infos.push(Info::new(key::PMIX_CMD_LINE, line));
+        }
+        infos.push(Info::new(key::PMIX_JOB_SIZE, Value::Uint32(self.size)));
         Info::new(key::PMIX_JOB_INFO_ARRAY, Value::DataArray(DataArray::infos(infos)))
     }
 
     /// Its procs, by rank.
     fn procs(&self, family: &Family) -> DataArray {
-        let JobRequest { nspace, size, program, hostname, .. } = &self.request;
-        DataArray::proc_infos((0..*size).map(|rank| {
-            let proc = Proc::new(nspace.clone(), Rank(rank));
+        let program = match &self.origin {
+            Origin::Launched { program, .. } => Some(program),
+            Origin::Adopted => None,
+        };
+        DataArray::proc_infos((0..self.size).map(|rank| {
+            let proc = Proc::new(self.nspace.clone(), Rank(rank));
             let pid = family.process_of(&proc);
+            let state = match (pid, &self.origin) {
+                (Some(_), _) => ProcState::RUNNING,
+                (None, Origin::Launched { .. }) => ProcState::TERMINATED,
+                // Whoever started it knows.
+                (None, Origin::Adopted) => ProcState::UNDEF,
+            };
             ProcInfo {
                 proc,
-                hostname: Some(hostname.as_str().into()),
-                executable: Some(Text::from_bytes(program.as_encoded_bytes())),
+                hostname: Some(self.hostname.as_str().into()),
+                executable: program.map(|program| Text::from_bytes(program.as_encoded_bytes())),
                 pid: pid.unwrap_or_default(),
-                state: if pid.is_some() { ProcState::RUNNING } else { ProcState::TERMINATED },
+                state,
             }
         }))
     }

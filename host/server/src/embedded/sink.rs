@@ -3,7 +3,7 @@ use super::output::Tagging;
 use peal_model::{Info, LogRequest, Nspace, Proc, Status, Value, code, key};
 use peal_sandbox::Sink;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -83,8 +83,23 @@ struct Lines {
 struct Inner {
     /// Open from the first job on.
     lines: Option<Lines>,
-    /// The jobs whose output is here.
+    /// The jobs that were launched, whose output is here.
     jobs: BTreeMap<Nspace, Tagging>,
+    /// Those that others started, until they are forgotten.
+    lent: BTreeSet<Nspace>,
+}
+
+impl Inner {
+    fn open(&mut self) {
+        self.lines.get_or_insert_with(|| Lines {
+            stdout: Line::open(tokio::io::stdout()),
+            stderr: Line::open(tokio::io::stderr()),
+        });
+    }
+
+    fn tagging(&self, job: &Nspace) -> Option<Tagging> {
+        self.jobs.get(job).copied().or_else(|| self.lent.contains(job).then(Tagging::default))
+    }
 }
 
 /// The outputs of the jobs of one host.
@@ -95,14 +110,24 @@ impl Outputs {
     /// From now on what procs of this job log appears here.
     pub(crate) fn open(&self, job: Nspace, tagging: Tagging) {
         let mut inner = self.lock();
-        inner.lines.get_or_insert_with(|| Lines {
-            stdout: Line::open(tokio::io::stdout()),
-            stderr: Line::open(tokio::io::stderr()),
-        });
+        inner.open();
         inner.jobs.insert(job, tagging);
     }
 
-    /// Forgets jobs that have ended.
+    /// From now on what procs of a job log that others started appears on the output of `peal` itself: the channels to
+    /// there have no other. Needs the runtime.
+    pub(crate) fn lend(&self, job: Nspace) {
+        let mut inner = self.lock();
+        inner.open();
+        inner.lent.insert(job);
+    }
+
+    /// Forgets a job whose output was lent.
+    pub(crate) fn take_back(&self, job: &Nspace) {
+        self.lock().lent.remove(job);
+    }
+
+    /// Forgets jobs that were launched and have ended.
     pub(crate) fn retain(&self, runs: impl Fn(&Nspace) -> bool) {
         self.lock().jobs.retain(|job, _| runs(job));
     }
@@ -110,7 +135,7 @@ impl Outputs {
     /// Writes whole lines for a proc.
     fn write(&self, source: &Proc, stream: Stream, bytes: &[u8]) -> Result<(), Status> {
         let inner = self.lock();
-        let (Some(lines), Some(tagging)) = (&inner.lines, inner.jobs.get(&source.nspace)) else {
+        let (Some(lines), Some(tagging)) = (&inner.lines, inner.tagging(&source.nspace)) else {
             return Err(code::PMIX_ERR_NOT_AVAILABLE);
         };
         let line = match stream {
@@ -180,7 +205,7 @@ mod tests {
     fn outputs(to: impl AsyncWrite + Unpin + Send + 'static, tagging: Tagging) -> (Outputs, Proc) {
         let job = Nspace::new("job").unwrap();
         let lines = Lines { stdout: Line::open(to), stderr: Line::open(tokio::io::sink()) };
-        let inner = Inner { lines: Some(lines), jobs: [(job.clone(), tagging)].into() };
+        let inner = Inner { lines: Some(lines), jobs: [(job.clone(), tagging)].into(), ..Inner::default() };
         (Outputs(Arc::new(Mutex::new(inner))), Proc::new(job, Rank(3)))
     }
 
@@ -196,6 +221,21 @@ mod tests {
         let mut read = [0; 64];
         let count = far.read(&mut read).await.unwrap();
         assert_eq!(&read[..count], b"[3] one\n[3] two\n[3] three\n");
+    }
+
+    #[tokio::test]
+    async fn a_job_that_others_started_has_the_output_of_peal_itself_until_it_is_forgotten() {
+        let outputs = Outputs::default();
+        let proc = |job: &str| Proc::new(Nspace::new(job).unwrap(), Rank(0));
+        let write = |job: &str| outputs.write(&proc(job), Stream::Stderr, b"logged by a test\n");
+        assert_eq!(write("theirs"), Err(code::PMIX_ERR_NOT_AVAILABLE));
+        outputs.lend(proc("theirs").nspace);
+        assert_eq!((write("theirs"), write("other")), (Ok(()), Err(code::PMIX_ERR_NOT_AVAILABLE)));
+        // That jobs of the host's own end is not the end of others.
+        outputs.retain(|_| false);
+        assert_eq!(write("theirs"), Ok(()));
+        outputs.take_back(&proc("theirs").nspace);
+        assert_eq!(write("theirs"), Err(code::PMIX_ERR_NOT_AVAILABLE));
     }
 
     #[tokio::test]

@@ -1,8 +1,11 @@
 //! Files in directories where others may lay traps: everything is reached from a directory that was looked at, no link is
 //! followed, and a file appears whole or not at all.
+//!
+//! Beside each file lies a lock that its server holds. It is a file of its own because tools of all users may read the other,
+//! and whoever can open a file can lock it.
 use super::{RendezvousError, file};
 use rustix::{
-    fd::{AsFd, BorrowedFd, OwnedFd},
+    fd::{AsFd, OwnedFd},
     fs::{
         self, AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, fchmod, flock, fstat, openat, renameat,
         statat, unlinkat,
@@ -19,6 +22,11 @@ use std::{
 
 /// The longest file that is read, in bytes.
 const LONGEST: u64 = 4096;
+
+const LOCK: &str = ".lock";
+
+/// How often a lock is tried that others remove at the same time.
+const ATTEMPTS: usize = 8;
 
 /// Who else may write in a directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,19 +50,22 @@ pub(super) struct Entry {
     pub(super) path: PathBuf,
     directory: Directory,
     name: String,
-    /// Held open and locked, so that others see that its server lives.
     file: File,
+    /// Held, so that others see that the file's server lives.
+    lock: OwnedFd,
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
         // Another server may have taken the name.
-        let same = match (fstat(&self.file), statat(&self.directory.fd, &self.name, AtFlags::SYMLINK_NOFOLLOW)) {
-            (Ok(ours), Ok(there)) => (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino),
-            _ => false,
-        };
-        if same && let Err(error) = unlinkat(&self.directory.fd, &self.name, AtFlags::empty()) {
+        if self.directory.has(&self.name, &self.file)
+            && let Err(error) = unlinkat(&self.directory.fd, &self.name, AtFlags::empty())
+        {
             tracing::warn!(path = ?self.path, %error, "a rendezvous file cannot be removed");
+        }
+        let lock = lock_of(&self.name);
+        if self.directory.has(&lock, &self.lock) {
+            let _ = unlinkat(&self.directory.fd, lock, AtFlags::empty());
         }
     }
 }
@@ -113,11 +124,25 @@ impl Directory {
         let Ok(entries) = Dir::read_from(&self.fd) else { return };
         for entry in entries.flatten() {
             let Some(name) = entry.file_name().to_str().ok().filter(|name| is_ours(name)) else { continue };
-            let Some(Found { owner: Owner::Nobody, .. }) = self.look_at(name) else { continue };
-            match unlinkat(&self.fd, name, AtFlags::empty()) {
-                Ok(()) => tracing::info!(path = ?self.path.join(name), "what a dead server left is removed"),
-                Err(error) => tracing::warn!(path = ?self.path.join(name), %error, "what a dead server left stays"),
+            if let Some(locked) = locked_by(name) {
+                // Those with a file go with it.
+                let alone = statat(&self.fd, locked, AtFlags::SYMLINK_NOFOLLOW).is_err();
+                if alone && self.lock_state(locked) == LockState::Free {
+                    self.remove(name);
+                }
+            } else if let Some(Found { owner: Owner::Nobody, .. }) = self.look_at(name) {
+                self.remove(name);
+                if self.lock_state(name) == LockState::Free {
+                    self.remove(&lock_of(name));
+                }
             }
+        }
+    }
+
+    fn remove(&self, name: &str) {
+        match unlinkat(&self.fd, name, AtFlags::empty()) {
+            Ok(()) => tracing::info!(path = ?self.path.join(name), "what a dead server left is removed"),
+            Err(error) => tracing::warn!(path = ?self.path.join(name), %error, "what a dead server left stays"),
         }
     }
 
@@ -128,6 +153,10 @@ impl Directory {
         {
             return Err(RendezvousError::Taken { path: self.path.join(name), pid });
         }
+        let Some(lock) = self.lock(name).map_err(|error| self.io(&lock_of(name), error))? else {
+            // Its server has not come to say its number.
+            return Err(RendezvousError::Taken { path: self.path.join(name), pid: 0 });
+        };
         let unfinished = format!(".{name}.{}", std::process::id());
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OFlags::CLOEXEC;
         let create = || openat(&self.fd, &unfinished, flags, Mode::from_raw_mode(0o600));
@@ -143,13 +172,64 @@ impl Directory {
             let _ = unlinkat(&self.fd, &unfinished, AtFlags::empty());
             return Err(self.io(name, error));
         }
-        Ok(Entry { path: self.path.join(name), directory: self.clone(), name: name.to_owned(), file })
+        Ok(Entry { path: self.path.join(name), directory: self.clone(), name: name.to_owned(), file, lock })
+    }
+
+    /// Locks a name; nothing if a server has it. What is in the way and no server's is removed, if the system lets us.
+    fn lock(&self, name: &str) -> Result<Option<OwnedFd>, Errno> {
+        let lock = lock_of(name);
+        let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        for _ in 0..ATTEMPTS {
+            let fd = match openat(&self.fd, &lock, flags, Mode::from_raw_mode(0o600)) {
+                Ok(fd) => fd,
+                // A link, or a file of somebody else's in a directory of all.
+                Err(Errno::LOOP | Errno::ACCESS) => {
+                    unlinkat(&self.fd, &lock, AtFlags::empty())?;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            if !is_trusted_file(&fstat(&fd)?) {
+                unlinkat(&self.fd, &lock, AtFlags::empty())?;
+                continue;
+            }
+            match flock(&fd, FlockOperation::NonBlockingLockExclusive) {
+                Err(Errno::WOULDBLOCK) => return Ok(None),
+                locked => locked?,
+            }
+            // Its server may have removed it just before we had it.
+            if self.has(&lock, &fd) {
+                return Ok(Some(fd));
+            }
+        }
+        Err(Errno::AGAIN)
+    }
+
+    /// Whether what has this name is the file that is open.
+    fn has(&self, name: &str, file: impl AsFd) -> bool {
+        match (fstat(file), statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)) {
+            (Ok(ours), Ok(there)) => (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino),
+            _ => false,
+        }
+    }
+
+    /// Whether a server holds the lock of a name.
+    fn lock_state(&self, name: &str) -> LockState {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let Ok(fd) = openat(&self.fd, lock_of(name), flags, Mode::empty()) else { return LockState::None };
+        if !fstat(&fd).is_ok_and(|stat| is_trusted_file(&stat)) {
+            return LockState::None;
+        }
+        match flock(&fd, FlockOperation::NonBlockingLockShared) {
+            Err(Errno::WOULDBLOCK) => LockState::Held,
+            _ => LockState::Free,
+        }
     }
 
     fn fill(&self, mut file: &File, contents: &str) -> Result<(), Errno> {
-        flock(file.as_fd(), FlockOperation::NonBlockingLockExclusive)?;
         file.write_all(contents.as_bytes()).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-        fchmod(file.as_fd(), Mode::from_raw_mode(0o640))
+        // Where a server is, is no secret: who may attach it decides itself, and tools of other users may.
+        fchmod(file.as_fd(), Mode::from_raw_mode(0o644))
     }
 
     /// Whose a file is; nothing if there is none that could be a server's.
@@ -163,11 +243,14 @@ impl Directory {
         let mut contents = String::new();
         let read = (&file).take(LONGEST).read_to_string(&mut contents);
         let pid = read.ok().and_then(|_| file::pid(&contents));
-        let alive = pid.filter(|pid| Path::new(&format!("/proc/{pid}")).exists());
-        // A server in another container has a number that means nothing here, and holds its lock all the same.
-        let owner = match alive.or_else(|| is_locked(file.as_fd()).then(|| pid.unwrap_or_default())) {
-            Some(pid) => Owner::Process(pid),
-            None => Owner::Nobody,
+        let owner = match (self.lock_state(name), pid) {
+            // One in another container has a number that means nothing here, and holds its lock all the same.
+            (LockState::Held, pid) => Owner::Process(pid.unwrap_or_default()),
+            // The number may be that of another process by now.
+            (LockState::Free, _) => Owner::Nobody,
+            // A server of the C library's has none.
+            (LockState::None, Some(pid)) if Path::new(&format!("/proc/{pid}")).exists() => Owner::Process(pid),
+            (LockState::None, _) => Owner::Nobody,
         };
         Some(Found { owner, uid: stat.st_uid })
     }
@@ -189,8 +272,31 @@ enum Owner {
     Nobody,
 }
 
-fn is_locked(file: BorrowedFd<'_>) -> bool {
-    flock(file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
+/// How the lock beside a file is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LockState {
+    /// There is none that root or we have made.
+    None,
+    /// Its server has ended.
+    Free,
+    /// Its server lives.
+    Held,
+}
+
+/// What the lock of a file is called.
+fn lock_of(name: &str) -> String {
+    format!(".{name}{LOCK}")
+}
+
+/// Of which file a file is the lock, if it is one.
+fn locked_by(name: &str) -> Option<&str> {
+    name.strip_prefix('.')?.strip_suffix(LOCK)
+}
+
+/// Whether something is a file that nobody made who is not trusted.
+fn is_trusted_file(stat: &fs::Stat) -> bool {
+    let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    regular && [0, geteuid().as_raw()].contains(&stat.st_uid)
 }
 
 /// Whether a file is named as servers name theirs, finished or not.

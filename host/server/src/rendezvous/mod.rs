@@ -72,9 +72,31 @@ impl ToolSettings {
 
     /// The same with another directory of the system, and this user's below it.
     pub fn below(self, system_dir: PathBuf) -> ToolSettings {
-        ToolSettings { session_dir: system_dir.join(format!("peal-{}", geteuid().as_raw())), system_dir, ..self }
+        ToolSettings { session_dir: usual_session(&system_dir), system_dir, ..self }
+    }
+
+    /// Opens the directory of the session. Whoever made the usual one first does not keep root's server from starting, which
+    /// has a place where nobody else can make anything.
+    fn open_session(&self, fallback: Option<&Path>) -> Result<Directory, RendezvousError> {
+        let opened = Directory::open(&self.session_dir, Sharing::Own);
+        match (opened, fallback) {
+            (Err(error), Some(fallback)) if self.session_dir == usual_session(&self.system_dir) => {
+                let directory = Directory::open(fallback, Sharing::Own)?;
+                tracing::warn!(%error, instead = %fallback.display(), "tools must be told where this server is");
+                Ok(directory)
+            }
+            (opened, _) => opened,
+        }
     }
 }
+
+/// The directory of this user's session, unless it is told: below the system's, where tools look.
+fn usual_session(system_dir: &Path) -> PathBuf {
+    system_dir.join(format!("peal-{}", geteuid().as_raw()))
+}
+
+/// Where root's files lie if somebody else has made the usual directory.
+const ROOTS: &str = "/run/peal";
 
 /// Why tools cannot be told where the server is.
 #[derive(Debug, Error)]
@@ -119,11 +141,20 @@ impl Rendezvous {
         uri: &ServerUri,
         namespaces: &[Nspace],
     ) -> Result<Rendezvous, RendezvousError> {
+        let session = settings.open_session(geteuid().is_root().then_some(Path::new(ROOTS)))?;
+        Rendezvous::publish_in(&session, settings, uri, namespaces)
+    }
+
+    fn publish_in(
+        session: &Directory,
+        settings: &ToolSettings,
+        uri: &ServerUri,
+        namespaces: &[Nspace],
+    ) -> Result<Rendezvous, RendezvousError> {
         let pid = std::process::id();
         let who = Identity { uid: geteuid().as_raw(), gid: getegid().as_raw() };
         let contents = file::contents(uri, pid, who, SystemTime::now());
         let host = &settings.hostname;
-        let session = Directory::open(&settings.session_dir, Sharing::Own)?;
         let mut names = vec![format!("pmix.{host}.tool.{pid}")];
         for nspace in std::iter::once(&uri.proc.nspace).chain(namespaces) {
             names.push(format!("pmix.{host}.tool.{}", file_name_of(nspace)?));

@@ -29,11 +29,11 @@ impl Node {
         self.settings(Serves::Itself).session_dir
     }
 
-    /// The files, without the lock.
+    /// The files, without locks.
     fn files(&self) -> Vec<String> {
         let names =
             fs::read_dir(self.session()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        let mut names: Vec<String> = names.filter(|name| name != ".peal.lock").collect();
+        let mut names: Vec<String> = names.filter(|name| !name.ends_with(".lock")).collect();
         names.sort();
         names
     }
@@ -58,13 +58,85 @@ fn a_server_is_found_by_process_and_namespace_as_long_as_it_is_there() {
     let wanted = [format!("pmix.node.tool.{pid}"), "pmix.node.tool.job".into(), "pmix.node.tool.server".into()];
     assert_eq!(node.files(), wanted);
     for path in published.paths() {
-        assert_eq!((mode(path), fs::metadata(path).unwrap().uid()), (0o640, geteuid().as_raw()));
+        assert_eq!((mode(path), fs::metadata(path).unwrap().uid()), (0o644, geteuid().as_raw()));
+        let lock = format!(".{}.lock", path.file_name().unwrap().to_str().unwrap());
+        assert_eq!(mode(&path.with_file_name(lock)), 0o600, "who could open it could hold it");
         let text = fs::read_to_string(path).unwrap();
         assert!(text.starts_with(&format!("server.0;tcp4://127.0.0.1:54661\n4.2.2\n{pid}\n")), "{text}");
     }
     assert_eq!(mode(&node.session()) & 0o022, 0);
     drop(published);
-    assert_eq!(node.files(), [""; 0]);
+    let left: Vec<_> = fs::read_dir(node.session()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, [".peal.lock"]);
+}
+
+#[test]
+fn a_server_whose_lock_is_free_is_dead_whoever_has_its_number_now() {
+    let node = Node::new();
+    drop(node.publish(Serves::System).unwrap());
+    // As a killed server leaves them, and its number is that of a process that lives.
+    let leave = |dir: &Path, name: &str| {
+        fs::write(dir.join(name), "old.0;tcp4://127.0.0.1:1\n4.2.2\n1\n0:0\n\n\n").unwrap();
+        fs::write(dir.join(format!(".{name}.lock")), "").unwrap();
+    };
+    let (session, system) = (node.session(), node.root.path());
+    leave(&session, "pmix.node.tool");
+    leave(&session, "pmix.node.tool.gone");
+    leave(system, "pmix.sys.node");
+    fs::write(session.join(".pmix.node.tool.lonely.lock"), "").unwrap();
+    let published = node.publish(Serves::System).unwrap();
+    for path in [session.join("pmix.node.tool"), system.join("pmix.sys.node")] {
+        assert!(fs::read_to_string(path).unwrap().starts_with("server.0;"));
+    }
+    assert!(!node.files().contains(&"pmix.node.tool.gone".to_owned()));
+    for name in [".pmix.node.tool.gone.lock", ".pmix.node.tool.lonely.lock"] {
+        assert!(!session.join(name).exists(), "{name}");
+    }
+    // One of the C library's has no lock, and is there as long as its process is.
+    drop(published);
+    leave(system, "pmix.sys.node");
+    fs::remove_file(system.join(".pmix.sys.node.lock")).unwrap();
+    let error = node.publish(Serves::System).unwrap_err();
+    assert!(matches!(error, RendezvousError::Taken { pid: 1, .. }), "{error}");
+}
+
+/// In a directory where all may write, whoever made something first would else say who may serve.
+#[test]
+fn locks_that_others_laid_hold_up_nobody() {
+    let node = Node::new();
+    fs::set_permissions(node.root.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+    let lock = node.root.path().join(".pmix.sys.node.lock");
+    let victim = node.root.path().join("victim");
+    fs::write(&victim, "precious").unwrap();
+    symlink(&victim, &lock).unwrap();
+    drop(node.publish(Serves::System).unwrap());
+    assert!(victim.exists() && !lock.exists());
+    if geteuid().is_root() {
+        fs::write(&lock, "").unwrap();
+        std::os::unix::fs::chown(&lock, Some(65_534), None).unwrap();
+        let held = fs::File::open(&lock).unwrap();
+        held.lock().unwrap();
+        drop(node.publish(Serves::System).unwrap());
+    }
+}
+
+#[test]
+fn whoever_makes_the_usual_directory_first_does_not_keep_roots_server_from_starting() {
+    let node = Node::new();
+    let settings = ToolSettings { hostname: "node".to_owned(), ..ToolSettings::of(|_| None) };
+    let settings = settings.below(node.root.path().to_owned());
+    let uri = "server.0;tcp4://127.0.0.1:54661".parse().unwrap();
+    let safe = node.root.path().join("safe");
+    // A link is somebody else's work as well.
+    symlink("/", &settings.session_dir).unwrap();
+    let session = settings.open_session(Some(&safe)).unwrap();
+    let published = Rendezvous::publish_in(&session, &settings, &uri, &[]).unwrap();
+    assert!(published.paths().all(|path| path.starts_with(&safe)));
+    assert!(settings.open_session(None).is_err());
+    // One that was asked for is taken or is not.
+    let named = ToolSettings { session_dir: node.root.path().join("named"), ..settings };
+    symlink("/", &named.session_dir).unwrap();
+    assert!(named.open_session(Some(&safe)).is_err());
 }
 
 #[test]
