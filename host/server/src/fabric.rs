@@ -3,7 +3,7 @@
 //! [`EmbeddedFabric`] joins the servers of one process: in production one, in tests several.
 use crate::handle::ServerHandle;
 use peal_core::{reach::Reach, server::Allowance};
-use peal_model::{Event, Nspace, Proc, RankData, Reply, Request, Status, code};
+use peal_model::{Event, Nspace, Proc, RankData, Status, code};
 use std::{
     collections::BTreeMap,
     future::Future,
@@ -33,9 +33,6 @@ pub trait Fabric: Send + Sync + 'static {
     /// Hands the contributions of all servers that host one of these procs to each of them. Servers that gather for the same
     /// procs at the same time meet; each gets the contributions of the others.
     fn gather(&self, from: ServerId, procs: Vec<Proc>, data: Vec<RankData>) -> Gathered<'_, Vec<RankData>>;
-
-    /// Asks the gateway, the server that serves what the others cannot; `PMIX_ERR_NOT_SUPPORTED` where there is none.
-    fn ask_gateway(&self, from: ServerId, source: Proc, request: Request) -> Gathered<'_, Reply>;
 }
 
 type Meeting = Vec<(ServerId, Vec<RankData>, oneshot::Sender<Vec<RankData>>)>;
@@ -165,10 +162,6 @@ impl Fabric for EmbeddedFabric {
     fn gather(&self, from: ServerId, procs: Vec<Proc>, data: Vec<RankData>) -> Gathered<'_, Vec<RankData>> {
         let told = self.meet(from, procs, data);
         Box::pin(async move { told.await.map_err(|_| code::PMIX_ERR_LOST_CONNECTION) })
-    }
-
-    fn ask_gateway(&self, _from: ServerId, _source: Proc, _request: Request) -> Gathered<'_, Reply> {
-        Box::pin(std::future::ready(Err(code::PMIX_ERR_NOT_SUPPORTED)))
     }
 }
 

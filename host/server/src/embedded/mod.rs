@@ -26,7 +26,7 @@ use self::{
     stray::Family,
 };
 use crate::{
-    handle::ServerHandle,
+    handle::{AddJobError, ServerHandle},
     host::{Answer, Host, JobControlled, ProcessOf},
     notice::Notices,
 };
@@ -114,6 +114,9 @@ impl EmbeddedHost {
             let mut jobs = self.jobs();
             // Those that have ended hear nothing any more.
             jobs.retain(|_, commands| !commands.is_closed());
+            if jobs.contains_key(&request.nspace) {
+                return Err(AddJobError::Exists(request.nspace).into());
+            }
             self.outputs.retain(|job| jobs.contains_key(job));
             self.outputs.open(request.nspace.clone(), request.tagging);
             // Before any proc runs: it may abort its job at once.
