@@ -1,6 +1,11 @@
 //! The command line as its user meets it, bad input included.
-use peal_tests::{guest, peal, run};
-use std::{fs::Permissions, os::unix::fs::PermissionsExt, path::Path, process::Command};
+use peal_tests::{finish, guest, peal, run};
+use std::{
+    fs::Permissions,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Command, Stdio},
+};
 
 #[test]
 fn help_teaches() {
@@ -62,4 +67,37 @@ fn compiled_code_is_kept_only_where_nobody_else_can_put_some() {
     std::fs::write(&config, "[sandbox]\ncache_dir = \"kept\"\n").unwrap();
     let asked_for = handled(peal(["run", "--config"]).arg(&config)).expect_status(125);
     assert!(asked_for.stderr.contains("mode 777"), "{asked_for:?}");
+}
+
+#[test]
+fn who_reads_no_more_completions_has_had_enough() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let child = peal(["completions", "bash"]).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+    assert_eq!(finish(child).expect_status(0).stderr, "");
+}
+
+#[test]
+fn what_is_traced_is_what_was_asked_for_or_an_error() {
+    // There is something to warn of.
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();
+    let traced = |filter: &str| {
+        let mut command = peal(["run", "--handler"]);
+        command.arg(guest("report")).env("XDG_CACHE_HOME", dir.path()).env("PEAL_LOG", filter);
+        run(command.args(["--", "true"]))
+    };
+    let wrong = traced("peal=loud").expect_status(125).stderr;
+    assert!(wrong.starts_with("peal: PEAL_LOG is \"peal=loud\"; it should be levels and where they hold"), "{wrong}");
+    assert!(traced("").expect_status(0).stderr.contains("compiled code is not kept"), "an empty one says nothing");
+    assert_eq!(traced("off").expect_status(0).stderr, "");
+}
+
+#[test]
+fn without_components_there_is_no_engine() {
+    let names = ["--", "sh", "-c", "cat /proc/$PPID/task/*/comm"];
+    let plain = run(peal(["run"]).args(names)).expect_status(0).stdout;
+    assert!(plain.contains("peal-guest") && !plain.contains("peal-epoch"), "{plain}");
+    let handled = run(peal(["run", "--handler"]).arg(guest("report")).args(names)).expect_status(0).stdout;
+    assert!(handled.contains("peal-epoch"), "{handled}");
 }

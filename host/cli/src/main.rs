@@ -10,6 +10,7 @@ mod modules;
 mod node;
 mod reload;
 mod run;
+mod seats;
 mod serve;
 mod stats;
 mod trace;
