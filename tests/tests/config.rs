@@ -122,6 +122,15 @@ fn what_the_file_says_of_handlers_that_a_module_registers_itself_is_not_dropped_
         run(peal(["run", "--config"]).arg(&file).args(["--", "true"]))
     };
     start("").expect_status(0);
+    // What it is called in the chain is known only when it runs, so that the check must not say that nobody is.
+    let beside = format!("[[module]]\nname = \"n\"\npath = {:?}\ncodes = [-1, -2]\n", guest("noop"));
+    let (dir, file) = site(&format!(
+        "[[module]]\nname = \"m\"\npath = \"m.wasm\"\ngrants = [\"logging\"]\nconfig = {{ \"site.any\" = true }}\n\
+         {beside}place = {{ after = \"managed\" }}\n"
+    ));
+    fs::write(dir.path().join("m.wasm"), registers_itself()).unwrap();
+    check(&file).expect_status(0);
+    run(peal(["run", "--config"]).arg(&file).args(["--", "true"])).expect_status(0);
     let refused = start("codes = [-1]\nplace = \"last\"\n").expect_status(125).stderr;
     let says = "peal.toml:5:1: module m registers its handlers itself: leave out module.codes, module.place\n";
     assert!(refused.ends_with(says), "{refused}");

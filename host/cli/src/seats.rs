@@ -42,8 +42,10 @@ pub struct Seats<'a> {
     policies: BTreeMap<Hook, PolicyChain<()>>,
     channels: Registrations<()>,
     served: BTreeMap<&'a Key, &'a str>,
-    /// Whether there are modules of which it is not known what they are called in the chains.
+    /// Whether there are modules of which nothing is known.
     has_unknown: bool,
+    /// Whether there are modules of which it is not known what their handlers are called.
+    has_unnamed: bool,
 }
 
 impl<'a> Seats<'a> {
@@ -59,9 +61,9 @@ impl<'a> Seats<'a> {
         if roles.contains(&Role::EventHandler) {
             if roles.contains(&Role::Lifecycle) && handler_keys(entry, roles).is_empty() {
                 // What it registers it says only when it is started.
-                self.has_unknown = true;
+                self.has_unnamed = true;
             } else if let Err(error) = self.handlers.register(registration(settings), ())
-                && self.is_certain(&error)
+                && is_certain(&error, self.has_unknown || self.has_unnamed)
             {
                 wrong("module.place", format!("module {} cannot be registered: {error}", settings.name));
             }
@@ -70,7 +72,7 @@ impl<'a> Seats<'a> {
         for hook in hooks(roles) {
             let chain = self.policies.entry(hook).or_default();
             let taken = chain.register(&settings.name, settings.place.clone(), OnFailure::default(), ());
-            unseated = unseated.or(taken.err().filter(|error| self.is_certain(error)));
+            unseated = unseated.or(taken.err().filter(|error| is_certain(error, self.has_unknown)));
         }
         if let Some(error) = unseated {
             wrong("module.place", format!("module {} cannot decide: {error}", settings.name));
@@ -89,16 +91,16 @@ impl<'a> Seats<'a> {
             let place = settings.place.clone();
             let registration = Registration { place, ..Registration::new(&settings.name, Codes::Default) };
             if let Err(error) = self.channels.register(registration, ())
-                && self.is_certain(&error)
+                && is_certain(&error, self.has_unknown)
             {
                 wrong("module.place", format!("module {} cannot be registered: {error}", settings.name));
             }
         }
         problems
     }
+}
 
-    /// Whether modules that are not known yet could not make it right.
-    fn is_certain(&self, error: &RegistrationError) -> bool {
-        !self.has_unknown || matches!(error, RegistrationError::Taken { .. })
-    }
+/// Whether modules that are not known yet could not make it right.
+fn is_certain(error: &RegistrationError, has_unknown: bool) -> bool {
+    !has_unknown || matches!(error, RegistrationError::Taken { .. })
 }
