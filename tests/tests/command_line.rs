@@ -1,6 +1,15 @@
 //! The command line as its user meets it, bad input included.
-use peal_tests::{guest, peal, run};
-use std::{fs::Permissions, os::unix::fs::PermissionsExt, path::Path, process::Command};
+use peal_client::Client;
+use peal_model::{Nspace, Range, Status};
+use peal_store::{Store, StoreSettings};
+use peal_tests::{finish, guest, peal, run};
+use std::{
+    fs::Permissions,
+    io::{BufRead, BufReader, Write},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Command, Stdio},
+};
 
 #[test]
 fn help_teaches() {
@@ -62,4 +71,76 @@ fn compiled_code_is_kept_only_where_nobody_else_can_put_some() {
     std::fs::write(&config, "[sandbox]\ncache_dir = \"kept\"\n").unwrap();
     let asked_for = handled(peal(["run", "--config"]).arg(&config)).expect_status(125);
     assert!(asked_for.stderr.contains("mode 777"), "{asked_for:?}");
+}
+
+#[test]
+fn who_reads_no_more_completions_has_had_enough() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let child = peal(["completions", "bash"]).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+    assert_eq!(finish(child).expect_status(0).stderr, "");
+}
+
+#[test]
+fn what_is_traced_is_what_was_asked_for_or_an_error() {
+    // There is something to warn of.
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();
+    let traced = |filter: &str| {
+        let mut command = peal(["run", "--handler"]);
+        command.arg(guest("report")).env("XDG_CACHE_HOME", dir.path()).env("PEAL_LOG", filter);
+        run(command.args(["--", "true"]))
+    };
+    let wrong = traced("peal=loud").expect_status(125).stderr;
+    assert!(wrong.starts_with("peal: PEAL_LOG is \"peal=loud\"; it should be levels and where they hold"), "{wrong}");
+    assert!(traced("").expect_status(0).stderr.contains("compiled code is not kept"), "an empty one says nothing");
+    assert_eq!(traced("off").expect_status(0).stderr, "");
+}
+
+#[test]
+fn without_components_there_is_no_engine() {
+    let names = ["--", "sh", "-c", "cat /proc/$PPID/task/*/comm"];
+    let plain = run(peal(["run"]).args(names)).expect_status(0).stdout;
+    assert!(plain.contains("peal-guest") && !plain.contains("peal-epoch"), "{plain}");
+    let handled = run(peal(["run", "--handler"]).arg(guest("report")).args(names)).expect_status(0).stdout;
+    assert!(handled.contains("peal-epoch"), "{handled}");
+}
+
+/// No test but the program of the next one: more events than may wait for a terminal, which itself takes the lines of some.
+#[test]
+fn raises_events_where_it_is_a_proc() {
+    if std::env::var_os("PMIX_NAMESPACE").is_none() {
+        return;
+    }
+    let raise = async {
+        let client = Client::init().await.unwrap();
+        for _ in 0..10_000 {
+            client.notify(Status(-3701), Range::Namespace, Vec::new()).await.unwrap();
+        }
+        std::io::stdout().write_all(format!("\nraised by {}\n", client.me().nspace).as_bytes()).unwrap();
+        client.finalize().await.unwrap();
+    };
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(raise);
+}
+
+#[test]
+fn a_terminal_that_takes_nothing_keeps_nothing_from_the_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("peal.toml");
+    std::fs::write(&config, "[store]\npath = \"jobs.db\"\n").unwrap();
+    let mut command = peal(["run", "--events", "--config"]);
+    command.arg(&config).arg("--").arg(std::env::current_exe().unwrap());
+    command.args(["--exact", "raises_events_where_it_is_a_proc", "--nocapture"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Nobody reads the other end of standard error before all events are raised.
+    let mut said = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let nspace = said.find_map(|line| line.strip_prefix("raised by ").map(str::to_owned)).unwrap();
+    let rest = std::thread::spawn(move || said.for_each(drop));
+    let done = finish(child).expect_status(0);
+    rest.join().unwrap();
+    assert!(done.stderr.contains("notices are lost"), "the terminal has taken all");
+    let store = Store::open(&dir.path().join("jobs.db"), StoreSettings::default()).unwrap();
+    let record = store.job(&Nspace::new(&nspace).unwrap()).unwrap().unwrap();
+    assert_eq!(record.ended.map(|(_, status)| status), Some(0));
+    assert!(record.procs.iter().any(|(_, how)| how == "exited with status 0"), "{record:?}");
 }

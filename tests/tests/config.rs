@@ -2,6 +2,7 @@
 use peal_tests::{Done, guest, peal, root, run};
 use std::{
     fs,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 use tempfile::TempDir;
@@ -68,10 +69,99 @@ fn what_a_component_is_must_fit_what_its_settings_say() {
     ] {
         assert!(misplaced.contains(&format!("peal: peal.toml:{line}:1: module m {words}\n")), "{misplaced}");
     }
-    let (_dir, file) = site(&module("grants = [\"logging\"]\nplace = { before = \"nobody\" }"));
+    let place = refused(&module("grants = [\"logging\"]\nplace = { before = \"nobody\" }"));
+    assert!(place.starts_with("peal: peal.toml:5:1: ") && place.contains("no handler is called \"nobody\""), "{place}");
+}
+
+#[test]
+fn what_the_next_start_would_refuse_is_told_all_at_once() {
+    let module = |name: &str, component: &str, more: &str| {
+        format!("[[module]]\nname = {name:?}\npath = {:?}\n{more}\n", guest(component))
+    };
+    let text = [
+        module("a", "report", "grants = [\"logging\", \"state\"]\nplace = \"first\""),
+        module("b", "report", "place = \"first\"\ngrants = [\"logging\"]"),
+        module("c", "stdio", "grants = [\"sink\"]"),
+        module("d", "stdio", "grants = [\"sink\"]\nchannels = [\"stdout\"]"),
+        module("e", "stdio", "grants = [\"sink\"]\nchannels = [\"stderr\", \"stdout\"]"),
+        module("f", "same-user", "place = { after = \"a\" }"),
+    ]
+    .concat();
+    let told = refused(&text);
+    let wanted = [
+        "peal.toml:4:1: module a cannot keep `state` without a store: set store.path",
+        "peal.toml:9:1: module b cannot be registered: FIRST is held by \"a\"; only one handler may hold it",
+        "peal.toml:11:1: \"c\" names no channel; write which it is, such as stdout",
+        "peal.toml:24:1: pmix.log.stdout is served by \"d\" already; only one module may",
+        "peal.toml:28:1: module f cannot decide: no handler is called \"a\", so none can stand before or after it",
+    ];
+    let told: Vec<&str> = told.lines().map(|line| line.strip_prefix("peal: ").unwrap()).collect();
+    assert_eq!(told, wanted);
+    // A job has no administrators.
+    let (_dir, file) = site("[admin]\ngroup = \"no-such-group\"\n");
+    let group = check(&file).expect_status(1).stderr;
+    assert!(group.contains("peal.toml:2:1: admin.group: there is no group \"no-such-group\" here"), "{group}");
+    run(peal(["run", "--config"]).arg(&file).args(["--", "true"])).expect_status(0);
+}
+
+/// A module that registers one handler itself.
+fn registers_itself() -> Vec<u8> {
+    let read = |file| fs::read_to_string(root().join("host/sandbox/tests/wat").join(file)).unwrap();
+    let parts = ["call.part", "lifecycle.part", "handler.part"];
+    let include = |text: String, part| text.replace(&format!("(;include {part};)"), &read(part));
+    wat::parse_str(parts.into_iter().fold(read("managed.wat"), include)).unwrap()
+}
+
+#[test]
+fn what_the_file_says_of_handlers_that_a_module_registers_itself_is_not_dropped_in_silence() {
+    let start = |more: &str| {
+        let text = "[[module]]\nname = \"m\"\npath = \"m.wasm\"\ngrants = [\"logging\"]\n";
+        let (dir, file) = site(&format!("{text}{more}[module.config]\n\"site.any\" = true\n"));
+        fs::write(dir.path().join("m.wasm"), registers_itself()).unwrap();
+        check(&file).expect_status(0);
+        run(peal(["run", "--config"]).arg(&file).args(["--", "true"]))
+    };
+    start("").expect_status(0);
+    // What it is called in the chain is known only when it runs, so that the check must not say that nobody is.
+    let beside = format!("[[module]]\nname = \"n\"\npath = {:?}\ncodes = [-1, -2]\n", guest("noop"));
+    let (dir, file) = site(&format!(
+        "[[module]]\nname = \"m\"\npath = \"m.wasm\"\ngrants = [\"logging\"]\nconfig = {{ \"site.any\" = true }}\n\
+         {beside}place = {{ after = \"managed\" }}\n"
+    ));
+    fs::write(dir.path().join("m.wasm"), registers_itself()).unwrap();
     check(&file).expect_status(0);
-    let place = run(peal(["run", "--config"]).arg(&file).args(["--", "true"])).expect_status(125).stderr;
-    assert!(place.contains("peal.toml:5:1: ") && place.contains("no handler is called \"nobody\""), "{place}");
+    run(peal(["run", "--config"]).arg(&file).args(["--", "true"])).expect_status(0);
+    let refused = start("codes = [-1]\nplace = \"last\"\n").expect_status(125).stderr;
+    let says = "peal.toml:5:1: module m registers its handlers itself: leave out module.codes, module.place\n";
+    assert!(refused.ends_with(says), "{refused}");
+    let refused = start("oneshot = true\n").expect_status(125).stderr;
+    assert!(refused.contains("leave out module.oneshot"), "{refused}");
+}
+
+#[test]
+fn a_component_of_the_site_is_a_file_that_nobody_else_can_have_written() {
+    let (dir, file) = site("[[module]]\nname = \"m\"\npath = \"m.wasm\"\ngrants = [\"logging\"]\n");
+    let component = dir.path().join("m.wasm");
+    fs::copy(guest("report"), &component).unwrap();
+    check(&file).expect_status(0);
+    fs::set_permissions(&component, fs::Permissions::from_mode(0o666)).unwrap();
+    if rustix::process::geteuid().is_root() {
+        let exposed = check(&file).expect_status(1).stderr;
+        assert!(exposed.contains("peal.toml:3:1: ") && exposed.contains("has owner 0 and mode 666"), "{exposed}");
+    } else {
+        println!("skipped: only a server of root asks who may write");
+    }
+    // Known byte by byte, it may come from anywhere.
+    let json = run(peal(["module", "inspect", "--json"]).arg(&component)).expect_status(0).stdout;
+    let digest = serde_json::from_str::<serde_json::Value>(&json).unwrap()["digest"].clone();
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, format!("{text}sha256 = {digest}\n")).unwrap();
+    check(&file).expect_status(0);
+    fs::remove_file(&component).unwrap();
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &component, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let fifo = check(&file).expect_status(1).stderr;
+    assert!(fifo.ends_with("m.wasm: it is not a regular file\n"), "{fifo}");
 }
 
 #[test]

@@ -20,7 +20,7 @@ Exit status:
   125 if Peal itself failed, 126 if the program cannot be executed, 127 if it is not there; 2 for a wrong command line.
 
 Environment:
-  PEAL_LOG     what to trace on standard error, instead of trace.filter, as in PEAL_LOG=info or PEAL_LOG=peal_server=debug,peal::guest=info
+  PEAL_LOG     what to trace on standard error, instead of trace.filter unless it is empty, as in PEAL_LOG=info or PEAL_LOG=peal_server=debug,peal::guest=info
   PEAL_CONFIG  the configuration file, unless --config names one; empty for none
   PEAL_...     settings, as in PEAL_SERVER_EVENT_CACHE=2048 for server.event_cache";
 

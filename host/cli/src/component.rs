@@ -1,41 +1,92 @@
 //! Components as files: reading them, and what of their settings they do not fit, before anything is compiled.
-use anyhow::{Context, Result};
-use peal_config::{ModuleEntry, Problem, Problems};
+use crate::{seats::Seats, serve};
+use anyhow::{Context, Result, bail};
+use peal_config::{Config, ModuleEntry, Problem, Problems, Resolved, check_owner};
 use peal_model::Hook;
 use peal_sandbox::{Capability, Digest, Inspection, MAX_COMPONENT_BYTES, Role, inspect};
-use std::{fs::File, io::Read, path::Path};
+use rustix::fs::OFlags;
+use std::{
+    fs::{File, OpenOptions},
+    io::Read,
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
 
 /// Reads a component, and no more of what is none than tells that it is too large.
 pub fn read(path: &Path) -> Result<Vec<u8>> {
+    contents(path, open(path)?)
+}
+
+/// Opens a file, and nothing else: a pipe would keep us waiting for whoever writes to it.
+fn open(path: &Path) -> Result<File> {
     let cannot = || format!("cannot read {}", path.display());
-    let file = File::open(path).with_context(cannot)?;
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).with_context(cannot)?;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).with_context(cannot)?;
+    if !file.metadata().with_context(cannot)?.is_file() {
+        bail!("cannot read {}: it is not a regular file", path.display());
+    }
+    Ok(file)
+}
+
+fn contents(path: &Path, file: File) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.take(MAX_COMPONENT_BYTES as u64 + 1).read_to_end(&mut bytes).with_context(cannot)?;
+    let read = file.take(MAX_COMPONENT_BYTES as u64 + 1).read_to_end(&mut bytes);
+    read.with_context(|| format!("cannot read {}", path.display()))?;
     Ok(bytes)
 }
 
-/// Tells everything that the components of modules do not fit.
-pub fn check_all(modules: &[ModuleEntry]) -> Result<(), Problems> {
-    let problems: Vec<Problem> = modules.iter().filter_map(|entry| of(entry).err()).flatten().collect();
+/// Reads a component of the site. What a server of root runs nobody else may have written, unless it is known byte by byte.
+fn read_for_site(entry: &ModuleEntry) -> Result<Vec<u8>> {
+    let settings = &entry.settings;
+    let file = open(&settings.path)?;
+    if settings.sha256.is_none() {
+        check_owner(&settings.path, &file.metadata()?).context("the component, which has no sha256 here")?;
+    }
+    contents(&settings.path, file)
+}
+
+/// Tells everything for which a server would not start under this configuration, as far as it is seen without starting modules.
+pub fn check_all(resolved: &Resolved) -> Result<(), Problems> {
+    let mut problems = all(resolved).err().map(|problems| problems.0).unwrap_or_default();
+    problems.extend(serve::admin_group(resolved).err());
     if problems.is_empty() { Ok(()) } else { Err(Problems(problems)) }
 }
 
-/// The component of a module, if it is what the settings say.
-pub fn of(entry: &ModuleEntry) -> Result<Vec<u8>, Vec<Problem>> {
+/// The components of all modules, in their order; or everything that they and their settings do not fit.
+pub fn all(resolved: &Resolved) -> Result<Vec<Vec<u8>>, Problems> {
+    let (mut components, mut problems, mut seats) = (Vec::new(), Vec::new(), Seats::default());
+    for entry in &resolved.modules {
+        match of(entry) {
+            Ok((bytes, inspection)) => {
+                problems.extend(unfit(entry, &inspection, &resolved.config));
+                problems.extend(seats.take(entry, &inspection.roles));
+                components.push(bytes);
+            }
+            Err(problem) => {
+                problems.push(problem);
+                seats.pass_over();
+            }
+        }
+    }
+    if problems.is_empty() { Ok(components) } else { Err(Problems(problems)) }
+}
+
+/// The component of a module, if it is the one that the settings say.
+fn of(entry: &ModuleEntry) -> Result<(Vec<u8>, Inspection), Problem> {
     let settings = &entry.settings;
-    let one = |key, message: String| vec![entry.problem(key, message)];
-    let bytes = read(&settings.path).map_err(|error| one("module.path", format!("{error:#}")))?;
+    let bytes = read_for_site(entry).map_err(|error| entry.problem("module.path", format!("{error:#}")))?;
     let digest = Digest::of(&bytes);
     if let Some(pin) = settings.sha256.map(Digest)
         && pin != digest
     {
         let path = settings.path.display();
-        return Err(one("module.sha256", format!("{path} has sha256 {digest}, the configuration wants {pin}")));
+        let message = format!("{path} has sha256 {digest}, the configuration wants {pin}");
+        return Err(entry.problem("module.sha256", message));
     }
-    let inspection =
-        inspect(&bytes).map_err(|error| one("module.path", format!("module {}: {error}", settings.name)))?;
-    let problems = unfit(entry, &inspection);
-    if problems.is_empty() { Ok(bytes) } else { Err(problems) }
+    match inspect(&bytes) {
+        Ok(inspection) => Ok((bytes, inspection)),
+        Err(error) => Err(entry.problem("module.path", format!("module {}: {error}", settings.name))),
+    }
 }
 
 /// What a setting needs, so that it means anything.
@@ -76,7 +127,7 @@ fn has_grant(entry: &ModuleEntry, capability: Capability) -> bool {
     entry.settings.grants.iter().any(|grant| grant == capability.name())
 }
 
-fn unfit(entry: &ModuleEntry, found: &Inspection) -> Vec<Problem> {
+fn unfit(entry: &ModuleEntry, found: &Inspection, config: &Config) -> Vec<Problem> {
     let name = &entry.settings.name;
     let mut problems = Vec::new();
     let mut wrong = |key, message: String| problems.push(entry.problem(key, format!("module {name} {message}")));
@@ -86,6 +137,9 @@ fn unfit(entry: &ModuleEntry, found: &Inspection) -> Vec<Problem> {
     for capability in found.capabilities.iter().filter(|capability| !has_grant(entry, **capability)) {
         let grant = capability.name();
         wrong("module.grants", format!("imports {capability}, which it is not granted (add {grant:?} to its grants)"));
+    }
+    if has_grant(entry, Capability::State) && config.store.path.is_none() {
+        wrong("module.grants", "cannot keep `state` without a store: set store.path".to_owned());
     }
     for (key, need) in NEEDS.iter().filter(|need| entry.given(need.0).is_some()) {
         if let Some(missing) = need.unmet(entry, found) {

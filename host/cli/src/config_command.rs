@@ -47,6 +47,6 @@ fn checked(check: Check) -> Result<Resolved, Problems> {
     let mut args = check.config;
     args.config = check.file.or(args.config);
     let resolved = config::load(args, [])?;
-    component::check_all(&resolved.modules)?;
+    component::check_all(&resolved)?;
     Ok(resolved)
 }

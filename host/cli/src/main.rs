@@ -10,6 +10,7 @@ mod modules;
 mod node;
 mod reload;
 mod run;
+mod seats;
 mod serve;
 mod stats;
 mod trace;
@@ -17,16 +18,27 @@ mod transcript;
 
 use args::{Args, Command, ModuleCommand};
 use clap::{CommandFactory, Parser};
+use clap_complete::Shell;
 use peal_server::admin::Call;
-use std::{io::Write, process::ExitCode};
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
 
 /// Peal itself failed: a bad configuration, a module that does not load (as `env` and `timeout` do it).
 const FAILED: u8 = 125;
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    trace::set_up();
-    let done = match args.command {
+    let done = trace::set_up().and_then(|()| obey(args.command));
+    done.unwrap_or_else(|error| {
+        say(&format!("{error:#}"));
+        ExitCode::from(FAILED)
+    })
+}
+
+fn obey(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
         Command::Run(run) => run::run(run),
         Command::Serve(serve) => serve::serve(serve),
         Command::Status(status) => stats::status(status),
@@ -37,19 +49,23 @@ fn main() -> ExitCode {
         Command::Reload(server) => reload::ask(server),
         Command::Module(ModuleCommand::Inspect(inspect)) => inspect::inspect(&inspect),
         Command::Config(command) => config_command::run(command),
-        Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Args::command(), "peal", &mut std::io::stdout());
-            Ok(ExitCode::SUCCESS)
-        }
-    };
-    done.unwrap_or_else(|error| {
-        say(&format!("{error:#}"));
-        ExitCode::from(FAILED)
-    })
+        Command::Completions { shell } => completions(shell),
+    }
+}
+
+/// Prints the completions for a shell. Who reads no more of them has had enough.
+fn completions(shell: Shell) -> anyhow::Result<ExitCode> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Args::command(), "peal", &mut script);
+    let mut out = io::stdout().lock();
+    match out.write_all(&script).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        Ok(()) | Err(_) => Ok(ExitCode::SUCCESS),
+    }
 }
 
 /// Tells whoever reads our standard error. If nobody does, there is nobody to tell.
 fn say(text: &str) {
     let lines: String = text.lines().map(|line| format!("peal: {line}\n")).collect();
-    let _ = std::io::stderr().write_all(lines.as_bytes());
+    let _ = io::stderr().write_all(lines.as_bytes());
 }

@@ -1,13 +1,13 @@
 //! Loads the modules of a run and puts each where its roles belong: chains of handlers, policies, log channels.
-use crate::{component, config::module_limits, node::Brought};
+use crate::{component, config::module_limits, node::Brought, seats};
 use anyhow::{Context, Result, bail};
 use peal_config::{ModuleEntry, Problem, Problems, Sandbox, SinkName};
 use peal_core::{
     owner::Owner,
     policy::OnFailure,
-    registration::{Codes, Lifetime, Registration},
+    registration::{Codes, Registration},
 };
-use peal_model::{Hook, Nspace};
+use peal_model::Nspace;
 use peal_sandbox::{
     Capability, Engine, EngineError, EngineSettings, Grants, GuestPool, Limits, Module, ModuleRegistration,
     PoolSettings, Role, Services, Sink, State,
@@ -27,18 +27,24 @@ use std::{
 /// Each hook asks about one request after the other.
 const HOOKS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
 
-/// The engine and the guest threads that the configuration wants. The site's chain and the log channels take one thing after
-/// the other, so one thread is all that each can use.
-pub fn engine(config: &Sandbox) -> Result<(Engine, GuestPools)> {
-    let default = EngineSettings::default();
-    let settings = |cache_dir| EngineSettings { cache_dir, max_instances: config.max_instances, ..default };
+/// The guest threads that the configuration wants. The site's chain and the log channels take one thing after the other, so one
+/// thread is all that each can use.
+pub fn pools(config: &Sandbox) -> Result<GuestPools> {
     let mut threads = PoolSettings::default();
     if let Some(number) = config.threads {
         threads.threads = number;
     }
     let pool = |settings| GuestPool::new(settings).map(Arc::new).context("cannot start the guest threads");
     let site = PoolSettings { threads: NonZeroUsize::MIN, ..PoolSettings::default() };
-    let engine = match &config.cache_dir {
+    let policies = pool(PoolSettings { threads: HOOKS, ..PoolSettings::default() })?;
+    Ok(GuestPools { site: pool(site)?, tenants: pool(threads)?, policies, channels: pool(site)? })
+}
+
+/// The engine that the configuration wants.
+pub fn engine(config: &Sandbox) -> Result<Engine> {
+    let default = EngineSettings::default();
+    let settings = |cache_dir| EngineSettings { cache_dir, max_instances: config.max_instances, ..default };
+    Ok(match &config.cache_dir {
         Some(dir) => Engine::new(&settings(Some(dir.clone())))?,
         None => Engine::new(&settings(user_cache())).or_else(|error| match error {
             // Nobody asked for that directory: modules are compiled anew rather than not at all.
@@ -48,10 +54,7 @@ pub fn engine(config: &Sandbox) -> Result<(Engine, GuestPools)> {
             }
             error => Err(error),
         })?,
-    };
-    let policies = PoolSettings { threads: HOOKS, ..PoolSettings::default() };
-    let (site, channels) = (pool(site)?, pool(site)?);
-    Ok((engine, GuestPools { site, tenants: pool(threads)?, policies: pool(policies)?, channels }))
+    })
 }
 
 /// Where users keep what can be made again.
@@ -79,14 +82,16 @@ pub struct Loader<'a> {
     pub store: Option<&'a Arc<Store>>,
 }
 
-/// The modules of a node: the site's from the configuration, and those that a job brings.
-pub fn hosted(loader: &Loader<'_>, site: &[ModuleEntry], job: Option<Brought<'_>>) -> Result<Hosted> {
+/// The modules of a node: the site's from the configuration, with their components, and those that a job brings.
+pub fn hosted<'a>(
+    loader: &Loader<'_>,
+    site: impl IntoIterator<Item = (&'a ModuleEntry, Vec<u8>)>,
+    job: Option<Brought<'_>>,
+) -> Result<Hosted> {
     let mut hosted = Hosted::default();
     let mut problems = Vec::new();
-    for entry in site {
-        let added = component::of(entry)
-            .and_then(|bytes| add_configured(&mut hosted, loader, entry, &bytes).map_err(|problem| vec![problem]));
-        problems.extend(added.err().into_iter().flatten());
+    for (entry, bytes) in site {
+        problems.extend(add_configured(&mut hosted, loader, entry, &bytes).err());
     }
     if !problems.is_empty() {
         return Err(Problems(problems).into());
@@ -111,15 +116,17 @@ fn add_configured(hosted: &mut Hosted, loader: &Loader<'_>, entry: &ModuleEntry,
     let module = Arc::new(module.map_err(|error| wrong("module.path")(error.into()))?);
     let wishes = module.init(&settings.config).map_err(|error| wrong("module.config")(error.into()))?;
     let (name, place) = (&settings.name, || settings.place.clone());
+    let roles = Role::ALL.into_iter().filter(|role| module.has_role(*role)).collect();
     if module.has_role(Role::EventHandler) {
-        let registration = Registration {
-            place: place(),
-            lifetime: if settings.oneshot { Lifetime::OneShot } else { Lifetime::Standing },
-            ..Registration::new(name, Codes::of(&settings.codes))
-        };
+        let unused = seats::handler_keys(entry, &roles);
+        if let (Some(first), false) = (unused.first(), wishes.is_empty()) {
+            let message = format!("module {name} registers its handlers itself: leave out {}", unused.join(", "));
+            return Err(entry.problem(first, message));
+        }
+        let registration = seats::registration(settings);
         register(&mut hosted.chains, Owner::Site, &module, wishes, registration).map_err(wrong("module.place"))?;
     }
-    for hook in Hook::ALL.into_iter().filter(|hook| Role::policy(*hook).is_some_and(|role| module.has_role(role))) {
+    for hook in seats::hooks(&roles) {
         let on_failure = match settings.on_failure {
             peal_config::OnFailure::Deny => OnFailure::Deny,
             peal_config::OnFailure::Pass => OnFailure::Pass,

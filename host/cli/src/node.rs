@@ -1,6 +1,6 @@
 //! What every verb that runs a server shares: from the configuration to a server that listens.
 use crate::{
-    config,
+    component, config,
     modules::{self, Hosted, Loader},
     trace,
 };
@@ -53,11 +53,19 @@ impl Prepared {
     pub fn new(resolved: &Resolved, me: &str, notices: Notices, job: Option<Brought<'_>>) -> Result<Prepared> {
         trace::follow(&resolved.config.trace.filter)?;
         raise_file_limit();
+        let components = component::all(resolved)?;
         let store = store(&resolved.config)?;
-        let (engine, pools) = modules::engine(&resolved.config.sandbox)?;
+        let pools = modules::pools(&resolved.config.sandbox)?;
         let host = Arc::new(EmbeddedHost::new(notices.clone()));
-        let loader = Loader { engine: &engine, host: &host, store: store.as_ref() };
-        let hosted = modules::hosted(&loader, &resolved.modules, job)?;
+        let site = resolved.modules.iter().zip(components);
+        let handlers = job.as_ref().map(|job| job.handlers).unwrap_or_default();
+        let hosted = if resolved.modules.is_empty() && handlers.is_empty() {
+            // An engine has a thread of its own, which is for nothing where there is nothing to run.
+            Hosted::default()
+        } else {
+            let engine = modules::engine(&resolved.config.sandbox)?;
+            modules::hosted(&Loader { engine: &engine, host: &host, store: store.as_ref() }, site, job)?
+        };
         Ok(Prepared { me: Proc::new(Nspace::new(me)?, Rank(0)), notices, host, hosted, pools, store })
     }
 }

@@ -39,7 +39,7 @@ impl Reloading {
     /// Reads the configuration again. If anything is wrong with it, nothing changes.
     pub async fn reload(&mut self) -> Result<Reloaded> {
         let new = config::load(self.sources.clone(), self.given.clone())?;
-        component::check_all(&new.modules)?;
+        component::check_all(&new)?;
         let wanted = new.config;
         // What can fail comes before anything is changed.
         let endpoint = match wanted.metrics.listen {

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use peal_config::{Config, Given, OnAbort};
 use peal_model::Nspace;
 use peal_server::{
-    Notice, Notices, Rendezvous, Serves,
+    Listener, Notice, Notices, Rendezvous, Serves,
     embedded::{JobEnd, JobRequest, LaunchError, RunningJob, Tagging},
 };
 use peal_store::{Store, StoreError};
@@ -36,7 +36,8 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
     let nspace = Nspace::new(&format!("{me}@1"))?;
     // Modules are compiled and started before anything else: one that does not fit ends the run before it began.
     let brought = Brought { nspace: &nspace, handlers: &args.handlers };
-    let (notices, told) = Notices::listened();
+    let (notices, transcript) = args.events.then(Notices::listened).unzip();
+    let (notices, told) = notices.unwrap_or_default().recorded();
     let prepared = Prepared::new(&resolved, &me, notices, Some(brought))?;
     let request = request(&args, config, nspace.clone())?;
     let runtime = node::runtime()?;
@@ -46,7 +47,10 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
         let endpoint = node.metrics_endpoint(config).await;
         let _endpoint = endpoint.inspect_err(|error| tracing::warn!(%error, "nobody can read the metrics of this job"));
         let Node { server, host, store } = node;
-        let scribe = tokio::task::spawn_blocking(scribe(told, store, request.clone(), args.events));
+        // Two threads: a terminal that takes nothing must not keep anything from the record.
+        let record = store.map(|store| (told, store, request.clone()));
+        let record = tokio::task::spawn_blocking(|| record.map(keep_record));
+        let transcript = tokio::task::spawn_blocking(|| transcript.map(print_transcript));
         let uri = server.uri().to_string();
         // Before the job starts: from then on a signal must not end us without it.
         let mut interrupts = Interrupts::new().context("cannot listen to signals")?;
@@ -62,9 +66,11 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
         let last_words = async {
             server.shutdown().await;
             host.flush().await;
-            // Nobody is left then who could tell the scribe more.
+            // Nobody is left then who could tell more.
             drop(host);
-            scribe.await
+            record.await?;
+            transcript.await?;
+            anyhow::Ok(())
         };
         tokio::select! {
             written = last_words => written?,
@@ -161,23 +167,18 @@ fn ignored_signals() -> u64 {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
 }
 
-/// Writes down what happens, on a thread that may wait for terminals and disks; ends when nobody can tell any more.
-fn scribe(
-    mut told: mpsc::Receiver<Notice>,
-    store: Option<Arc<Store>>,
-    request: JobRequest,
-    transcript: bool,
-) -> impl FnOnce() + Send + 'static {
-    move || {
-        while let Some(notice) = told.blocking_recv() {
-            if transcript {
-                transcript::print(&notice);
-            }
-            if let Some(store) = &store {
-                // What cannot be written the store counts and traces itself.
-                let _ = record(store, &notice, &request);
-            }
-        }
+/// Keeps the record of a job, on a thread that may wait for disks; ends when nobody can tell any more.
+fn keep_record((mut told, store, request): (mpsc::UnboundedReceiver<Notice>, Arc<Store>, JobRequest)) {
+    while let Some(notice) = told.blocking_recv() {
+        // What cannot be written the store counts and traces itself.
+        let _ = record(&store, &notice, &request);
+    }
+}
+
+/// Tells what happens, on a thread that may wait for terminals; ends when nobody can tell any more.
+fn print_transcript(mut told: Listener) {
+    while let Some(notice) = told.blocking_recv() {
+        transcript::print(&notice);
     }
 }
 

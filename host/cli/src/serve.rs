@@ -7,7 +7,7 @@ use crate::{
     reload::Reloading,
 };
 use anyhow::{Context, Result};
-use peal_config::Given;
+use peal_config::{Given, Problem, Problems, Resolved};
 use peal_server::{
     Notices, Rendezvous, Server, Serves,
     admin::{AdminChannel, AdminGroup, AdminParts, Order, Phase, SocketClaim},
@@ -27,7 +27,7 @@ pub fn serve(args: Serve) -> Result<ExitCode> {
     // First of all, so that of two servers the second one touches nothing of the first one's.
     let claim = SocketClaim::new(&config.admin.socket.clone().unwrap_or_else(admin::usual_socket))?;
     let socket = claim.path().to_owned();
-    let group = config.admin.group.as_deref().map(AdminGroup::named).transpose().context("admin.group")?;
+    let group = admin_group(&resolved).map_err(|problem| Problems(vec![problem]))?;
     let prepared = Prepared::new(&resolved, &node::name(), Notices::default(), None)?;
     let runtime = node::runtime()?;
     runtime.block_on(async {
@@ -67,6 +67,13 @@ pub fn serve(args: Serve) -> Result<ExitCode> {
     // Guests that are still at work must not keep us.
     runtime.shutdown_background();
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whose members may administer beside root and the server's own user.
+pub fn admin_group(resolved: &Resolved) -> Result<Option<AdminGroup>, Problem> {
+    let key = "admin.group";
+    let wrong = |error| Problem::new(resolved.origin(key).clone(), format!("{key}: {error}"));
+    resolved.config.admin.group.as_deref().map(AdminGroup::named).transpose().map_err(wrong)
 }
 
 fn socket_option(path: &std::path::Path) -> Given {

@@ -3,7 +3,7 @@ use crate::{
     Call, ClientError, ClientSettings, Environment,
     data::{self, Known},
     events::Handlers,
-    link::{Appointment, Connected, Link, LinkId},
+    link::{Appointment, Connected, Link},
     lock,
     queue::EventQueue,
     session::{Session, handle_events},
@@ -65,7 +65,7 @@ impl Client {
         let threads = PoolSettings { threads: NonZeroUsize::MIN, ..PoolSettings::default() };
         let handlers = Handlers::new(GuestPool::new(threads).map_err(ClientError::Thread)?);
         let (queue, arrivals) = EventQueue::new(settings.event_queue_bytes);
-        let Connected { link, name } = Link::connect(LinkId(0), to, &settings, queue.clone()).await?;
+        let Connected { link, name } = Link::connect(to, &settings, queue.clone()).await?;
         let mut known = Known::new(settings.data_bytes);
         let limit = settings.answer_timeout;
         match bounded(CommandCode::JobData, Some(limit), link.ask(Request::JobData)).await? {
@@ -104,9 +104,11 @@ impl Client {
         lock(&self.inner.put).push((scope, Kval { key, value }));
     }
 
-    /// Hands over what was put (`PMIx_Commit`). If that fails, the next commit tries again.
+    /// Hands over what was put (`PMIx_Commit`). If that fails, or the caller gives up, the next commit tries again.
     pub async fn commit(&self) -> Result<(), ClientError> {
-        let put = std::mem::take(&mut *lock(&self.inner.put));
+        let taken = std::mem::take(&mut *lock(&self.inner.put));
+        let mut uncommitted = Uncommitted { of: &self.inner, put: taken };
+        let put = &uncommitted.put;
         lock(&self.inner.known)
             .learn(RankData { proc: self.me().clone(), kvals: put.iter().map(|(_, kval)| kval.clone()).collect() });
         let of = |scopes: [Scope; 2]| -> Vec<Kval> {
@@ -116,11 +118,9 @@ impl Client {
             [(Scope::Local, of([Scope::Local, Scope::Global])), (Scope::Remote, of([Scope::Remote, Scope::Global]))];
         let commits = pairs.into_iter().filter(|(_, kvals)| !kvals.is_empty());
         let commits = commits.map(|(scope, kvals)| Commit { scope, kvals }).collect();
-        let done = self.ask(Request::Commit(commits)).await.map(drop);
-        if done.is_err() {
-            lock(&self.inner.put).splice(0..0, put);
-        }
-        done
+        self.ask(Request::Commit(commits)).await?;
+        uncommitted.put.clear();
+        Ok(())
     }
 
     /// Waits until these procs have called it too; none means our whole job (`PMIx_Fence`).
@@ -130,13 +130,16 @@ impl Client {
     }
 
     /// A value of a proc, or of a job for its wildcard rank (`PMIx_Get`). Asks the server for what is not known yet, unless
-    /// `PMIX_OPTIONAL` says not to.
+    /// `PMIX_OPTIONAL` says not to, and with `PMIX_GET_REFRESH_CACHE` for what is known too, which may have changed since.
     pub async fn get(&self, proc: &Proc, key: impl Into<Key>, infos: &[Info]) -> Result<Value, ClientError> {
         let key = key.into();
-        if let Some(value) = lock(&self.inner.known).find(proc, &key) {
+        let optional = infos.is_true(key::PMIX_OPTIONAL);
+        if (optional || !infos.is_true(key::PMIX_GET_REFRESH_CACHE))
+            && let Some(value) = lock(&self.inner.known).find(proc, &key)
+        {
             return Ok(value);
         }
-        if infos.is_true(key::PMIX_OPTIONAL) {
+        if optional {
             return Err(ClientError::NotFound { proc: proc.clone(), key });
         }
         let get = Request::Get { proc: proc.clone(), infos: infos.to_vec(), key: Some(key.as_str().into()) };
@@ -151,8 +154,8 @@ impl Client {
         found.ok_or_else(|| ClientError::NotFound { proc: proc.clone(), key })
     }
 
-    /// Leaves in order (`PMIx_Finalize`): every server that there is is told, and the handlers are dropped. Clones of this
-    /// client can make no calls any more.
+    /// Leaves in order (`PMIx_Finalize`): every server that there is is told, and the handlers are dropped. One that is being
+    /// called is not waited for. Clones of this client can make no calls any more.
     pub async fn finalize(self) -> Result<(), ClientError> {
         let links = self.session().detach_all();
         let mut outcome = Ok(());
@@ -218,6 +221,18 @@ async fn bounded<T>(
     let Some(limit) = limit else { return call.await };
     let late = ClientError::TimedOut { call: Call(command), limit };
     tokio::time::timeout(limit, call).await.unwrap_or(Err(late))
+}
+
+/// What is being committed: unless that succeeds it is put back before what was put since.
+struct Uncommitted<'a> {
+    of: &'a Inner,
+    put: Vec<(Scope, Kval)>,
+}
+
+impl Drop for Uncommitted<'_> {
+    fn drop(&mut self) {
+        lock(&self.of.put).splice(0..0, self.put.drain(..));
+    }
 }
 
 impl Drop for Inner {

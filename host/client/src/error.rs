@@ -39,6 +39,16 @@ pub enum ClientError {
         /// How many files of that name belong to other users, who must not choose a tool's server.
         passed_by: usize,
     },
+    /// The directory holds more than is looked through, and no file of that name was among it.
+    #[error("no {wanted} among the first {limit} files below {}: name the file itself", .directory.display())]
+    TooMuchToSearch {
+        /// The name of the file.
+        wanted: String,
+        /// Where it was looked for.
+        directory: PathBuf,
+        /// How many files and directories are looked at.
+        limit: usize,
+    },
     /// Several servers could be meant.
     #[error("{} could be meant by {wanted}: name one of them", listed(.found))]
     SeveralServers {
@@ -194,6 +204,7 @@ impl ClientError {
                 PMIX_ERR_INIT
             }
             ClientError::NoServer { .. }
+            | ClientError::TooMuchToSearch { .. }
             | ClientError::SeveralServers { .. }
             | ClientError::UnreadableFile { .. }
             | ClientError::BadFile { .. }

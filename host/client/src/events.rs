@@ -169,12 +169,12 @@ struct State {
 /// The handlers of a client and the thread on which those run that may block.
 pub(crate) struct Handlers {
     state: Mutex<State>,
-    pool: GuestPool,
+    pool: Arc<GuestPool>,
 }
 
 impl Handlers {
     pub(crate) fn new(pool: GuestPool) -> Handlers {
-        Handlers { state: Mutex::default(), pool }
+        Handlers { state: Mutex::default(), pool: Arc::new(pool) }
     }
 
     /// Adds a handler to the chain.
@@ -255,6 +255,16 @@ impl Handlers {
                 Wishes::default()
             }
         }
+    }
+}
+
+impl Drop for Handlers {
+    /// A pool waits for its threads, and a handler may wait for whoever drops the client. So the handlers' thread drops the
+    /// pool itself, when it has done everything else.
+    fn drop(&mut self) {
+        let pool = self.pool.clone();
+        // At most one chain is before it, so there is room.
+        let _ = self.pool.try_run(move || drop(pool));
     }
 }
 

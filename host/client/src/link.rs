@@ -9,7 +9,10 @@ use peal_wire::{
     BufferType, Codec, Credential, Dialect, Encoding, Frame, FrameDecoder, GDS_HASH, Hello, Limits, PeerKind, Release,
     ServerUri, Tag, User, Welcome, WelcomeDecoder, WireError,
 };
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, Interest},
     net::{
@@ -25,9 +28,21 @@ const RELEASE: &str = "5.0.11";
 /// How many requests may wait to be written; who has more waits.
 const REQUESTS: usize = 256;
 
-/// The number of a connection, told from earlier ones to the same server.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct LinkId(pub(crate) u64);
+/// Whether a connection is held: its end is a loss then, and not before it was taken in nor after it was left on purpose.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Held(Arc<AtomicBool>);
+
+impl Held {
+    /// Says so.
+    pub(crate) fn set(&self, held: bool) {
+        self.0.store(held, Ordering::SeqCst);
+    }
+
+    /// Whether it is.
+    pub(crate) fn get(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
 
 /// Whom to call, and as whom.
 pub(crate) struct Appointment {
@@ -66,7 +81,8 @@ impl Pending {
 
 /// A connection that has been welcomed.
 pub(crate) struct Link {
-    pub(crate) id: LinkId,
+    /// Whether its end is a loss.
+    pub(crate) held: Held,
     /// Its server, by the name that it gives itself.
     pub(crate) server: ServerUri,
     codec: Codec,
@@ -86,18 +102,16 @@ pub(crate) struct Connected {
 impl Link {
     /// Connects and says hello. What the server sends unasked arrives in the queue.
     pub(crate) async fn connect(
-        id: LinkId,
         to: Appointment,
         settings: &ClientSettings,
         queue: EventQueue,
     ) -> Result<Connected, ClientError> {
         let (limit, server) = (settings.connect_timeout, to.server.clone());
-        let connect = Link::connect_in_own_time(id, to, settings, queue);
+        let connect = Link::connect_in_own_time(to, settings, queue);
         tokio::time::timeout(limit, connect).await.unwrap_or(Err(ClientError::NoWelcome { server, limit }))
     }
 
     async fn connect_in_own_time(
-        id: LinkId,
         to: Appointment,
         settings: &ClientSettings,
         queue: EventQueue,
@@ -128,14 +142,15 @@ impl Link {
         let (frames, outgoing) = mpsc::channel(REQUESTS);
         let open = Arc::new(Open::new(settings.max_open_calls, settings.max_open_events));
         let (reader, writer) = stream.into_split();
-        let inbound = Inbound { codec, open: open.clone(), queue, id, server: server.clone() };
+        let held = Held::default();
+        let inbound = Inbound { codec, open: open.clone(), queue, held: held.clone(), server: server.clone() };
         tokio::spawn(async move {
             tokio::select! {
                 () = inbound.read(reader, rest) => {}
                 () = write(writer, outgoing) => {}
             }
         });
-        Ok(Connected { link: Arc::new(Link { id, server, codec, index, frames, open }), name })
+        Ok(Connected { link: Arc::new(Link { held, server, codec, index, frames, open }), name })
     }
 
     /// Asks, and waits for the answer. An error status is an error.
@@ -250,7 +265,7 @@ struct Inbound {
     codec: Codec,
     open: Arc<Open>,
     queue: EventQueue,
-    id: LinkId,
+    held: Held,
     server: ServerUri,
 }
 
@@ -283,7 +298,7 @@ impl Inbound {
             }
         }
         self.open.close();
-        self.queue.put(Arrival::Lost(self.id, self.server), None);
+        self.queue.put(Arrival::Lost(self.held, self.server), None);
     }
 
     /// Waits until the handlers have come so far that there is room. A connection that the server has closed is read to

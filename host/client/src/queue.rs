@@ -1,5 +1,5 @@
 //! The way of events to the handlers: one queue for what servers send and for what the client raises for itself.
-use crate::link::LinkId;
+use crate::link::Held;
 use peal_model::{Event, Size};
 use peal_wire::{ServerUri, WireError};
 use std::sync::Arc;
@@ -12,8 +12,8 @@ pub(crate) enum Arrival {
     Event(Event),
     /// A message of a server that could not be understood.
     Garbled(ServerUri, Box<WireError>),
-    /// The end of a connection.
-    Lost(LinkId, ServerUri),
+    /// The end of a connection, which is a loss only of one that is held.
+    Lost(Held, ServerUri),
 }
 
 /// Something that waits, and the room that it takes.

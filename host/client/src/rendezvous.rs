@@ -5,7 +5,7 @@ use peal_wire::{Release, ServerUri};
 use rustix::fs::OFlags;
 use std::{
     collections::BTreeMap,
-    fs::{self, File, OpenOptions},
+    fs::{self, File, Metadata, OpenOptions, ReadDir},
     io::{self, Read},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
@@ -90,7 +90,8 @@ impl Places {
         match trusted(&path) {
             Ok(Some(file)) => read(&path, file),
             Ok(None) => Err(self.none(name, 1)),
-            Err(_) => Err(self.none(name, 0)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(self.none(name, 0)),
+            Err(source) => Err(ClientError::UnreadableFile { path, source }),
         }
     }
 
@@ -115,19 +116,24 @@ impl Places {
 
     fn search(&self, wanted: Wanted) -> Result<Found, ClientError> {
         let (mut paths, mut left) = (Vec::new(), MAX_ENTRIES);
-        walk(&self.directory, &wanted, MAX_DEPTH, &mut left, &mut paths);
+        match fs::read_dir(&self.directory) {
+            Ok(entries) => walk(entries, &wanted, MAX_DEPTH, &mut left, &mut paths),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => return Err(ClientError::UnreadableFile { path: self.directory.clone(), source }),
+        }
         let mut found: BTreeMap<String, (PathBuf, Found)> = BTreeMap::new();
-        let mut passed_by = 0;
+        let (mut passed_by, mut unreadable) = (0, None);
         for path in paths {
-            // What cannot be read leads nowhere: files come and go.
             match trusted(&path) {
+                // What makes no sense leads nowhere: files come and go.
                 Ok(Some(file)) => {
                     if let Ok(server) = read(&path, file) {
                         found.entry(server.server.to_string()).or_insert((path, server));
                     }
                 }
                 Ok(None) => passed_by += 1,
-                Err(error) => tracing::debug!(%error, path = %path.display(), "a rendezvous file cannot be read"),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(source) => unreadable = Some(ClientError::UnreadableFile { path, source }),
             }
         }
         if found.len() > 1 {
@@ -135,26 +141,38 @@ impl Places {
             return Err(ClientError::SeveralServers { wanted: wanted.text(), found });
         }
         let only = found.into_values().next().map(|(_, server)| server);
-        only.ok_or_else(|| self.none(wanted.text(), passed_by))
+        only.ok_or_else(|| match unreadable {
+            Some(error) => error,
+            None if left == 0 => ClientError::TooMuchToSearch {
+                wanted: wanted.text(),
+                directory: self.directory.clone(),
+                limit: MAX_ENTRIES,
+            },
+            None => self.none(wanted.text(), passed_by),
+        })
     }
 }
 
 /// The server that this file leads to, whoever wrote it: the user has named it.
 pub(crate) fn named(path: &Path) -> Result<Found, ClientError> {
     let unreadable = |source| ClientError::UnreadableFile { path: path.to_owned(), source };
-    read(path, File::open(path).map_err(unreadable)?)
+    read(path, regular(path, OFlags::empty()).map_err(unreadable)?)
 }
 
 /// Depth first, as other tools do; links are not followed, so there is an end to it.
-fn walk(directory: &Path, wanted: &Wanted, depth: usize, left: &mut usize, found: &mut Vec<PathBuf>) {
-    let Ok(entries) = fs::read_dir(directory) else { return };
+fn walk(entries: ReadDir, wanted: &Wanted, depth: usize, left: &mut usize, found: &mut Vec<PathBuf>) {
     for entry in entries.flatten() {
         *left = left.saturating_sub(1);
         if *left == 0 {
             return;
         }
         match entry.file_type() {
-            Ok(kind) if kind.is_dir() && depth > 0 => walk(&entry.path(), wanted, depth - 1, left, found),
+            Ok(kind) if kind.is_dir() && depth > 0 => {
+                // Directories of others are often closed to us, and then they lead to no server of ours.
+                if let Ok(entries) = fs::read_dir(entry.path()) {
+                    walk(entries, wanted, depth - 1, left, found);
+                }
+            }
             Ok(kind) if kind.is_file() && entry.file_name().to_str().is_some_and(|name| wanted.covers(name)) => {
                 found.push(entry.path())
             }
@@ -166,12 +184,29 @@ fn walk(directory: &Path, wanted: &Wanted, depth: usize, left: &mut usize, found
 /// Opens a file that was found by its name; nothing if neither root nor we have written it. In a directory that all can
 /// write to, another user must not choose whom a tool believes.
 fn trusted(path: &Path) -> io::Result<Option<File>> {
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
-    let flags = i32::try_from(flags).map_err(io::Error::other)?;
+    let is_ours = |meta: &Metadata| [0, rustix::process::geteuid().as_raw()].contains(&meta.uid());
+    match regular(path, OFlags::NOFOLLOW) {
+        Ok(file) => Ok(is_ours(&file.metadata()?).then_some(file)),
+        // What belongs to others need not be open to us.
+        Err(error) => {
+            if is_ours(&fs::symlink_metadata(path)?) {
+                Err(error)
+            } else {
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// Opens a file, and nothing else: a pipe would keep us waiting for whoever writes to it.
+fn regular(path: &Path, flags: OFlags) -> io::Result<File> {
+    let flags = i32::try_from((flags | OFlags::NONBLOCK).bits()).map_err(io::Error::other)?;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    let meta = file.metadata()?;
-    let owner = [0, rustix::process::geteuid().as_raw()].contains(&meta.uid());
-    Ok((meta.is_file() && owner).then_some(file))
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
+    }
 }
 
 /// Reads a file; one that its server has not written to the end of the first line is read again.

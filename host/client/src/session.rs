@@ -2,7 +2,7 @@
 use crate::{
     Call, ClientError, ClientSettings,
     events::{ForServer, Handlers, Raised},
-    link::{Appointment, Connected, Link, LinkId, Pending},
+    link::{Appointment, Connected, Link, Pending},
     lock,
     queue::{Arrival, EventQueue},
 };
@@ -18,19 +18,13 @@ pub(crate) struct Session {
     pub(crate) settings: ClientSettings,
     pub(crate) handlers: Handlers,
     pub(crate) queue: EventQueue,
-    links: Mutex<Links>,
+    /// The connections; calls go to the first of them. One that is lost stays until there is another, so that calls can say
+    /// which server is gone.
+    links: Mutex<Vec<Arc<Link>>>,
     /// Held while a change of the registrations is made here and told to the servers, so that all see the same order. Never
     /// while an answer is waited for, which may lie behind events whose handling needs it.
     pub(crate) changes: tokio::sync::Mutex<()>,
     runtime: tokio::runtime::Handle,
-}
-
-/// The connections; calls go to the first of them. One that is lost stays until there is another, so that calls can say
-/// which server is gone.
-#[derive(Default)]
-struct Links {
-    all: Vec<Arc<Link>>,
-    next: u64,
 }
 
 impl Session {
@@ -41,38 +35,35 @@ impl Session {
         handlers: Handlers,
         queue: EventQueue,
     ) -> Session {
-        let links = Mutex::new(Links { next: first.id.0.saturating_add(1), all: vec![first] });
+        first.held.set(true);
+        let links = Mutex::new(vec![first]);
         let runtime = tokio::runtime::Handle::current();
         Session { me, settings, handlers, queue, links, changes: tokio::sync::Mutex::default(), runtime }
     }
 
     /// The connection that calls go to.
     pub(crate) fn link(&self, command: CommandCode) -> Result<Arc<Link>, ClientError> {
-        let first = lock(&self.links).all.first().cloned();
+        let first = lock(&self.links).first().cloned();
         first.ok_or(ClientError::NoConnection { call: Call(command) })
     }
 
     /// The servers that there are, the one that calls go to first.
     pub(crate) fn servers(&self) -> Vec<Proc> {
         let links = lock(&self.links);
-        links.all.iter().filter(|link| !link.is_lost()).map(|link| link.server.proc.clone()).collect()
+        links.iter().filter(|link| !link.is_lost()).map(|link| link.server.proc.clone()).collect()
     }
 
     /// The server that calls go to, unless it is lost.
     pub(crate) fn server(&self) -> Option<Proc> {
         let links = lock(&self.links);
-        links.all.first().filter(|link| !link.is_lost()).map(|link| link.server.proc.clone())
+        links.first().filter(|link| !link.is_lost()).map(|link| link.server.proc.clone())
     }
 
     /// Connects to one more server and asks it for the events that our handlers want. Calls go to it if there is no other.
     pub(crate) async fn attach(&self, to: Appointment) -> Result<Arc<Link>, ClientError> {
-        let id = {
-            let mut links = lock(&self.links);
-            links.next = links.next.saturating_add(1);
-            LinkId(links.next)
-        };
-        let Connected { link, .. } = Link::connect(id, to, &self.settings, self.queue.clone()).await?;
+        let Connected { link, .. } = Link::connect(to, &self.settings, self.queue.clone()).await?;
         link.ask(Request::JobData).await?;
+        let attaching = Attaching { session: self, link: Some(link.clone()) };
         let mut pending = Vec::new();
         {
             let _turn = self.changes.lock().await;
@@ -82,24 +73,21 @@ impl Session {
                 }
             }
             let mut links = lock(&self.links);
-            links.all.retain(|link| !link.is_lost());
-            links.all.push(link.clone());
+            links.retain(|link| !link.is_lost());
+            links.push(link.clone());
         }
         for pending in pending {
-            if let Err(error) = pending.answer().await {
-                lock(&self.links).all.retain(|other| other.id != id);
-                return Err(error);
-            }
+            pending.answer().await?;
         }
-        Ok(link)
+        attaching.settled()
     }
 
     /// Lets calls go to this server from now on.
     pub(crate) fn prefer(&self, server: &Proc) -> Result<(), ClientError> {
         let mut links = lock(&self.links);
-        match links.all.iter().position(|link| link.server.proc == *server && !link.is_lost()) {
+        match links.iter().position(|link| link.server.proc == *server && !link.is_lost()) {
             Some(at) => {
-                links.all.swap(0, at);
+                links.swap(0, at);
                 Ok(())
             }
             None => Err(not_attached(&links, server)),
@@ -109,22 +97,28 @@ impl Session {
     /// Takes a connection out; its end is then no loss.
     pub(crate) fn detach(&self, server: &Proc) -> Result<Arc<Link>, ClientError> {
         let mut links = lock(&self.links);
-        match links.all.iter().position(|link| link.server.proc == *server) {
-            Some(at) => Ok(links.all.remove(at)),
+        match links.iter().position(|link| link.server.proc == *server) {
+            Some(at) => {
+                let link = links.remove(at);
+                link.held.set(false);
+                Ok(link)
+            }
             None => Err(not_attached(&links, server)),
         }
     }
 
     /// Takes all connections out.
     pub(crate) fn detach_all(&self) -> Vec<Arc<Link>> {
-        std::mem::take(&mut lock(&self.links).all)
+        let links = std::mem::take(&mut *lock(&self.links));
+        links.iter().for_each(|link| link.held.set(false));
+        links
     }
 
     /// Tells the servers of a change; a registration will be answered. Only the server that calls go to can refuse it: the
     /// others are told as far as they are there.
     pub(crate) async fn tell(&self, what: ForServer) -> Result<Vec<Pending>, ClientError> {
-        let mut pending = Vec::new();
-        let links = lock(&self.links).all.clone();
+        let (mut pending, mut refused) = (Vec::new(), None);
+        let links = lock(&self.links).clone();
         for (at, link) in links.iter().enumerate() {
             let told = match what.clone() {
                 ForServer::Nothing => return Ok(pending),
@@ -135,12 +129,16 @@ impl Session {
                 ForServer::Deregister(codes) => link.tell(Request::DeregisterEvents { codes }).await,
             };
             match told {
-                Err(error) if at == 0 => return Err(error),
+                // The others must hear of it all the same.
+                Err(error) if at == 0 => refused = Some(error),
                 Err(error) => tracing::warn!(%error, "a server is not told what the handlers want"),
                 Ok(()) => {}
             }
         }
-        Ok(pending)
+        match refused {
+            Some(error) => Err(error),
+            None => Ok(pending),
+        }
     }
 
     /// Takes a handler out and tells the servers of codes that no other handler wants; false if there is none of that number.
@@ -215,10 +213,8 @@ impl Session {
                 tracing::warn!(%error, %server, "a message of the server is not understood");
                 vec![internal(GARBLED, &self.me, &server)]
             }
-            Arrival::Lost(id, server) => {
-                if !lock(&self.links).all.iter().any(|link| link.id == id) {
-                    return Vec::new();
-                }
+            Arrival::Lost(held, _) if !held.get() => Vec::new(),
+            Arrival::Lost(_, server) => {
                 let mut by_its_other_name = internal(LOST_TO_SERVER, &self.me, &server);
                 by_its_other_name.infos.push(Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true)));
                 vec![internal(LOST, &self.me, &server), by_its_other_name]
@@ -227,9 +223,38 @@ impl Session {
     }
 }
 
-fn not_attached(links: &Links, server: &Proc) -> ClientError {
-    let attached = links.all.iter().map(|link| link.server.proc.clone()).collect();
+fn not_attached(links: &[Arc<Link>], server: &Proc) -> ClientError {
+    let attached = links.iter().map(|link| link.server.proc.clone()).collect();
     ClientError::NotAttached { server: server.clone(), attached }
+}
+
+/// A connection that is not yet known to stand: if it comes to nothing, also because the caller gave up, it is taken out again.
+struct Attaching<'a> {
+    session: &'a Session,
+    link: Option<Arc<Link>>,
+}
+
+impl Attaching<'_> {
+    /// From now on its end is a loss; if that has come already, nobody will hear of it but who attached.
+    fn settled(mut self) -> Result<Arc<Link>, ClientError> {
+        let call = Call(CommandCode::JobData);
+        let link = self.link.as_ref().ok_or(ClientError::NoConnection { call })?.clone();
+        link.held.set(true);
+        if link.is_lost() {
+            return Err(ClientError::Lost { call, server: link.server.clone() });
+        }
+        self.link = None;
+        Ok(link)
+    }
+}
+
+impl Drop for Attaching<'_> {
+    fn drop(&mut self) {
+        if let Some(link) = self.link.take() {
+            link.held.set(false);
+            lock(&self.session.links).retain(|other| !Arc::ptr_eq(other, &link));
+        }
+    }
 }
 
 /// Takes events as they come, one after the other.

@@ -22,13 +22,25 @@ pub(crate) enum FileError {
     Read { path: PathBuf, source: std::io::Error },
     #[error("the configuration {path:?} has {len} bytes, {MAX_FILE} are allowed")]
     TooLong { path: PathBuf, len: u64 },
-    #[error(
-        "{path:?} has owner {owner} and mode {mode:o}; for a server of root it must belong to root and be writable by its \
-         owner alone (chown root, chmod go-w)"
-    )]
-    Exposed { path: PathBuf, owner: u32, mode: u32 },
+    #[error(transparent)]
+    Exposed(#[from] Exposed),
     #[error("{path:?} holds more than {MAX_DROP_INS} files")]
     TooMany { path: PathBuf },
+}
+
+/// Others than root can write what would tell a server of root what to do.
+#[derive(Debug, Error)]
+#[error(
+    "{path:?} has owner {owner} and mode {mode:o}; for a server of root it must belong to root and be writable by its owner \
+     alone (chown root, chmod go-w)"
+)]
+pub struct Exposed {
+    /// The file or directory.
+    pub path: PathBuf,
+    /// Its owner.
+    pub owner: u32,
+    /// Its permissions.
+    pub mode: u32,
 }
 
 /// Where the configuration lies where nobody says so: for root `/etc/peal/peal.toml`, for others in their own directory.
@@ -84,11 +96,11 @@ pub(crate) fn drop_ins(beside: &Path) -> Result<Vec<PathBuf>, FileError> {
 }
 
 /// What tells a server of root what to do must be root's alone. Pipes have no other name by which one could write.
-fn check_owner(path: &Path, metadata: &Metadata) -> Result<(), FileError> {
+pub fn check_owner(path: &Path, metadata: &Metadata) -> Result<(), Exposed> {
     let is_lasting = metadata.is_file() || metadata.is_dir();
     let (owner, mode) = (metadata.uid(), metadata.mode() & 0o7777);
     if is_lasting && rustix::process::geteuid().is_root() && is_exposed(owner, mode) {
-        return Err(FileError::Exposed { path: path.to_owned(), owner, mode });
+        return Err(Exposed { path: path.to_owned(), owner, mode });
     }
     Ok(())
 }

@@ -27,8 +27,8 @@ mod view;
 
 pub use c_names::{C_NAMES, CName};
 pub use document::ModuleEntry;
+pub use files::{Exposed, check_owner};
 pub use layers::{Given, Resolved, Sources};
-pub use module_kinds::LOG_CHANNELS;
 pub use problem::{Origin, Position, Problem, Problems};
 pub use settings::{
     Admin, Config, Identity, Limits, Log, Metrics, Module, Policy, Run, Sandbox, Server, Store, Tools, Trace,

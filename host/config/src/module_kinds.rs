@@ -4,8 +4,8 @@ use crate::{
     nearest::instead,
     reading::{Reading, described, quoted},
 };
-use peal_core::registration::Place;
-use peal_model::{Info, Key, KeyName, Status, Value as PmixValue, key};
+use peal_core::{log::CHANNELS, registration::Place};
+use peal_model::{Info, Key, Status, Value as PmixValue};
 use std::fmt::Write as _;
 use toml::{Spanned, Table, Value, de::DeValue};
 
@@ -168,18 +168,6 @@ impl Kind<String> for Capability {
     }
 }
 
-/// The log channels of the Standard: their short names, which follow `PMIX_LOG_`, and their keys.
-pub const LOG_CHANNELS: [(&str, KeyName); 8] = [
-    ("stdout", key::PMIX_LOG_STDOUT),
-    ("stderr", key::PMIX_LOG_STDERR),
-    ("syslog", key::PMIX_LOG_SYSLOG),
-    ("local_syslog", key::PMIX_LOG_LOCAL_SYSLOG),
-    ("global_syslog", key::PMIX_LOG_GLOBAL_SYSLOG),
-    ("email", key::PMIX_LOG_EMAIL),
-    ("job_record", key::PMIX_LOG_JOB_RECORD),
-    ("global_datastore", key::PMIX_LOG_GLOBAL_DATASTORE),
-];
-
 /// A log channel: one of the Standard's by its short name or key, or a key of the site's own, which has a dot.
 pub(crate) struct Channel;
 
@@ -189,14 +177,14 @@ impl Kind<Key> for Channel {
             reading.refuse(value, &self.wanted());
             return None;
         };
-        if let Some((_, key)) = LOG_CHANNELS.iter().find(|(short, key)| *short == name || key.0 == name) {
+        if let Some((_, key, _)) = CHANNELS.iter().find(|(short, key, _)| *short == name || key.0 == name) {
             return Some(Key::from(*key));
         }
         let is_own = name.contains('.') && !name.starts_with("pmix.");
         let message = match Key::new(name) {
             Ok(key) if is_own => return Some(key),
             Ok(_) => {
-                let known: Vec<&str> = LOG_CHANNELS.iter().map(|channel| channel.0).collect();
+                let known: Vec<&str> = CHANNELS.iter().map(|channel| channel.0).collect();
                 let hint = instead(name, &known);
                 format!(
                     "{}: there is no channel {}; {hint} (one of the site's own has a dot)",
@@ -215,7 +203,7 @@ impl Kind<Key> for Channel {
     }
 
     fn wanted(&self) -> String {
-        let names = alternatives(LOG_CHANNELS.iter().map(|channel| channel.0));
+        let names = alternatives(CHANNELS.iter().map(|channel| channel.0));
         format!("the name of a log channel: {names}, its key, or a key of the site's own, as in \"site.log.board\"")
     }
 }

@@ -30,7 +30,7 @@ pub struct LogSettings {
 }
 
 /// The Standard's channels, by the names that orders have for them, and what a request may give them.
-const CHANNELS: [(&str, KeyName, &[Takes]); 8] = [
+pub const CHANNELS: [(&str, KeyName, &[Takes]); 8] = [
     ("stdout", key::PMIX_LOG_STDOUT, &[Takes::Text]),
     ("stderr", key::PMIX_LOG_STDERR, &[Takes::Text]),
     ("syslog", key::PMIX_LOG_SYSLOG, &[Takes::Text]),
@@ -42,10 +42,14 @@ const CHANNELS: [(&str, KeyName, &[Takes]); 8] = [
     ("global_datastore", key::PMIX_LOG_GLOBAL_DATASTORE, &[Takes::Text, Takes::Flag]),
 ];
 
+/// What a request may give to a channel of the Standard's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Takes {
+pub enum Takes {
+    /// A text.
     Text,
+    /// An array of infos.
     Array,
+    /// Whether it is meant at all.
     Flag,
 }
 

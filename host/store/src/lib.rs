@@ -28,7 +28,8 @@ use std::{
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 use writes::Writes;
 
@@ -59,6 +60,22 @@ pub struct Store {
     writes: Writes,
 }
 
+/// Has writes go to a log first, and says how they really go. For this alone SQLite does not wait for others who have the file
+/// open just now.
+fn with_a_log(connection: &Connection) -> Result<String, rusqlite::Error> {
+    let start = Instant::now();
+    loop {
+        match connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0)) {
+            Err(error) if is_busy(&error) && start.elapsed() < BUSY => thread::sleep(Duration::from_millis(5)),
+            done => return done,
+        }
+    }
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy)
+}
+
 impl Store {
     /// Opens a store, making its file if there is none (readable by its owner only), and brings one of an earlier Peal up
     /// to date.
@@ -76,8 +93,7 @@ impl Store {
             return Err(StoreError::ReadOnly { path: path.to_owned() });
         }
         layout::check(&connection, path)?;
-        let mode: String =
-            connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0)).map_err(of)?;
+        let mode = with_a_log(&connection).map_err(of)?;
         if mode != "wal" {
             return Err(StoreError::NoLog { path: path.to_owned() });
         }
