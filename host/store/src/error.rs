@@ -15,6 +15,21 @@ pub enum StoreError {
         /// What the system says.
         source: std::io::Error,
     },
+    /// Others can change it.
+    #[error(
+        "the store cannot be {path:?}: {by:?} belongs to user {owner} and has mode {mode:o}; the store and where it lies must \
+         belong to root or this user, who alone may write there (a directory may be sticky instead)"
+    )]
+    Exposed {
+        /// Its file.
+        path: PathBuf,
+        /// What others can change: a file of the store, or a directory that it is in.
+        by: PathBuf,
+        /// Whose that is.
+        owner: u32,
+        /// Who may do what with it.
+        mode: u32,
+    },
     /// Its file cannot be opened.
     #[error("cannot open the store {path:?}: {source}")]
     Open {

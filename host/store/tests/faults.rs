@@ -151,7 +151,7 @@ fn a_place_that_is_not_there_is_named() {
     let error = open(Path::new("/no/such/place/peal.db")).unwrap_err().to_string();
     assert_eq!(error, "cannot make the store \"/no/such/place/peal.db\": No such file or directory (os error 2)");
     let error = open(Path::new("/tmp")).unwrap_err().to_string();
-    assert!(error.starts_with("cannot open the store \"/tmp\""), "{error}");
+    assert!(error.starts_with("\"/tmp\" is no store of Peal's, it is something that is no file"), "{error}");
 }
 
 /// A store with some thousand bytes in it, closed.
