@@ -115,16 +115,6 @@ pub enum StoreError {
         /// How many it may.
         quota: u64,
     },
-    /// A key is longer than it may be.
-    #[error("a key of module {module:?} has {found} bytes, {max} are allowed")]
-    LongKey {
-        /// Whose it is.
-        module: String,
-        /// How long it is.
-        found: usize,
-        /// How long it may be.
-        max: usize,
-    },
 }
 
 impl StoreError {

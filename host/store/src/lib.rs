@@ -20,7 +20,7 @@ mod writes;
 pub use admin::{ADMIN_CALLS_KEPT, AdminCall, AdminRecord};
 pub use error::StoreError;
 pub use jobs::{JOBS_KEPT, JobRecord};
-pub use state::{ENTRY_BYTES, MAX_KEY_BYTES, ModuleState, Scope};
+pub use state::{ENTRY_BYTES, ModuleState, Scope};
 pub use writes::Health;
 
 use rusqlite::{Connection, MAIN_DB, OpenFlags, Transaction, TransactionBehavior};
@@ -98,11 +98,6 @@ impl Store {
         // In a directory of all, somebody may have been quicker than SQLite with a file of its.
         place::check_files(path)?;
         Ok(Store { path: path.clone(), connection: Mutex::new(connection), writes: Writes::default() })
-    }
-
-    /// Its file.
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     /// How writing and reading go.
