@@ -6,7 +6,7 @@ use crate::limits::{MAX_CORE_INSTANCES, MAX_MEMORIES, MAX_TABLES};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use std::{io, thread};
@@ -99,10 +99,21 @@ pub struct Engine {
     tick: Duration,
     requests: Arc<AtomicU64>,
     components: Arc<Mutex<Components>>,
+    max_instances: u32,
+    instances: Arc<AtomicU32>,
 }
 
 /// What is compiled and in use, so that a component which many modules and jobs bring is in memory once.
 type Components = BTreeMap<Digest, Weak<Component>>;
+
+/// The room of one instance, free again when this is dropped.
+pub(crate) struct Room(Arc<AtomicU32>);
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
 
 impl Engine {
     /// An engine of these settings. Where the address space is capped (`ulimit -v`) it does without pre-reserved memory
@@ -112,7 +123,24 @@ impl Engine {
         let tick = settings.tick.max(MIN_TICK);
         let inner = build(settings.max_instances, cache.clone())?;
         start_ticker(inner.weak(), tick).map_err(EngineError::Ticker)?;
-        Ok(Engine { inner, cache, tick, requests: Arc::new(AtomicU64::new(1)), components: Arc::default() })
+        Ok(Engine {
+            inner,
+            cache,
+            tick,
+            requests: Arc::new(AtomicU64::new(1)),
+            components: Arc::default(),
+            max_instances: settings.max_instances,
+            instances: Arc::default(),
+        })
+    }
+
+    /// Room for one more instance, or how many there may be. The pool has a limit as well; without a pool this is the only one.
+    pub(crate) fn room(&self) -> Result<Room, u32> {
+        let one_more = |count: u32| (count < self.max_instances).then(|| count.saturating_add(1));
+        match self.instances.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more) {
+            Ok(_) => Ok(Room(Arc::clone(&self.instances))),
+            Err(_) => Err(self.max_instances),
+        }
     }
 
     /// The component of these bytes, compiled unless some module has it already.

@@ -5,6 +5,7 @@ use crate::bindings::exports::peal::pmix::{
 use crate::bindings::peal::pmix::types::Outcome;
 use crate::call::Failure;
 use crate::data::Subject;
+use crate::engine::Room;
 use crate::failure::{Phase, explain};
 use crate::host::{Current, Host};
 use crate::module::Blueprint;
@@ -42,11 +43,16 @@ pub(crate) struct Instance {
     tick: Duration,
     exports: Exports,
     calls: u64,
+    /// The last to be dropped, when the store has given back what it had.
+    _room: Room,
 }
 
 impl Instance {
     /// A fresh instance; runs the start functions of its core modules.
     pub(crate) fn start(blueprint: &Blueprint) -> Result<Instance, Failure> {
+        let room = blueprint.engine.room().map_err(|most| {
+            Failure::unavailable(format!("there are {most} instances of all modules, as many as there may be"))
+        })?;
         let tick = blueprint.engine.tick();
         let (lines, services) = (Arc::clone(&blueprint.lines), Arc::clone(&blueprint.services));
         let host = Host::new(lines, services, blueprint.limits, blueprint.engine.requests());
@@ -58,7 +64,7 @@ impl Instance {
         store.data_mut().meter.begin(now);
         arm(&mut store, now, tick);
         let exports = blueprint.instantiate(&mut store).map_err(|error| failed(&error, Phase::Start, &mut store))?;
-        Ok(Instance { store, tick, exports, calls: 0 })
+        Ok(Instance { store, tick, exports, calls: 0, _room: room })
     }
 
     /// How many calls it has had.

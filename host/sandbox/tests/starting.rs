@@ -77,9 +77,15 @@ fn there_are_no_more_instances_than_the_engine_has_room_for() {
     let load = || Module::load(&engine, "noop", &component("noop"), &Grants::none(), patient(), Services::default());
     let first = load().unwrap();
     let error = load().unwrap_err();
-    assert!(matches!(&error, LoadError::Start { failure, .. } if failure.kind == FailureKind::Unavailable), "{error}");
+    no_room_for_a_second(&error);
     drop(first);
     assert!(load().is_ok());
+}
+
+fn no_room_for_a_second(error: &LoadError) {
+    assert!(matches!(error, LoadError::Start { failure, .. } if failure.kind == FailureKind::Unavailable), "{error}");
+    let wanted = "there are 1 instances of all modules, as many as there may be";
+    assert!(error.to_string().ends_with(wanted), "{error}");
 }
 
 /// Runs itself once more with its address space limited, which a process cannot lift again.
@@ -87,13 +93,19 @@ fn there_are_no_more_instances_than_the_engine_has_room_for() {
 fn it_starts_without_a_pool_where_address_space_is_scarce() {
     const CHILD: &str = "PEAL_TEST_SCARCE";
     if std::env::var_os(CHILD).is_some() {
-        let (engine, trace) = traced(|| Engine::new(&EngineSettings::default()).unwrap());
+        let (engine, trace) =
+            traced(|| Engine::new(&EngineSettings { max_instances: 1, ..EngineSettings::default() }).unwrap());
         assert!(trace.contains("not pooled"), "{trace}");
         let module =
             Module::load(&engine, "moody", &component("moody"), &Grants::none(), patient(), Services::default())
                 .unwrap();
         assert_eq!(handle(&module, 0).status.0, 1);
+        let another = || {
+            Module::load(&engine, "noop", &component("noop"), &Grants::none(), patient(), Services::default()).map(drop)
+        };
+        no_room_for_a_second(&another().unwrap_err());
         assert!(handle(&module, -3).failure.is_some());
+        assert_eq!(another().ok(), Some(()), "the instance that failed has made room");
         return;
     }
     let test = thread_name();

@@ -51,7 +51,6 @@ impl State for StoredState {
 fn status(error: &StoreError) -> Status {
     match error {
         StoreError::Quota { .. } | StoreError::Full { .. } => code::PMIX_ERR_OUT_OF_RESOURCE,
-        StoreError::LongKey { .. } => code::PMIX_ERR_BAD_PARAM,
         StoreError::Busy { .. } => code::PMIX_ERR_RESOURCE_BUSY,
         _ => code::PMIX_ERROR,
     }
@@ -96,7 +95,6 @@ mod tests {
         site.set("a", b"1").unwrap();
         assert_eq!((site.get("a"), job.get("a")), (Ok(Some(b"1".to_vec())), Ok(None)));
         assert_eq!(site.set("b", &[0; 1000]), Err(code::PMIX_ERR_OUT_OF_RESOURCE));
-        assert_eq!(site.set(&"k".repeat(2000), b""), Err(code::PMIX_ERR_BAD_PARAM));
         assert_eq!(site.keys(""), Ok(vec!["a".to_owned()]));
         site.delete("a").unwrap();
         assert_eq!(site.keys(""), Ok(Vec::new()));

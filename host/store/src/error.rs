@@ -15,6 +15,21 @@ pub enum StoreError {
         /// What the system says.
         source: std::io::Error,
     },
+    /// Others can change it.
+    #[error(
+        "the store cannot be {path:?}: {by:?} belongs to user {owner} and has mode {mode:o}; the store and where it lies must \
+         belong to root or this user, who alone may write there (a directory may be sticky instead)"
+    )]
+    Exposed {
+        /// Its file.
+        path: PathBuf,
+        /// What others can change: a file of the store, or a directory that it is in.
+        by: PathBuf,
+        /// Whose that is.
+        owner: u32,
+        /// Who may do what with it.
+        mode: u32,
+    },
     /// Its file cannot be opened.
     #[error("cannot open the store {path:?}: {source}")]
     Open {
@@ -99,16 +114,6 @@ pub enum StoreError {
         wanted: u64,
         /// How many it may.
         quota: u64,
-    },
-    /// A key is longer than it may be.
-    #[error("a key of module {module:?} has {found} bytes, {max} are allowed")]
-    LongKey {
-        /// Whose it is.
-        module: String,
-        /// How long it is.
-        found: usize,
-        /// How long it may be.
-        max: usize,
     },
 }
 

@@ -20,6 +20,12 @@ pub struct JobRecord {
     pub procs: Vec<(Rank, String)>,
 }
 
+/// How many jobs are kept; each new one drops those that are older and have ended.
+pub const JOBS_KEPT: u32 = 10_000;
+
+/// After so many newer ones a job counts as ended, though its end was never recorded: its server was killed.
+const FORGOTTEN: u32 = 10 * JOBS_KEPT;
+
 /// The job that is meant by a name: the last one that had it.
 const LAST: &str = "(select max(id) from job where nspace = ?1)";
 
@@ -28,7 +34,14 @@ impl Store {
     pub fn job_started(&self, nspace: &Nspace, size: u32, command: &str, at: u64) -> Result<(), StoreError> {
         let insert = "insert into job (nspace, size, command, started) values (?1, ?2, ?3, ?4)";
         let values = params![nspace.as_str(), size, command, stored(at)];
-        self.write(|transaction| transaction.execute(insert, values)).map(drop)
+        let old = "from job where id <= ?1 and (ended is not null or id <= ?2)";
+        self.write(|transaction| {
+            transaction.execute(insert, values)?;
+            let id = transaction.last_insert_rowid();
+            let bounds = [id - i64::from(JOBS_KEPT), id - i64::from(FORGOTTEN)];
+            transaction.execute(&format!("delete from proc_end where job in (select id {old})"), bounds)?;
+            transaction.execute(&format!("delete {old}"), bounds).map(drop)
+        })
     }
 
     /// Records how a proc ended; a later end of the same rank (it was restarted) replaces the earlier one.
@@ -109,6 +122,36 @@ mod tests {
         assert_eq!(store.job(&other).unwrap(), None);
         let error = store.job_ended(&other, 0, 1).unwrap_err().to_string();
         assert!(error.ends_with("has no record of job \"other\""), "{error}");
+    }
+
+    #[test]
+    fn the_oldest_jobs_that_have_ended_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("peal.db"), StoreSettings::default()).unwrap();
+        let job = |name: &str| Nspace::new(name).unwrap();
+        let known = || ["ended", "runs", "newer"].map(|name| store.job(&job(name)).unwrap().is_some());
+        let number = |name: &str, id: u32| {
+            let update = "update job set id = ?2 where nspace = ?1";
+            store.write(|transaction| transaction.execute(update, params![name, id])).unwrap();
+        };
+        for name in ["ended", "runs", "newer"] {
+            store.job_started(&job(name), 1, "./app", 100).unwrap();
+        }
+        for name in ["ended", "runs"] {
+            store.proc_ended(&job(name), Rank(0), "exited with status 0").unwrap();
+        }
+        store.job_ended(&job("ended"), 0, 101).unwrap();
+        number("newer", JOBS_KEPT - 1);
+        store.job_started(&job("next"), 1, "./app", 102).unwrap();
+        assert_eq!(known(), [true, true, true]);
+        store.job_started(&job("after"), 1, "./app", 103).unwrap();
+        assert_eq!(known(), [false, true, true], "one more than are kept");
+        let count = "select count(*) from proc_end";
+        let procs = || store.read(|connection| connection.query_row(count, [], |row| row.get::<_, u32>(0))).unwrap();
+        assert_eq!(procs(), 1);
+        number("after", FORGOTTEN + 1);
+        store.job_started(&job("last"), 1, "./app", 104).unwrap();
+        assert_eq!((known(), procs()), ([false, false, true], 0), "it will not end any more");
     }
 
     #[test]

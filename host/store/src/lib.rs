@@ -13,16 +13,17 @@ mod admin;
 mod error;
 mod jobs;
 mod layout;
+mod place;
 mod state;
 mod writes;
 
 pub use admin::{ADMIN_CALLS_KEPT, AdminCall, AdminRecord};
 pub use error::StoreError;
-pub use jobs::JobRecord;
-pub use state::{ENTRY_BYTES, MAX_KEY_BYTES, ModuleState, Scope};
+pub use jobs::{JOBS_KEPT, JobRecord};
+pub use state::{ENTRY_BYTES, ModuleState, Scope};
 pub use writes::Health;
 
-use rusqlite::{Connection, MAIN_DB, Transaction, TransactionBehavior};
+use rusqlite::{Connection, MAIN_DB, OpenFlags, Transaction, TransactionBehavior};
 use std::{
     fs::OpenOptions,
     os::unix::fs::OpenOptionsExt,
@@ -78,8 +79,11 @@ fn is_busy(error: &rusqlite::Error) -> bool {
 
 impl Store {
     /// Opens a store, making its file if there is none (readable by its owner only), and brings one of an earlier Peal up
-    /// to date.
+    /// to date. Nobody but root and this user may be able to write there or to put another file in its place.
     pub fn open(path: &Path, settings: StoreSettings) -> Result<Store, StoreError> {
+        // From here on where it really is.
+        let path = &place::checked(path)?;
+        place::check_files(path)?;
         let of = |error| StoreError::at_opening(path, error);
         let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
         if let Err(source) = made
@@ -87,7 +91,9 @@ impl Store {
         {
             return Err(StoreError::Create { path: path.to_owned(), source });
         }
-        let mut connection = Connection::open(path).map_err(of)?;
+        let flags =
+            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        let mut connection = Connection::open_with_flags(path, flags).map_err(of)?;
         connection.busy_timeout(BUSY).map_err(of)?;
         if connection.is_readonly(MAIN_DB).map_err(of)? {
             return Err(StoreError::ReadOnly { path: path.to_owned() });
@@ -105,12 +111,9 @@ impl Store {
         let pages = stored((settings.max_bytes / u64::from(page.max(1))).max(1));
         connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).map_err(of)?;
         layout::migrate(&mut connection, path)?;
-        Ok(Store { path: path.to_owned(), connection: Mutex::new(connection), writes: Writes::default() })
-    }
-
-    /// Its file.
-    pub fn path(&self) -> &Path {
-        &self.path
+        // In a directory of all, somebody may have been quicker than SQLite with a file of its.
+        place::check_files(path)?;
+        Ok(Store { path: path.clone(), connection: Mutex::new(connection), writes: Writes::default() })
     }
 
     /// How writing and reading go.

@@ -86,8 +86,16 @@ impl SocketClaim {
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mode = if is_root() { 0o755 } else { 0o700 };
         DirBuilder::new().recursive(true).mode(mode).create(dir).map_err(of("its directory"))?;
-        check_directory(path, &dir.canonicalize().map_err(of("its directory"))?)?;
-        let lock_path = beside(path, ".lock");
+        let dir = dir.canonicalize().map_err(of("its directory"))?;
+        check_directory(path, &dir)?;
+        // From here on where it really is: links on the way there were not looked at, and may lead elsewhere by now.
+        let name = path.file_name().ok_or_else(|| SocketError::NoSocket { path: path.to_owned() })?;
+        let path = dir.join(name);
+        let of = |doing| {
+            let path = path.clone();
+            move |source| SocketError::Make { path, doing, source }
+        };
+        let lock_path = beside(&path, ".lock");
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let mut lock = options.open(&lock_path).map_err(of("its lock"))?;
@@ -97,18 +105,18 @@ impl SocketClaim {
                 let mut pid = String::new();
                 // The file may hold nothing yet; then there is no number to tell.
                 let _ = lock.take(32).read_to_string(&mut pid);
-                return Err(SocketError::Served { path: path.to_owned(), pid: pid.trim().parse().ok() });
+                return Err(SocketError::Served { path, pid: pid.trim().parse().ok() });
             }
             Err(TryLockError::Error(source)) => return Err(of("its lock")(source)),
         }
         lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id())).map_err(of("its lock"))?;
-        match fs::symlink_metadata(path) {
-            Ok(found) if !found.file_type().is_socket() => Err(SocketError::NoSocket { path: path.to_owned() }),
+        match fs::symlink_metadata(&path) {
+            Ok(found) if !found.file_type().is_socket() => Err(SocketError::NoSocket { path }),
             // Whoever listens there does so without the lock, and is no server of ours.
-            Ok(_) if std::os::unix::net::UnixStream::connect(path).is_ok() => {
-                Err(SocketError::Served { path: path.to_owned(), pid: None })
+            Ok(_) if std::os::unix::net::UnixStream::connect(&path).is_ok() => {
+                Err(SocketError::Served { path, pid: None })
             }
-            _ => Ok(SocketClaim { path: path.to_owned(), _lock: lock }),
+            _ => Ok(SocketClaim { path, _lock: lock }),
         }
     }
 
@@ -245,6 +253,24 @@ mod tests {
         fs::set_permissions(&open, Permissions::from_mode(0o777)).unwrap();
         let error = listen(&inner.join("admin.sock")).unwrap_err().to_string();
         assert!(error.contains("and has mode 777: it must belong to root or to the server's user"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn the_socket_is_in_the_directory_that_was_checked_wherever_links_lead_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let (checked, other, link) = (dir.path().join("checked"), dir.path().join("other"), dir.path().join("link"));
+        fs::create_dir(&checked).unwrap();
+        fs::create_dir(&other).unwrap();
+        std::os::unix::fs::symlink(&checked, &link).unwrap();
+        let claim = SocketClaim::new(&link.join("admin.sock")).unwrap();
+        fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink(&other, &link).unwrap();
+        let socket = claim.listen(None).unwrap();
+        UnixStream::connect(checked.join("admin.sock")).unwrap();
+        assert_eq!(fs::read_dir(&other).unwrap().count(), 0);
+        drop(socket);
+        assert!(!checked.join("admin.sock").exists());
+        assert!(matches!(SocketClaim::new(&dir.path().join("..")), Err(SocketError::NoSocket { .. })));
     }
 
     #[tokio::test]

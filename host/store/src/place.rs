@@ -1,0 +1,141 @@
+//! Where a store may lie. Whoever can write its file, or put another in its place, says what modules remember and what was
+//! recorded; so nobody else may.
+use crate::StoreError;
+use std::{
+    fs::{self, Metadata},
+    io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+/// Others may write.
+const WRITE_BY_OTHERS: u32 = 0o022;
+/// What is in such a directory can be renamed and removed by its owner only.
+const STICKY: u32 = 0o1000;
+
+/// What SQLite puts beside a database, by the ends of their names; the database itself first.
+const FILES: [&str; 4] = ["", "-wal", "-shm", "-journal"];
+
+/// Where a store really is, if nobody else can put another directory in the place of that one.
+pub(crate) fn checked(path: &Path) -> Result<PathBuf, StoreError> {
+    let of = |source| StoreError::Create { path: path.to_owned(), source };
+    let name = path.file_name().ok_or_else(|| of(io::ErrorKind::InvalidInput.into()))?;
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let dir = dir.canonicalize().map_err(of)?;
+    for above in dir.ancestors() {
+        let found = above.metadata().map_err(of)?;
+        let closed = found.mode() & WRITE_BY_OTHERS == 0 || found.mode() & STICKY != 0;
+        if !is_trusted(&found) || !closed {
+            return Err(exposed(path, above, &found));
+        }
+    }
+    Ok(dir.join(name))
+}
+
+/// Refuses the files of a store that somebody else has made or can write, and what is no file. Those that are not there are
+/// no harm.
+pub(crate) fn check_files(path: &Path) -> Result<(), StoreError> {
+    for end in FILES {
+        let mut name = path.as_os_str().to_owned();
+        name.push(end);
+        let file = PathBuf::from(name);
+        match fs::symlink_metadata(&file) {
+            Ok(found) if !found.is_file() => {
+                let what = "something that is no file";
+                return Err(StoreError::Foreign { path: file, what });
+            }
+            Ok(found) if !is_trusted(&found) || found.mode() & WRITE_BY_OTHERS != 0 => {
+                return Err(exposed(path, &file, &found));
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => return Err(StoreError::Create { path: file, source }),
+        }
+    }
+    Ok(())
+}
+
+fn is_trusted(found: &Metadata) -> bool {
+    found.uid() == 0 || found.uid() == rustix::process::geteuid().as_raw()
+}
+
+fn exposed(path: &Path, by: &Path, found: &Metadata) -> StoreError {
+    let (owner, mode) = (found.uid(), found.mode() & 0o7777);
+    StoreError::Exposed { path: path.to_owned(), by: by.to_owned(), owner, mode }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Store, StoreError, StoreSettings};
+    use std::{
+        fs::{self, Permissions},
+        os::unix::fs::{PermissionsExt, chown, symlink},
+        path::Path,
+    };
+
+    fn open(path: &Path) -> Result<Store, StoreError> {
+        Store::open(path, StoreSettings::default())
+    }
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_others_can_write_or_have_made_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("peal.db");
+        drop(open(&path).unwrap());
+        for (mode, refused) in [(0o666, true), (0o620, true), (0o644, false), (0o600, false)] {
+            set_mode(&path, mode);
+            let opened = open(&path);
+            assert_eq!(matches!(opened, Err(StoreError::Exposed { .. })), refused, "{mode:o}: {opened:?}");
+        }
+        // SQLite reads what is beside it as well.
+        let log = dir.path().join("peal.db-wal");
+        fs::write(&log, "").unwrap();
+        set_mode(&log, 0o666);
+        let error = open(&path).unwrap_err().to_string();
+        assert!(error.contains("peal.db-wal\" belongs to user") && error.contains("mode 666"), "{error}");
+        fs::remove_file(&log).unwrap();
+        if rustix::process::geteuid().is_root() {
+            chown(&path, Some(65_534), None).unwrap();
+            let error = open(&path).unwrap_err();
+            assert!(matches!(error, StoreError::Exposed { owner: 65_534, .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused_and_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let (real, link) = (dir.path().join("real.db"), dir.path().join("link.db"));
+        symlink(&real, &link).unwrap();
+        // Whether the link leads anywhere or not.
+        for _ in 0..2 {
+            assert!(matches!(open(&link), Err(StoreError::Foreign { .. })));
+            if !real.exists() {
+                drop(open(&real).unwrap());
+            }
+        }
+        fs::create_dir(dir.path().join("dir.db")).unwrap();
+        assert!(matches!(open(&dir.path().join("dir.db")), Err(StoreError::Foreign { .. })));
+    }
+
+    #[test]
+    fn a_directory_that_others_can_write_is_refused_unless_it_is_sticky() {
+        let dir = tempfile::tempdir().unwrap();
+        let (outer, inner) = (dir.path().join("outer"), dir.path().join("outer/inner"));
+        fs::create_dir_all(&inner).unwrap();
+        for exposed in [&outer, &inner] {
+            for (mode, refused) in [(0o777, true), (0o775, true), (0o1777, false), (0o755, false)] {
+                set_mode(exposed, mode);
+                let opened = open(&inner.join("peal.db"));
+                assert_eq!(matches!(opened, Err(StoreError::Exposed { .. })), refused, "{mode:o}: {opened:?}");
+            }
+        }
+        // A link to a directory is only a way there.
+        let link = dir.path().join("link");
+        symlink(&inner, &link).unwrap();
+        assert_eq!(open(&link.join("peal.db")).unwrap().path, inner.canonicalize().unwrap().join("peal.db"));
+    }
+}
