@@ -119,7 +119,7 @@ settings! {
         lookup "policy.lookup.default": PolicyDefault = PolicyDefault::BuiltIn, Words, "\"deny\"";
         /// Who may ask about others' jobs.
         query "policy.query.default": PolicyDefault = PolicyDefault::BuiltIn, Words, "\"deny\"";
-        /// How many requests may wait for policies; more are denied.
+        /// How many requests may wait for policies, those of one user at most half of them; more are denied.
         max_pending "policy.max_pending": usize = 1024, Number(1, MILLION), "64";
     }
 
@@ -140,7 +140,7 @@ settings! {
         max "tools.max": usize = 256, Number(1, MILLION), "16";
         /// The directory of the rendezvous files by which tools find this server; only its user may be able to write there.
         session_dir "tools.session_dir": Option<PathBuf> = None,
-            Unset("$PMIX_SERVER_TMPDIR, else peal-UID in the system's directory", FilePath), "\"/run/user/1000\"";
+            Unset("$PMIX_SERVER_TMPDIR, else peal-UID in the system's directory; for root /run/peal where that is somebody else's", FilePath), "\"/run/user/1000\"";
         /// The directory of the rendezvous file of the system server.
         system_dir "tools.system_dir": Option<PathBuf> = None,
             Unset("$PMIX_SYSTEM_TMPDIR, $TMPDIR, $TEMP or $TMP, else /tmp", FilePath), "\"/run/peal\"";
@@ -222,7 +222,7 @@ settings! {
     "module.limits" limits: Limits {
         /// Bytes of all memories and tables of one instance.
         memory "module.limits.memory": usize = 64 * MIB, Number(64 * KIB as u64, 1 << 34), "16777216";
-        /// How long one call may run, host calls not counted.
+        /// How long one call may run, host calls not counted. The start and the init of an instance have as long each.
         call_time "module.limits.call_time_ms": Duration = Duration::from_millis(100), Millis(1, 600_000), "20";
         /// How long one call may spend in host calls.
         host_time "module.limits.host_time_ms": Duration = Duration::from_secs(1), Millis(1, 600_000), "500";

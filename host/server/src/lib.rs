@@ -37,4 +37,4 @@ pub use metrics::{Counter, Counters, Metrics};
 pub use notice::{Listener, Notice, Notices};
 pub use rendezvous::{Rendezvous, RendezvousError, Serves, ToolSettings};
 pub use server::{Parts, Server, ServerError, ServerSettings};
-pub use stored::{STATE_QUOTA, StoredState, scope};
+pub use stored::StoredState;

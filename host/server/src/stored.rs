@@ -6,9 +6,6 @@ use peal_sandbox::State;
 use peal_store::{ModuleState, Scope, Store, StoreError};
 use std::sync::Arc;
 
-/// How much a module may keep for each of its scopes, in bytes, unless the configuration says otherwise.
-pub const STATE_QUOTA: u64 = 1 << 20;
-
 /// The state of one module for one owner, in the store.
 #[derive(Clone, Debug)]
 pub struct StoredState(ModuleState);
@@ -21,7 +18,7 @@ impl StoredState {
 }
 
 /// As what an owner's state is kept.
-pub fn scope(owner: &Owner) -> Scope {
+fn scope(owner: &Owner) -> Scope {
     match owner {
         Owner::Site => Scope::Site,
         Owner::User(uid) => Scope::User(*uid),
