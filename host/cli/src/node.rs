@@ -70,9 +70,10 @@ impl Prepared {
     }
 }
 
-/// What servers run on.
+/// What servers run on: one thread. A message passes from a connection to the state and on to another connection, and each
+/// hand-over to another thread would take longer than all that is done about it. Guests and files have threads of their own.
 pub fn runtime() -> Result<Runtime> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")
+    tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the runtime")
 }
 
 impl Node {

@@ -26,6 +26,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -312,10 +313,17 @@ impl Actor {
         }
     }
 
-    fn gather(&self, id: FenceId, procs: Vec<Proc>, data: Vec<RankData>) {
+    /// Where no other server takes part, everything is there at once: then nobody is left waiting for a task to be started.
+    fn gather(&mut self, id: FenceId, procs: Vec<Proc>, data: Vec<RankData>) {
         let (fabric, me, handle) = (self.fabric.clone(), self.id, self.handle.clone());
+        let mut gathering = Box::pin(async move { fabric.gather(me, procs, data).await });
+        if let Poll::Ready(outcome) = gathering.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            let actions = self.state.gathered(id, outcome);
+            actions.into_iter().for_each(|action| self.act(action));
+            return;
+        }
         tokio::spawn(async move {
-            let outcome = fabric.gather(me, procs, data).await;
+            let outcome = gathering.await;
             handle.say(Internal::Gathered { id, outcome });
         });
     }
