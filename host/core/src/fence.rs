@@ -55,14 +55,19 @@ pub(crate) struct LocallyComplete {
 pub(crate) struct Arrival {
     pub(crate) proc: Proc,
     pub(crate) request: RequestId,
+    pub(crate) collect: Collect,
+    pub(crate) deadline: Option<Time>,
+}
+
+/// Who takes part in a fence.
+#[derive(Debug)]
+pub(crate) struct Participants {
     /// The procs named, as a set: two fences are the same if their sets are.
     pub(crate) procs: BTreeSet<Proc>,
     /// Those of them that live here and can still arrive.
     pub(crate) expected: BTreeSet<Proc>,
     /// Whether one of them has ended already.
     pub(crate) attendance: Attendance,
-    pub(crate) collect: Collect,
-    pub(crate) deadline: Option<Time>,
 }
 
 /// All fences under way.
@@ -75,28 +80,37 @@ pub(crate) struct Fences {
     max: usize,
 }
 
-/// A proc waits in as many fences as it may.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TooManyFences;
-
 impl Fences {
     pub(crate) fn new(max: usize) -> Fences {
         Fences { open: BTreeMap::new(), next: 0, deadlines: Deadlines::default(), max }
     }
 
-    /// Counts a proc in, and says whether that was the last that had to come. A proc that calls twice with the same set
-    /// before the first call is answered takes part in two fences.
-    pub(crate) fn arrive(&mut self, arrival: Arrival) -> Result<Option<LocallyComplete>, TooManyFences> {
-        let waits = self.open.values().filter(|fence| fence.arrived.contains(&arrival.proc)).count();
-        if waits >= self.max {
-            return Err(TooManyFences);
-        }
-        let joins = |fence: &&mut Fence| fence.procs == arrival.procs && fence.missing.contains(&arrival.proc);
-        let id = match self.open.values_mut().find(joins) {
-            Some(fence) => fence.id,
-            None => self.start(&arrival),
-        };
-        let Some(fence) = self.open.get_mut(&id) else { return Ok(None) };
+    /// The fence of this set that waits for this proc, if there is one. A proc that calls twice with the same set before the
+    /// first call is answered takes part in two fences.
+    pub(crate) fn awaiting(&self, procs: &BTreeSet<Proc>, proc: &Proc) -> Option<FenceId> {
+        let awaits = |fence: &&Fence| fence.missing.contains(proc) && fence.procs == *procs;
+        self.open.values().find(awaits).map(|fence| fence.id)
+    }
+
+    /// Begins a fence.
+    pub(crate) fn start(&mut self, participants: Participants) -> FenceId {
+        let Participants { procs, expected, attendance } = participants;
+        self.next += 1;
+        let id = FenceId(self.next);
+        let (arrived, waiting, collect) = (BTreeSet::new(), Vec::new(), Collect::Nothing);
+        let fence = Fence { id, procs, missing: expected, arrived, waiting, collect, attendance, deadline: None };
+        self.open.insert(id, fence);
+        id
+    }
+
+    /// Whether this proc waits in as many fences as it may.
+    pub(crate) fn is_busy(&self, proc: &Proc) -> bool {
+        self.open.values().filter(|fence| fence.arrived.contains(proc)).count() >= self.max
+    }
+
+    /// Counts a proc in, and says whether that was the last that had to come.
+    pub(crate) fn arrive(&mut self, id: FenceId, arrival: Arrival) -> Option<LocallyComplete> {
+        let fence = self.open.get_mut(&id)?;
         fence.missing.remove(&arrival.proc);
         fence.arrived.insert(arrival.proc);
         fence.waiting.push(arrival.request);
@@ -107,24 +121,7 @@ impl Fences {
         let before = std::mem::replace(&mut fence.deadline, deadline);
         before.into_iter().for_each(|at| self.deadlines.remove(at));
         deadline.into_iter().for_each(|at| self.deadlines.add(at));
-        Ok(fence.complete())
-    }
-
-    fn start(&mut self, arrival: &Arrival) -> FenceId {
-        self.next += 1;
-        let id = FenceId(self.next);
-        let fence = Fence {
-            id,
-            procs: arrival.procs.clone(),
-            missing: arrival.expected.clone(),
-            arrived: BTreeSet::new(),
-            waiting: Vec::new(),
-            collect: arrival.collect,
-            attendance: arrival.attendance,
-            deadline: None,
-        };
-        self.open.insert(id, fence);
-        id
+        fence.complete()
     }
 
     /// A proc has ended and will not arrive any more: fences that wait for it go on without it.

@@ -13,16 +13,19 @@ use peal_wire::{Codec, Frame, FrameDecoder, Limits, Tag, Welcome, WireError};
 use std::{
     cell::RefCell,
     collections::HashMap,
+    future::poll_fn,
     net::SocketAddr,
+    pin::Pin,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
+    task::{Context, Poll, ready},
     time::{Duration, Instant},
 };
 use thiserror::Error;
 use tokio::{
-    io::AsyncWriteExt,
+    io::{AsyncRead, AsyncWriteExt, ReadBuf},
     net::{
         TcpStream,
         tcp::{OwnedReadHalf, OwnedWriteHalf},
@@ -167,7 +170,7 @@ impl OpenRequests {
 }
 
 async fn read_requests(
-    reader: OwnedReadHalf,
+    mut reader: OwnedReadHalf,
     rest: Vec<u8>,
     peer: PeerId,
     codec: &Codec,
@@ -186,22 +189,25 @@ async fn read_requests(
             lobby.metrics.counters().messages_malformed.count();
             return Err(error.into());
         }
-        cut = loop {
-            reader.readable().await?;
-            let read = BUFFER.with_borrow_mut(|buffer| {
-                let count = reader.try_read(buffer)?;
-                let received = buffer.get(..count).filter(|received| !received.is_empty());
-                Ok::<_, std::io::Error>(received.map(|received| cut_frames(&mut decoder, received)))
-            });
-            match read {
-                Ok(Some(cut)) => break cut,
-                Ok(None) => return Ok(()),
-                // It only seemed readable.
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error.into()),
-            }
-        };
+        match poll_fn(|context| receive(&mut reader, &mut decoder, context)).await? {
+            Some(received) => cut = received,
+            None => return Ok(()),
+        }
     }
+}
+
+/// Reads once, if there is anything: the frames that this completes, or nothing at the end.
+fn receive(
+    reader: &mut OwnedReadHalf,
+    decoder: &mut FrameDecoder,
+    context: &mut Context<'_>,
+) -> Poll<std::io::Result<Option<Cut>>> {
+    BUFFER.with_borrow_mut(|buffer| {
+        let mut buffer = ReadBuf::new(buffer);
+        ready!(Pin::new(reader).poll_read(context, &mut buffer))?;
+        let received = Some(buffer.filled()).filter(|received| !received.is_empty());
+        Poll::Ready(Ok(received.map(|received| cut_frames(decoder, received))))
+    })
 }
 
 /// The frames that end in what was received, and what is wrong behind them.

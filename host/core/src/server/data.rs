@@ -2,7 +2,7 @@
 use super::{Action, Attendance, Collect, FenceId, LocallyComplete, RequestId, Server, reply};
 use crate::{
     Time,
-    fence::{Arrival, TooManyFences},
+    fence::{Arrival, Participants},
     job::{Job, Life},
     modex::TooMuch,
 };
@@ -33,29 +33,29 @@ impl Server {
     ) -> Vec<Action> {
         let procs: BTreeSet<Proc> =
             if procs.is_empty() { [Proc::all(source.nspace.clone())].into() } else { procs.into_iter().collect() };
-        let (expected, attendance) = match self.participants(&source, &procs) {
-            Ok(participants) => participants,
-            Err(status) => return vec![reply(to, status)],
-        };
-        if !expected.contains(&source) {
-            return vec![reply(to, code::PMIX_ERR_BAD_PARAM)];
+        if self.fences.is_busy(&source) {
+            return vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)];
         }
+        // Who takes part is worked out once for all of them.
+        let id = match self.fences.awaiting(&procs, &source) {
+            Some(id) => id,
+            None => match self.participants(&source, procs) {
+                Ok(participants) => self.fences.start(participants),
+                Err(status) => return vec![reply(to, status)],
+            },
+        };
         let collect = if infos.is_true(key::PMIX_COLLECT_DATA) { Collect::Data } else { Collect::Nothing };
         let deadline = timeout(infos).map(|after| now + after);
-        let arrival = Arrival { proc: source, request: to, procs, expected, attendance, collect, deadline };
-        match self.fences.arrive(arrival) {
-            Ok(Some(complete)) => vec![self.gather(complete)],
-            Ok(None) => Vec::new(),
-            Err(TooManyFences) => vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)],
-        }
+        let complete = self.fences.arrive(id, Arrival { proc: source, request: to, collect, deadline });
+        complete.into_iter().map(|complete| self.gather(complete)).collect()
     }
 
     /// The procs of this server that a set names and that can still arrive, and whether some cannot. A fence that names a
     /// job or rank nobody knows could never end; jobs of others are nobody's.
-    fn participants(&self, source: &Proc, procs: &BTreeSet<Proc>) -> Result<(BTreeSet<Proc>, Attendance), Status> {
+    fn participants(&self, source: &Proc, procs: BTreeSet<Proc>) -> Result<Participants, Status> {
         let mut expected = BTreeSet::new();
         let mut attendance = Attendance::Full;
-        for named in procs {
+        for named in &procs {
             let job = self.jobs.get(&named.nspace).filter(|_| self.may_see(source, &named.nspace));
             let job = job.ok_or(code::PMIX_ERR_INVALID_NAMESPACE)?;
             let ranks = ranks_of(job, named.rank).ok_or(code::PMIX_ERR_BAD_PARAM)?;
@@ -68,7 +68,10 @@ impl Server {
                 }
             }
         }
-        Ok((expected, attendance))
+        if !expected.contains(source) {
+            return Err(code::PMIX_ERR_BAD_PARAM);
+        }
+        Ok(Participants { procs, expected, attendance })
     }
 
     pub(super) fn gather(&self, complete: LocallyComplete) -> Action {
