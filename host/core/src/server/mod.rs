@@ -5,6 +5,7 @@
 
 mod data;
 mod events;
+mod feeding;
 mod gate;
 mod lifecycle;
 mod logging;
@@ -16,20 +17,22 @@ mod tools;
 use crate::{
     Time,
     audience::Interests,
-    cache::EventCache,
     defaults::{Defaults, HookDefault},
     fence::{Fences, LocallyComplete},
     job::{Census, Job, JobSpec},
     job_control::JobControl,
     modex::Modex,
     reach::Reach,
+    retained::{Limits, Retained},
 };
 pub use crate::{
     allowance::Allowance,
     fence::{Attendance, Collect, FenceId},
     job::Life,
+    retained::Seq,
 };
 pub use events::Raiser;
+pub use feeding::EVENTS_MISSED;
 use gate::Gate;
 pub use gate::{DecisionId, Denial, Entrance};
 use peal_model::{Event, Hook, Identity, LogRequest, Nspace, PolicyRequest, Proc, Reply, Request, Status, code};
@@ -55,10 +58,20 @@ pub struct RequestId {
 pub struct Settings {
     /// How long a get waits for a key that its proc has not put, where the requester gives no time.
     pub get_timeout: Duration,
-    /// How many events are kept for late registrations (`PMIx_server_cache_size`).
+    /// How many events of the environment are kept for late registrations (`PMIx_server_cache_size`).
     pub event_cache: usize,
     /// How much memory these may take, in bytes.
     pub event_cache_bytes: usize,
+    /// How much memory the contents of all other events may take that are kept, in bytes: those owed to procs that have not
+    /// registered, and those held for connections that are catching up. More are spilled.
+    pub event_memory: usize,
+    /// How much memory it may take to know what is kept and for whom, spilled events among them, in bytes. Beyond that,
+    /// events are only for those who hear them at once; for all others they are lost, and counted.
+    pub event_index_bytes: usize,
+    /// How many kept events a connection is sent before it must have read them ...
+    pub event_batch: usize,
+    /// ... and how many bytes of them; a larger event goes alone.
+    pub event_batch_bytes: usize,
     /// How much memory one event may take, in bytes.
     pub max_event_bytes: usize,
     /// How much memory the keys and values that one proc has put may take, in bytes.
@@ -89,6 +102,10 @@ impl Default for Settings {
             get_timeout: Duration::from_secs(2),
             event_cache: 512,
             event_cache_bytes: 64 << 20,
+            event_memory: 64 << 20,
+            event_index_bytes: 256 << 20,
+            event_batch: 256,
+            event_batch_bytes: 1 << 20,
             max_event_bytes: 1 << 20,
             max_put_bytes: 256 << 20,
             max_held_gets: 4096,
@@ -120,6 +137,38 @@ pub enum Action {
         peer: PeerId,
         /// The event.
         event: Arc<Event>,
+    },
+    /// This connection is catching up and has had what it may have at once: when all before this has been written (or nearly;
+    /// at once if nothing was), call [`Server::resume`]. Until then no event is delivered to it; replies are. There is never
+    /// more than one `Pause` or [`Action::Recall`] of a connection open, and none is followed by another before it is answered.
+    Pause {
+        /// The connection.
+        peer: PeerId,
+    },
+    /// Store an event: there are too many to keep them in memory. It need not outlive the process. If that fails, say so
+    /// when it is recalled.
+    Spill {
+        /// Its number.
+        at: Seq,
+        /// Its contents.
+        event: Arc<Event>,
+    },
+    /// What has been spilled under these numbers, from the first to the last, is needed no more; between them may be some
+    /// that never were.
+    Forget {
+        /// The first.
+        first: Seq,
+        /// The last.
+        last: Seq,
+    },
+    /// Fetch spilled events, at most a batch of them, then call [`Server::recalled`] with their contents, or with none for
+    /// what cannot be had. They stay stored until an [`Action::Forget`], which may well come in the meantime: that they are
+    /// not there any more is no error.
+    Recall {
+        /// The connection that waits for them.
+        peer: PeerId,
+        /// Their numbers, in order.
+        events: Vec<Seq>,
     },
     /// Run an event through the hosted chains.
     Chain {
@@ -257,6 +306,15 @@ pub struct Counts {
     pub jobs: usize,
     /// Events that the ring ejected.
     pub events_ejected: u64,
+    /// Events outside of the ring that are kept now, since they are owed to procs or held for connections.
+    pub events_kept: usize,
+    /// How many of these are spilled.
+    pub events_spilled: usize,
+    /// How often an event was lost to somebody: its contents could not be had again, or it could not be kept for all who
+    /// were owed it since that would have taken too much memory.
+    pub events_lost: u64,
+    /// The memory that it takes to know what is kept and for whom, in bytes, beside the events themselves.
+    pub events_owed_bytes: usize,
     /// Requests and events that await decisions.
     pub decisions_awaited: usize,
 }
@@ -294,7 +352,7 @@ pub struct Server {
     peers: BTreeMap<PeerId, Peer>,
     modex: Modex,
     fences: Fences,
-    cache: EventCache,
+    retained: Retained,
     gate: Gate,
     next_peer: u64,
 }
@@ -302,10 +360,16 @@ pub struct Server {
 impl Server {
     /// A server without jobs.
     pub fn new(settings: Settings) -> Server {
+        let limits = Limits {
+            ring: settings.event_cache,
+            ring_bytes: settings.event_cache_bytes,
+            memory: settings.event_memory,
+            index: settings.event_index_bytes,
+        };
         Server {
             modex: Modex::new(settings.max_put_bytes),
             fences: Fences::new(settings.max_fences),
-            cache: EventCache::new(settings.event_cache, settings.event_cache_bytes),
+            retained: Retained::new(limits),
             settings,
             jobs: BTreeMap::new(),
             tools: Tools::default(),
@@ -318,8 +382,9 @@ impl Server {
     /// Registers a job whose procs may then connect. Whoever had that name until now is heard no more.
     pub fn add_job(&mut self, spec: JobSpec) -> Vec<Action> {
         let denied = self.evict(&spec.nspace);
+        self.retained.free_job(&spec.nspace);
         self.jobs.insert(spec.nspace.clone(), Job::new(spec));
-        denied
+        self.settled(denied)
     }
 
     /// Drops a job and all that its procs put. Those who are still connected are heard no more, and nobody goes on waiting
@@ -327,9 +392,14 @@ impl Server {
     pub fn remove_job(&mut self, nspace: &Nspace) -> Vec<Action> {
         self.jobs.remove(nspace);
         self.modex.drop_job(nspace);
-        self.peers.values_mut().filter(|peer| peer.proc.nspace == *nspace).for_each(Peer::dismiss);
+        for (id, peer) in self.peers.iter_mut().filter(|(_, peer)| peer.proc.nspace == *nspace) {
+            peer.dismiss();
+            self.retained.part(*id);
+        }
+        self.retained.free_job(nspace);
         let waiting = self.modex.give_up_job(nspace).into_iter().chain(self.fences.drop_job(nspace));
-        waiting.map(|to| reply(to, code::PMIX_ERR_INVALID_NAMESPACE)).collect()
+        let actions = waiting.map(|to| reply(to, code::PMIX_ERR_INVALID_NAMESPACE)).collect();
+        self.settled(actions)
     }
 
     /// What holds where no policy decides is from now on this.
@@ -352,7 +422,11 @@ impl Server {
         Counts {
             peers: self.peers.len(),
             jobs: self.jobs.len(),
-            events_ejected: self.cache.ejected(),
+            events_ejected: self.retained.ejected(),
+            events_kept: self.retained.kept(),
+            events_spilled: self.retained.spilled(),
+            events_lost: self.retained.lost(),
+            events_owed_bytes: self.retained.index_bytes(),
             decisions_awaited: self.gate.awaited(),
         }
     }
@@ -382,7 +456,7 @@ impl Server {
             Request::Notify { code, range, infos } => {
                 self.client_notifies(to, Event { code, source: Some(source), range, infos })
             }
-            Request::RegisterEvents { codes, infos } => self.register(to, &source, &codes, &infos),
+            Request::RegisterEvents { codes, infos } => self.register(to, &codes, &infos),
             Request::DeregisterEvents { codes } => self.deregister(to.peer, &codes),
             Request::Log { timestamp, data, directives } => self.log(to, source, timestamp, data, directives),
             request => match named::by(&request, &source) {
