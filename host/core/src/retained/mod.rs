@@ -3,7 +3,11 @@
 //! Every event that is spread has a number. An event is *kept* as long as it is in the [`ring`], *owed* to a proc that it is
 //! meant for and that no connection of has heard it, or *held* for a connection that asked for it and is catching up.
 //! How many of these there are is in a [`Tally`]; at zero the event goes.
+#[cfg(test)]
+mod check;
 mod intervals;
+mod needs;
+mod readers;
 mod ring;
 mod seq;
 mod tally;
@@ -14,7 +18,10 @@ use crate::{
     server::PeerId,
 };
 use intervals::Intervals;
+use needs::{Set, Users, in_tree};
 use peal_model::{Event, Nspace, Proc, Rank, Size, Status};
+use readers::Reader;
+pub(crate) use readers::{Claim, Next, Waits};
 use ring::{Ring, Ringed};
 pub use seq::Seq;
 use std::{
@@ -33,7 +40,7 @@ pub(crate) struct Limits {
     pub(crate) ring_bytes: usize,
     /// Bytes that the contents of all other events may take before they are spilled.
     pub(crate) memory: usize,
-    /// Bytes that it may take to know what is kept, and for whom.
+    /// Bytes that it may take to know what is kept, and for whom; half of them for what one user needs.
     pub(crate) index: usize,
 }
 
@@ -44,8 +51,8 @@ pub(crate) struct Audience {
     pub(crate) told: BTreeSet<PeerId>,
     /// Connections that asked for it and are catching up.
     pub(crate) late: BTreeSet<PeerId>,
-    /// Procs that it is meant for and that none of its connections tells.
-    pub(crate) owed: Vec<Proc>,
+    /// Procs that it is meant for and that are told by none of their connections, and as which user they run.
+    pub(crate) owed: Vec<(Proc, u32)>,
 }
 
 /// What the keeper of spilled events is to do.
@@ -66,47 +73,6 @@ struct Kept {
     content: Option<Arc<Event>>,
 }
 
-/// A connection that is catching up.
-#[derive(Debug)]
-struct Reader {
-    /// What comes before was looked at.
-    cursor: Seq,
-    waits: Waits,
-    /// What was spread since it is catching up, is not in its past and was asked for.
-    held: Intervals,
-    /// How many events of the environment it may have missed, until it is told so.
-    missed: u64,
-}
-
-/// What a connection waits for that is catching up.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Waits {
-    /// That what it was sent has been written.
-    ForRoom,
-    /// The contents of these.
-    ForContents(Vec<Seq>),
-}
-
-/// What [`Retained::next_for`] found.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Next {
-    pub(crate) at: Seq,
-    pub(crate) head: Head,
-    pub(crate) bytes: u32,
-    pub(crate) claim: Claim,
-}
-
-/// Why an event may be for somebody.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Claim {
-    /// It is owed to the proc or held for the connection.
-    Entitled,
-    /// It is in the ring, reaches these, and this connection was not told of it.
-    Ring(Reach),
-    /// It is in the ring, and this connection was told of it.
-    Told,
-}
-
 /// The kept events.
 #[derive(Debug)]
 pub(crate) struct Retained {
@@ -115,10 +81,10 @@ pub(crate) struct Retained {
     kept: BTreeMap<Seq, Kept>,
     demand: Tally,
     ring: Ring,
-    owed: BTreeMap<Proc, Intervals>,
+    owed: BTreeMap<Proc, Set>,
     readers: BTreeMap<PeerId, Reader>,
-    /// The intervals of all that is owed or held.
-    pieces: usize,
+    /// What all that is owed or held comes to.
+    users: Users,
     /// What the contents outside of the ring take.
     bytes: usize,
     spilled: usize,
@@ -136,7 +102,7 @@ impl Retained {
             demand: Tally::default(),
             owed: BTreeMap::new(),
             readers: BTreeMap::new(),
-            pieces: 0,
+            users: Users::default(),
             bytes: 0,
             spilled: 0,
             lost: 0,
@@ -154,11 +120,8 @@ impl Retained {
         if !stays {
             owed.clear();
         }
-        if !(owed.is_empty() && late.is_empty()) && self.index_bytes() > self.limits.index {
-            // Nobody can be made to wait for room here.
-            self.lost += 1;
-            owed.clear();
-            late.clear();
+        if !(owed.is_empty() && late.is_empty()) {
+            self.limit(&mut owed, &mut late);
         }
         let demand = owed.len() + late.len() + usize::from(rings);
         if demand == 0 {
@@ -167,20 +130,35 @@ impl Retained {
         let bytes = u32::try_from(Size::of_event(&event).bytes).unwrap_or(u32::MAX);
         self.kept.insert(at, Kept { head, bytes, content: Some(event) });
         self.demand.add(at, u32::try_from(demand).unwrap_or(u32::MAX));
-        for proc in owed {
-            add(&mut self.pieces, self.owed.entry(proc).or_default(), at);
+        let mut sets: BTreeMap<u32, u32> = BTreeMap::new();
+        for (proc, uid) in owed {
+            self.users.add(self.owed.entry(proc).or_insert_with(|| Set::of(uid)), at);
+            *sets.entry(uid).or_default() += 1;
         }
         for peer in late {
             if let Some(reader) = self.readers.get_mut(&peer) {
-                add(&mut self.pieces, &mut reader.held, at);
+                self.users.add(&mut reader.held, at);
+                *sets.entry(reader.held.uid).or_default() += 1;
             }
         }
+        sets.into_iter().for_each(|(uid, count)| self.users.count(uid, at, count));
         if rings {
             self.ring.push(at, Ringed { reach, told, bytes });
             self.eject();
         } else {
             self.weigh(at, bytes);
         }
+    }
+
+    /// Passes over those for whose users there is no room, as nobody can be made to wait for it here.
+    fn limit(&mut self, owed: &mut Vec<(Proc, u32)>, late: &mut BTreeSet<PeerId>) {
+        let Limits { index, .. } = self.limits;
+        let (wanted, is_room) = (owed.len() + late.len(), self.index_bytes() <= index);
+        // One user's backlog leaves room for the others.
+        let has_room = |uid| is_room && self.users.bytes_of(uid, RECORD) <= index / 2;
+        owed.retain(|(_, uid)| has_room(*uid));
+        late.retain(|peer| self.readers.get(peer).is_some_and(|reader| has_room(reader.held.uid)));
+        self.lost += u64::from(owed.len() + late.len() < wanted);
     }
 
     /// Lets the oldest events in the ring make room.
@@ -240,8 +218,8 @@ impl Retained {
     /// connection any more.
     pub(crate) fn settle(&mut self, peer: PeerId, proc: &Proc, at: Seq) {
         if let Some(owed) = self.owed.get_mut(proc) {
-            let removed = remove(&mut self.pieces, owed, at);
-            if owed.pieces() == 0 {
+            let removed = self.users.remove(owed, at);
+            if owed.members.pieces() == 0 {
                 self.owed.remove(proc);
             }
             if removed {
@@ -255,7 +233,7 @@ impl Retained {
     /// A connection does not want an event, whatever its proc may.
     pub(crate) fn pass_by(&mut self, peer: PeerId, at: Seq) {
         let Some(reader) = self.readers.get_mut(&peer) else { return };
-        if remove(&mut self.pieces, &mut reader.held, at) {
+        if self.users.remove(&mut reader.held, at) {
             self.release(at, at);
         }
     }
@@ -287,84 +265,9 @@ impl Retained {
         self.ring.forget(peer);
     }
 
-    fn let_go(&mut self, set: &Intervals) {
-        self.pieces -= set.pieces();
-        set.iter().for_each(|(first, last)| self.release(first, last));
-    }
-
-    /// A connection has registered: it looks at everything that is kept, from the oldest on. Whether it was not catching up
-    /// until now.
-    pub(crate) fn begin(&mut self, peer: PeerId, missed: u64) -> bool {
-        let is_new = self.fall_behind(peer);
-        if let Some(reader) = self.readers.get_mut(&peer) {
-            reader.cursor = Seq::FIRST;
-            reader.missed += missed;
-        }
-        is_new
-    }
-
-    /// From now on this connection is catching up with what comes. Whether it was not until now.
-    pub(crate) fn fall_behind(&mut self, peer: PeerId) -> bool {
-        if self.is_behind(peer) {
-            return false;
-        }
-        let reader = Reader { cursor: self.next, waits: Waits::ForRoom, held: Intervals::default(), missed: 0 };
-        self.readers.insert(peer, reader);
-        true
-    }
-
-    /// A connection has caught up: it hears what comes at once.
-    pub(crate) fn arrive(&mut self, peer: PeerId) {
-        if let Some(reader) = self.readers.remove(&peer) {
-            self.let_go(&reader.held);
-        }
-    }
-
-    /// Whether a connection is catching up.
-    pub(crate) fn is_behind(&self, peer: PeerId) -> bool {
-        self.readers.contains_key(&peer)
-    }
-
-    /// Where a connection is that is catching up.
-    pub(crate) fn cursor(&self, peer: PeerId) -> Option<Seq> {
-        self.readers.get(&peer).map(|reader| reader.cursor)
-    }
-
-    /// From here a connection goes on when it has what it waits for.
-    pub(crate) fn wait(&mut self, peer: PeerId, cursor: Seq, waits: Waits) {
-        if let Some(reader) = self.readers.get_mut(&peer) {
-            (reader.cursor, reader.waits) = (cursor, waits);
-        }
-    }
-
-    /// What a connection that is catching up waits for; from now on it waits for room.
-    pub(crate) fn take_waits(&mut self, peer: PeerId) -> Option<Waits> {
-        self.readers.get_mut(&peer).map(|reader| mem::replace(&mut reader.waits, Waits::ForRoom))
-    }
-
-    /// The first event from here on that may be for this connection of this proc.
-    pub(crate) fn next_for(&self, peer: PeerId, proc: &Proc, from: Seq) -> Option<Next> {
-        let owed = self.owed.get(proc).and_then(|owed| owed.next_from(from));
-        let held = self.readers.get(&peer).and_then(|reader| reader.held.next_from(from));
-        let entitled = owed.into_iter().chain(held).min();
-        let at = entitled.into_iter().chain(self.ring.next_from(from)).min()?;
-        let Kept { head, bytes, .. } = self.kept.get(&at)?;
-        let claim = match self.ring.get(at) {
-            _ if entitled == Some(at) => Claim::Entitled,
-            Some(ringed) if !ringed.told.contains(&peer) => Claim::Ring(ringed.reach),
-            _ => Claim::Told,
-        };
-        Some(Next { at, head: *head, bytes: *bytes, claim })
-    }
-
-    /// The contents of an event, unless they are spilled.
-    pub(crate) fn content(&self, at: Seq) -> Option<Arc<Event>> {
-        self.kept.get(&at)?.content.clone()
-    }
-
-    /// How many events of the environment a connection may have missed that it was not told of; it is told once.
-    pub(crate) fn take_missed(&mut self, peer: PeerId) -> u64 {
-        self.readers.get_mut(&peer).map_or(0, |reader| mem::take(&mut reader.missed))
+    fn let_go(&mut self, set: &Set) {
+        self.users.drop_set(set);
+        set.members.iter().for_each(|(first, last)| self.release(first, last));
     }
 
     /// How many events of these codes (none: all) the ring ejected, at most, beside those that were heard already.
@@ -399,50 +302,9 @@ impl Retained {
 
     /// The memory that it takes to know what is kept and for whom, in bytes, nearly.
     pub(crate) fn index_bytes(&self) -> usize {
-        // Nodes of B-trees are two thirds full, mostly.
-        let each = (size_of::<(Seq, Kept)>() * self.kept.len())
-            + size_of::<(Seq, Seq)>() * self.pieces
-            + size_of::<(Seq, u32)>() * self.demand.pieces();
-        each.saturating_add(each / 2)
+        self.kept.len() * RECORD + in_tree::<(Seq, u32)>(self.demand.pieces()) + self.users.bytes()
     }
 }
 
-fn add(pieces: &mut usize, set: &mut Intervals, at: Seq) {
-    let before = set.pieces();
-    set.insert(at);
-    *pieces = (*pieces + set.pieces()).saturating_sub(before);
-}
-
-fn remove(pieces: &mut usize, set: &mut Intervals, at: Seq) -> bool {
-    let before = set.pieces();
-    let removed = set.remove(at);
-    *pieces = (*pieces + set.pieces()).saturating_sub(before);
-    removed
-}
-
-#[cfg(test)]
-impl Retained {
-    /// What must hold at all times.
-    pub(crate) fn check(&self) {
-        let sets = || self.owed.values().chain(self.readers.values().map(|reader| &reader.held));
-        assert_eq!(self.pieces, sets().map(Intervals::pieces).sum::<usize>());
-        let outside = |at: &Seq| self.ring.get(*at).is_none();
-        let bytes = self.kept.iter().filter(|(at, kept)| outside(at) && kept.content.is_some());
-        assert_eq!(self.bytes, bytes.map(|(_, kept)| kept.bytes as usize).sum::<usize>());
-        assert!(self.bytes <= self.limits.memory);
-        assert_eq!(self.spilled, self.kept.values().filter(|kept| kept.content.is_none()).count());
-        for at in (0..=self.next.0).map(Seq) {
-            let needed = sets().filter(|set| set.contains(at)).count() + usize::from(!outside(&at));
-            assert_eq!(self.demand.at(at) as usize, needed, "{at:?}");
-            assert_eq!(self.kept.contains_key(&at), needed > 0, "{at:?}");
-        }
-        assert!(self.chores.is_empty());
-    }
-
-    /// What must hold when everybody is gone.
-    pub(crate) fn check_empty(&self) {
-        self.check();
-        assert!(self.owed.is_empty() && self.readers.is_empty());
-        assert_eq!((self.bytes, self.pieces, self.kept.len()), (0, 0, self.ring.len()));
-    }
-}
+/// The memory that each kept event takes beside its contents.
+const RECORD: usize = in_tree::<(Seq, Kept)>(1);

@@ -58,7 +58,7 @@ impl Server {
         peer.interests.add(codes, levels, affected);
         // The acknowledgement comes first, then what happened before.
         let mut actions = vec![reply(to, code::PMIX_SUCCESS)];
-        if self.retained.begin(to.peer, missed) {
+        if self.retained.begin(to.peer, peer.identity.uid, missed) {
             actions.extend(self.feed(to.peer, BTreeMap::new()));
         }
         actions
@@ -156,14 +156,15 @@ impl Server {
     }
 
     /// The procs that an event is meant for and that may yet register, without those of the connections that are told.
-    fn targets_beside(&self, event: &Event, aim: &Aim, reach: Reach, told: &BTreeSet<PeerId>) -> Vec<Proc> {
+    fn targets_beside(&self, event: &Event, aim: &Aim, reach: Reach, told: &BTreeSet<PeerId>) -> Vec<(Proc, u32)> {
         let told: BTreeSet<&Proc> = told.iter().filter_map(|id| self.peers.get(id)).map(|peer| &peer.proc).collect();
         let reached = |job: &&Job| reach.includes(Some(job.spec.uid)) && aim.may_include(event, &job.spec.nspace);
         let mut targets = Vec::new();
         for job in self.jobs.values().filter(reached) {
             let alive = job.procs.iter().filter(|(_, life)| matches!(life, Life::Expected | Life::Connected(_)));
             let procs = alive.map(|(rank, _)| Proc::new(job.spec.nspace.clone(), *rank));
-            targets.extend(procs.filter(|proc| !told.contains(proc) && aim.is_meant_for(event, proc)));
+            let beside = procs.filter(|proc| !told.contains(proc) && aim.is_meant_for(event, proc));
+            targets.extend(beside.map(|proc| (proc, job.spec.uid)));
         }
         targets
     }

@@ -58,8 +58,9 @@ impl Server {
     /// delivered, until calls of [`Server::resume`] have brought it to the end of them: nobody who reads slowly loses events.
     /// Follows an [`Action::Pause`], unless the connection is catching up already or is heard no more.
     pub fn behind(&mut self, peer: PeerId) -> Vec<Action> {
-        let is_heard = self.peers.get(&peer).is_some_and(|peer| peer.standing == Standing::Active);
-        if is_heard && self.retained.fall_behind(peer) { vec![Action::Pause { peer }] } else { Vec::new() }
+        let uid = self.peers.get(&peer).filter(|peer| peer.standing == Standing::Active).map(|peer| peer.identity.uid);
+        let is_new = uid.is_some_and(|uid| self.retained.fall_behind(peer, uid));
+        if is_new { vec![Action::Pause { peer }] } else { Vec::new() }
     }
 
     /// Everything before an [`Action::Pause`] has been written, or nearly: the next batch follows. One call answers one

@@ -3,6 +3,7 @@
 //! [`Server`] is stepped by hand: every call takes the time where it matters and returns the [`Action`]s that follow, in
 //! the order in which they are to be carried out. Requests that are the host environment's business go up as [`Upcall`]s.
 
+mod action;
 mod data;
 mod events;
 mod feeding;
@@ -20,9 +21,7 @@ use crate::{
     defaults::{Defaults, HookDefault},
     fence::{Fences, LocallyComplete},
     job::{Census, Job, JobSpec},
-    job_control::JobControl,
     modex::Modex,
-    reach::Reach,
     retained::{Limits, Retained},
 };
 pub use crate::{
@@ -31,12 +30,13 @@ pub use crate::{
     job::Life,
     retained::Seq,
 };
+pub use action::{Action, Upcall};
 pub use events::Raiser;
 pub use feeding::EVENTS_MISSED;
 use gate::Gate;
 pub use gate::{DecisionId, Denial, Entrance};
-use peal_model::{Event, Hook, Identity, LogRequest, Nspace, PolicyRequest, Proc, Reply, Request, Status, code};
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use peal_model::{Event, Hook, Identity, Nspace, Proc, Reply, Request, Status, code};
+use std::{collections::BTreeMap, time::Duration};
 use thiserror::Error;
 use tools::Tools;
 
@@ -65,8 +65,9 @@ pub struct Settings {
     /// How much memory the contents of all other events may take that are kept, in bytes: those owed to procs that have not
     /// registered, and those held for connections that are catching up. More are spilled.
     pub event_memory: usize,
-    /// How much memory it may take to know what is kept and for whom, spilled events among them, in bytes. Beyond that,
-    /// events are only for those who hear them at once; for all others they are lost, and counted.
+    /// How much memory it may take to know what is kept and for whom, spilled events among them, in bytes; half of it
+    /// for what the procs and connections of one user need. Beyond that, events are only for those who hear them at once; for
+    /// all others they are lost, and counted.
     pub event_index_bytes: usize,
     /// How many kept events a connection is sent before it must have read them ...
     pub event_batch: usize,
@@ -119,133 +120,6 @@ impl Default for Settings {
             max_decision_bytes: 64 << 20,
         }
     }
-}
-
-/// What is to be done.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Action {
-    /// Answer a request.
-    Reply {
-        /// Which one.
-        to: RequestId,
-        /// The answer.
-        reply: Reply,
-    },
-    /// Send an event to a client.
-    Deliver {
-        /// Its connection.
-        peer: PeerId,
-        /// The event.
-        event: Arc<Event>,
-    },
-    /// This connection is catching up and has had what it may have at once: when all before this has been written (or nearly;
-    /// at once if nothing was), call [`Server::resume`]. Until then no event is delivered to it; replies are. There is never
-    /// more than one `Pause` or [`Action::Recall`] of a connection open, and none is followed by another before it is answered.
-    Pause {
-        /// The connection.
-        peer: PeerId,
-    },
-    /// Store an event: there are too many to keep them in memory. It need not outlive the process. If that fails, say so
-    /// when it is recalled.
-    Spill {
-        /// Its number.
-        at: Seq,
-        /// Its contents.
-        event: Arc<Event>,
-    },
-    /// What has been spilled under these numbers, from the first to the last, is needed no more; between them may be some
-    /// that never were.
-    Forget {
-        /// The first.
-        first: Seq,
-        /// The last.
-        last: Seq,
-    },
-    /// Fetch spilled events, at most a batch of them, then call [`Server::recalled`] with their contents, or with none for
-    /// what cannot be had. They stay stored until an [`Action::Forget`], which may well come in the meantime: that they are
-    /// not there any more is no error.
-    Recall {
-        /// The connection that waits for them.
-        peer: PeerId,
-        /// Their numbers, in order.
-        events: Vec<Seq>,
-    },
-    /// Run an event through the hosted chains.
-    Chain {
-        /// The event.
-        event: Arc<Event>,
-        /// Whose chains it may pass.
-        reach: Reach,
-        /// How many events its handlers may raise in turn.
-        allowance: Allowance,
-    },
-    /// Make an event known to the other servers.
-    Distribute {
-        /// The event.
-        event: Arc<Event>,
-        /// Whom it may reach there.
-        reach: Reach,
-        /// How many events the handlers there may raise in turn.
-        allowance: Allowance,
-    },
-    /// All procs here have arrived at a fence: gather from the other servers, then call [`Server::gathered`].
-    Gather {
-        /// The fence.
-        id: FenceId,
-        /// The procs that take part, everywhere.
-        procs: Vec<Proc>,
-        /// What the procs here have put for others; empty unless the fence collects.
-        data: Vec<peal_model::RankData>,
-    },
-    /// Tell or ask the host environment.
-    Host(Upcall),
-    /// Ask the policies of the request's hook, then call [`Server::decided`]. Those of one hook are asked in their order.
-    Decide {
-        /// What is to be decided.
-        id: DecisionId,
-        /// What they are asked.
-        request: Arc<PolicyRequest>,
-    },
-    /// Write to log channels, then call [`Server::answer`].
-    Log {
-        /// The request.
-        to: RequestId,
-        /// What is to be written.
-        request: Arc<LogRequest>,
-    },
-    /// Something was denied: to be counted and traced, before whoever asked is told.
-    Denied(Denial),
-}
-
-/// What goes up to the host environment.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Upcall {
-    /// A proc connected for the first time.
-    ClientConnected(Proc),
-    /// A proc left in order.
-    ClientFinalized(Proc),
-    /// A proc lost its connection without having left in order.
-    ClientLost(Proc),
-    /// An event for the host itself.
-    Notify(Arc<Event>),
-    /// Procs are to be controlled; answered by [`Server::answer`].
-    JobControl {
-        /// The request.
-        to: RequestId,
-        /// Who asks.
-        source: Proc,
-        /// What is asked; it makes sense, and nothing forbids it.
-        control: JobControl,
-    },
-    /// A request that is the host's business, which it answers or does not support; answered by [`Server::answer`].
-    Request {
-        /// The request.
-        to: RequestId,
-        /// Who asks.
-        source: Proc,
-        /// What is asked.
-        request: Request,
-    },
 }
 
 /// Why a connection is refused.

@@ -1,6 +1,7 @@
 //! Events that are kept: for those who register late, who come back, who read slowly; and where that ends.
 use super::*;
 use peal_model::Infos;
+use std::sync::Arc;
 
 const NEWS: i32 = -3001;
 
@@ -279,6 +280,27 @@ fn it_takes_little_to_know_what_is_owed_and_there_is_an_end_of_it() {
     late.connect();
     late.stage.register(1, &[]);
     assert_eq!(late.counts().events_lost, events_lost);
+}
+
+#[test]
+fn what_one_user_leaves_lying_takes_no_room_from_others() {
+    let index = 100_000;
+    let mut late = Late::with(Settings { event_memory: 0, event_index_bytes: index, ..Settings::default() });
+    late.job_events(0..5000);
+    let (mine, lost) = (late.counts().events_kept, late.counts().events_lost);
+    assert!(lost > 0 && late.counts().events_owed_bytes < index / 2 + 1000);
+    let other = Nspace::new("other").unwrap();
+    let (uid, gid) = (WHO.uid + 1, WHO.gid);
+    late.stage.server.add_job(JobSpec { nspace: other.clone(), size: 2, hostname: "node".into(), uid, gid });
+    // An event for both: those of one user have no room for it.
+    let everybody = Value::procs([nspace(), other.clone()].map(Proc::all));
+    let infos = vec![Info::new(key::PMIX_EVENT_CUSTOM_RANGE, everybody)];
+    let event = Event { code: Status(NEWS), source: None, range: Range::Custom, infos };
+    late.stage.server.notify(event).unwrap();
+    assert_eq!((late.counts().events_kept, late.counts().events_lost), (mine + 1, lost + 1));
+    late.stage.server.retained.check();
+    late.stage.server.remove_job(&other);
+    assert_eq!(late.counts().events_kept, mine);
 }
 
 #[test]
