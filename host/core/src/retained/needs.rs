@@ -94,8 +94,7 @@ impl Needs {
     }
 }
 
-/// What so many of these take in a B-tree, nearly: its nodes are two thirds full, mostly.
+/// What so many of these take in a B-tree, nearly: as numbers ascend, its nodes are half full.
 pub(super) const fn in_tree<T>(count: usize) -> usize {
-    let bytes = size_of::<T>().saturating_mul(count);
-    bytes.saturating_add(bytes / 2)
+    size_of::<T>().saturating_mul(count).saturating_mul(2)
 }
