@@ -1,4 +1,5 @@
 //! Whom an event reaches: its range, its own list of targets, and what a registration asks for.
+use crate::class::{Affects, Class, Head, Levels, Marking};
 use peal_model::{Event, Nspace, Proc, Range, Rank, Status, rank};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,12 +31,15 @@ pub fn affects(event: &Event, wanted: &[Proc]) -> bool {
 pub(crate) struct Aim {
     affected: ProcSet,
     targets: Option<ProcSet>,
+    /// The namespace that a namespace range means.
+    job: Option<Nspace>,
 }
 
 impl Aim {
     /// That of this event.
     pub(crate) fn of(event: &Event) -> Aim {
-        Aim { affected: ProcSet::of(event.affected()), targets: event.custom_targets().map(ProcSet::of) }
+        let job = if event.range == Range::Namespace { job_of(event) } else { None };
+        Aim { affected: ProcSet::of(event.affected()), targets: event.custom_targets().map(ProcSet::of), job }
     }
 
     /// Whether its event is to be delivered to this proc: its source never hears it again from a server.
@@ -49,21 +53,23 @@ impl Aim {
         }
         match event.range {
             Range::Local | Range::Session | Range::Global => true,
-            Range::Namespace => job_of(event).is_some_and(|nspace| nspace == proc.nspace),
+            Range::Namespace => self.job.as_ref() == Some(&proc.nspace),
             Range::ProcLocal => event.source.as_ref() == Some(proc),
             Range::Undef | Range::Rm | Range::Custom => false,
+        }
+    }
+
+    /// Whether it may include procs of this namespace, so that they need be asked about one by one.
+    pub(crate) fn may_include(&self, event: &Event, nspace: &Nspace) -> bool {
+        match &self.targets {
+            Some(targets) => targets.overlaps(&Proc::all(nspace.clone())),
+            None => event.range != Range::Namespace || self.job.as_ref() == Some(nspace),
         }
     }
 
     /// Whether its event affects one of these procs, or anybody: nobody is named on one side or the other.
     fn affects(&self, wanted: &[Proc]) -> bool {
         self.affected.0.is_empty() || wanted.is_empty() || wanted.iter().any(|proc| self.affected.overlaps(proc))
-    }
-
-    /// The memory that it takes, in bytes, nearly.
-    pub(crate) fn bytes(&self) -> usize {
-        let procs = self.affected.0.len() + self.targets.as_ref().map_or(0, |targets| targets.0.len());
-        procs.saturating_mul(size_of::<Proc>())
     }
 }
 
@@ -110,8 +116,25 @@ fn job_of(event: &Event) -> Option<Nspace> {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Interests(BTreeMap<Filter, Codes>);
 
-/// If any procs are named, only events that affect one of them.
-type Filter = Vec<Proc>;
+/// Which events of a code are wanted.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Filter {
+    /// Only those of these classes.
+    levels: Levels,
+    /// If any procs are named, only events that affect one of them.
+    affected: Vec<Proc>,
+}
+
+/// Whether an event is of interest, as far as its head tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Coverage {
+    /// It is not.
+    Uncovered,
+    /// It is if it affects the right procs: the event must be looked at.
+    IfAffected,
+    /// It is.
+    Covered,
+}
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Codes {
@@ -122,19 +145,44 @@ struct Codes {
 }
 
 impl Interests {
-    /// Adds an interest in these codes (none: all), perhaps only where these procs are affected (none: wherever).
-    pub fn add(&mut self, codes: &[Status], mut affected: Vec<Proc>) {
+    /// Adds an interest in these codes (none: all), of these classes, perhaps only where these procs are affected (none:
+    /// wherever). Asking for neither class adds nothing.
+    pub fn add(&mut self, codes: &[Status], levels: Levels, mut affected: Vec<Proc>) {
+        if levels == Levels::Neither {
+            return;
+        }
         affected.sort_unstable();
         affected.dedup();
-        let known = self.0.entry(affected).or_default();
+        let known = self.0.entry(Filter { levels, affected }).or_default();
         known.all |= codes.is_empty();
         known.some.extend(codes);
     }
 
-    /// Whether an event of this aim is of interest. A default registration passes by events marked non-default.
-    pub(crate) fn cover(&self, event: &Event, aim: &Aim) -> bool {
-        let has = |codes: &Codes| codes.some.contains(&event.code) || (codes.all && !event.is_non_default());
-        self.0.iter().any(|(filter, codes)| has(codes) && aim.affects(filter))
+    /// Whether an event of this head and aim is of interest. A default registration passes by events marked non-default.
+    pub(crate) fn cover(&self, head: &Head, aim: &Aim) -> bool {
+        self.filters(head).any(|filter| aim.affects(&filter.affected))
+    }
+
+    /// Whether an event of this head is of interest, as far as that tells.
+    pub(crate) fn coverage(&self, head: &Head) -> Coverage {
+        let always = |filter: &Filter| head.affects == Affects::Anybody || filter.affected.is_empty();
+        self.filters(head).fold(Coverage::Uncovered, |found, filter| match found {
+            Coverage::Covered => found,
+            _ if always(filter) => Coverage::Covered,
+            _ => Coverage::IfAffected,
+        })
+    }
+
+    /// The filters under which events of such a head are wanted.
+    fn filters(&self, head: &Head) -> impl Iterator<Item = &Filter> {
+        let has = |codes: &Codes| codes.some.contains(&head.code) || (codes.all && head.marking == Marking::Ordinary);
+        self.0.iter().filter(move |(filter, codes)| filter.levels.include(head.class) && has(codes)).map(|(of, _)| of)
+    }
+
+    /// Whether all events of the environment of this code are of interest; without a code, those of all codes.
+    pub(crate) fn hears_environment(&self, code: Option<Status>) -> bool {
+        let has = |codes: &Codes| codes.all || code.is_some_and(|code| codes.some.contains(&code));
+        self.0.iter().any(|(filter, codes)| filter.levels.include(Class::Environment) && has(codes))
     }
 
     /// Drops these codes; `Status::DEFAULT_HANDLER` drops the default registration.
@@ -149,7 +197,7 @@ impl Interests {
 
     /// How many codes and filters are remembered.
     pub fn len(&self) -> usize {
-        self.0.iter().map(|(filter, codes)| filter.len() + codes.some.len() + 1).sum()
+        self.0.iter().map(|(filter, codes)| filter.affected.len() + codes.some.len() + 1).sum()
     }
 
     /// Whether nothing is of interest.

@@ -2,15 +2,16 @@
 //!
 //! - [`registration`], [`order`] and [`chain`]: which handlers an event meets, in which order, and how their results are passed on;
 //!   used by servers for hosted modules and by clients for their own handlers alike.
-//! - [`audience`] and [`reach`]: whom an event reaches.
+//! - [`class`], [`audience`] and [`reach`]: what an event is about, and whom it reaches.
 //! - [`policy`] and [`defaults`]: who may do what, by the site's policies and where these say nothing.
 //! - [`job_control`] and [`log`]: what a job-control request asks for, and where a log request goes.
-//! - [`server`]: what a server does with the requests of its clients: life cycle, modex, fences, events.
+//! - [`server`]: what a server does with the requests of its clients: life cycle, modex, fences, events and
+//!   what of them is kept for those who cannot hear them yet.
 
 mod allowance;
 pub mod audience;
-mod cache;
 pub mod chain;
+pub mod class;
 mod deadlines;
 pub mod defaults;
 mod fence;
@@ -23,6 +24,7 @@ pub mod owner;
 pub mod policy;
 pub mod reach;
 pub mod registration;
+mod retained;
 pub mod server;
 mod time;
 

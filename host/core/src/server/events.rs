@@ -1,11 +1,17 @@
 //! Events: registration by clients, notification by clients and by the host, delivery.
-use super::{Action, Allowance, PeerId, RequestId, Server, Upcall, reply};
+use super::{Action, Allowance, Peer, PeerId, RequestId, Server, Upcall, reply};
 use crate::{
-    audience::{self, Aim, Interests},
+    audience::{self, Aim},
+    class::{Class, Head, Levels},
+    job::{Job, Life},
     reach::Reach,
+    retained::Audience,
 };
 use peal_model::{Event, Identity, Info, Infos, KeyName, Proc, Range, Size, Status, Value, code, key};
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// By this `libpmix` knows an event that has been through a server, and does not send it there again. Clients may not say
 /// so of theirs.
@@ -33,7 +39,7 @@ pub enum Raiser {
 }
 
 impl Server {
-    pub(super) fn register(&mut self, to: RequestId, source: &Proc, codes: &[Status], infos: &[Info]) -> Vec<Action> {
+    pub(super) fn register(&mut self, to: RequestId, codes: &[Status], infos: &[Info]) -> Vec<Action> {
         let max = self.settings.max_registrations;
         let Some(peer) = self.peers.get_mut(&to.peer) else { return Vec::new() };
         let filters = [key::PMIX_EVENT_AFFECTED_PROC, key::PMIX_EVENT_AFFECTED_PROCS];
@@ -42,17 +48,19 @@ impl Server {
         if peer.interests.len() + codes.len() + affected.len() >= max || affected.len() > MAX_FILTER {
             return vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)];
         }
-        let mut new = Interests::default();
-        new.add(codes, affected.clone());
-        peer.interests.add(codes, affected);
+        // The registrations of `libpmix` say nothing of classes and want both.
+        let levels = Levels::of(infos, Levels::Both);
+        let missed = if levels.include(Class::Environment) {
+            self.retained.missed(codes, |code| peer.interests.hears_environment(code))
+        } else {
+            0
+        };
+        peer.interests.add(codes, levels, affected);
         // The acknowledgement comes first, then what happened before.
         let mut actions = vec![reply(to, code::PMIX_SUCCESS)];
-        let uid = self.identity_of(to.peer).map(|identity| identity.uid);
-        let wanted = |event: &Event, aim: &Aim, reach: Reach| {
-            reach.includes(uid) && new.cover(event, aim) && aim.is_meant_for(event, source)
-        };
-        let cached = self.cache.tell(to.peer, wanted);
-        actions.extend(cached.into_iter().map(|event| Action::Deliver { peer: to.peer, event }));
+        if self.retained.begin(to.peer, peer.identity.uid, missed) {
+            actions.extend(self.feed(to.peer, BTreeMap::new()));
+        }
         actions
     }
 
@@ -127,19 +135,38 @@ impl Server {
     }
 
     fn spread_here(&mut self, event: Arc<Event>, reach: Reach, allowance: Allowance) -> Vec<Action> {
-        let aim = Aim::of(&event);
-        let hears = |(_, peer): &(&PeerId, &super::Peer)| {
+        let (aim, head) = (Aim::of(&event), Head::of(&event));
+        let hears = |(_, peer): &(&PeerId, &Peer)| {
             reach.includes(Some(peer.identity.uid))
-                && peer.interests.cover(&event, &aim)
+                && peer.interests.cover(&head, &aim)
                 && aim.is_meant_for(&event, &peer.proc)
         };
-        let told: BTreeSet<PeerId> = self.peers.iter().filter(hears).map(|(id, _)| *id).collect();
+        let (late, told): (BTreeSet<PeerId>, BTreeSet<PeerId>) =
+            self.peers.iter().filter(hears).map(|(id, _)| *id).partition(|id| self.retained.is_behind(*id));
+        let owed = match head.class {
+            Class::JobSpecific => self.targets_beside(&event, &aim, reach, &told),
+            Class::Environment => Vec::new(),
+        };
         let delivered = marked(&event);
-        let mut actions: Vec<Action> =
-            told.iter().map(|peer| Action::Deliver { peer: *peer, event: delivered.clone() }).collect();
-        self.cache.keep(delivered, aim, reach, told);
+        let actions = told.iter().map(|peer| Action::Deliver { peer: *peer, event: delivered.clone() }).collect();
+        self.retained.keep(delivered, head, reach, Audience { told, late, owed });
+        let mut actions = self.settled(actions);
         actions.push(Action::Chain { event, reach, allowance });
         actions
+    }
+
+    /// The procs that an event is meant for and that may yet register, without those of the connections that are told.
+    fn targets_beside(&self, event: &Event, aim: &Aim, reach: Reach, told: &BTreeSet<PeerId>) -> Vec<(Proc, u32)> {
+        let told: BTreeSet<&Proc> = told.iter().filter_map(|id| self.peers.get(id)).map(|peer| &peer.proc).collect();
+        let reached = |job: &&Job| reach.includes(Some(job.spec.uid)) && aim.may_include(event, &job.spec.nspace);
+        let mut targets = Vec::new();
+        for job in self.jobs.values().filter(reached) {
+            let alive = job.procs.iter().filter(|(_, life)| matches!(life, Life::Expected | Life::Connected(_)));
+            let procs = alive.map(|(rank, _)| Proc::new(job.spec.nspace.clone(), *rank));
+            let beside = procs.filter(|proc| !told.contains(proc) && aim.is_meant_for(event, proc));
+            targets.extend(beside.map(|proc| (proc, job.spec.uid)));
+        }
+        targets
     }
 }
 

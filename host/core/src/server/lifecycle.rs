@@ -59,23 +59,24 @@ impl Server {
         };
         peer.dismiss();
         self.tool_left(to.peer);
+        self.retained.part(to.peer);
         if self.leave(&source, Life::Finalized) {
             actions.extend(self.departed(&source));
             actions.push(Action::Host(Upcall::ClientFinalized(source)));
         }
-        actions
+        self.settled(actions)
     }
 
     /// A connection is closed. Its registrations, held gets and reference counts go with it; a proc that had not left in
     /// order becomes an event.
     pub fn disconnected(&mut self, peer: PeerId) -> Vec<Action> {
         let Some(gone) = self.peers.remove(&peer) else { return Vec::new() };
-        self.cache.forget(peer);
+        self.retained.part(peer);
         self.modex.forget(peer);
         self.fences.forget(peer);
         self.tool_left(peer);
         if gone.standing == Standing::Left || !self.leave(&gone.proc, Life::Lost) {
-            return Vec::new();
+            return self.settled(Vec::new());
         }
         self.lost(&gone.proc)
     }
@@ -131,8 +132,9 @@ impl Server {
         }
     }
 
-    /// Nobody need wait for this proc any more.
+    /// Nobody need wait for this proc any more, and nothing is owed to it.
     fn departed(&mut self, proc: &Proc) -> Vec<Action> {
+        self.retained.free_proc(proc);
         let mut unanswered = self.modex.give_up(proc);
         let anybody = Proc::new(proc.nspace.clone(), rank::PMIX_RANK_UNDEF);
         if !self.may_put(&anybody) {
@@ -142,7 +144,7 @@ impl Server {
         for complete in self.fences.leave(proc) {
             actions.push(self.gather(complete));
         }
-        actions
+        self.settled(actions)
     }
 }
 

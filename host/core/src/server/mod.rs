@@ -3,8 +3,10 @@
 //! [`Server`] is stepped by hand: every call takes the time where it matters and returns the [`Action`]s that follow, in
 //! the order in which they are to be carried out. Requests that are the host environment's business go up as [`Upcall`]s.
 
+mod action;
 mod data;
 mod events;
+mod feeding;
 mod gate;
 mod lifecycle;
 mod logging;
@@ -16,24 +18,25 @@ mod tools;
 use crate::{
     Time,
     audience::Interests,
-    cache::EventCache,
     defaults::{Defaults, HookDefault},
     fence::{Fences, LocallyComplete},
     job::{Census, Job, JobSpec},
-    job_control::JobControl,
     modex::Modex,
-    reach::Reach,
+    retained::{Limits, Retained},
 };
 pub use crate::{
     allowance::Allowance,
     fence::{Attendance, Collect, FenceId},
     job::Life,
+    retained::Seq,
 };
+pub use action::{Action, Upcall};
 pub use events::Raiser;
+pub use feeding::EVENTS_MISSED;
 use gate::Gate;
 pub use gate::{DecisionId, Denial, Entrance};
-use peal_model::{Event, Hook, Identity, LogRequest, Nspace, PolicyRequest, Proc, Reply, Request, Status, code};
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use peal_model::{Event, Hook, Identity, Nspace, Proc, Reply, Request, Status, code};
+use std::{collections::BTreeMap, time::Duration};
 use thiserror::Error;
 use tools::Tools;
 
@@ -55,10 +58,21 @@ pub struct RequestId {
 pub struct Settings {
     /// How long a get waits for a key that its proc has not put, where the requester gives no time.
     pub get_timeout: Duration,
-    /// How many events are kept for late registrations (`PMIx_server_cache_size`).
+    /// How many events of the environment are kept for late registrations (`PMIx_server_cache_size`).
     pub event_cache: usize,
     /// How much memory these may take, in bytes.
     pub event_cache_bytes: usize,
+    /// How much memory the contents of all other events may take that are kept, in bytes: those owed to procs that have not
+    /// registered, and those held for connections that are catching up. More are spilled.
+    pub event_memory: usize,
+    /// How much memory it may take to know what is kept and for whom, spilled events among them, in bytes; half of it
+    /// for what the procs and connections of one user need. Beyond that, events are only for those who hear them at once; for
+    /// all others they are lost, and counted.
+    pub event_index_bytes: usize,
+    /// How many kept events a connection is sent before it must have read them ...
+    pub event_batch: usize,
+    /// ... and how many bytes of them; a larger event goes alone.
+    pub event_batch_bytes: usize,
     /// How much memory one event may take, in bytes.
     pub max_event_bytes: usize,
     /// How much memory the keys and values that one proc has put may take, in bytes.
@@ -89,6 +103,10 @@ impl Default for Settings {
             get_timeout: Duration::from_secs(2),
             event_cache: 512,
             event_cache_bytes: 64 << 20,
+            event_memory: 64 << 20,
+            event_index_bytes: 256 << 20,
+            event_batch: 256,
+            event_batch_bytes: 1 << 20,
             max_event_bytes: 1 << 20,
             max_put_bytes: 256 << 20,
             max_held_gets: 4096,
@@ -102,101 +120,6 @@ impl Default for Settings {
             max_decision_bytes: 64 << 20,
         }
     }
-}
-
-/// What is to be done.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Action {
-    /// Answer a request.
-    Reply {
-        /// Which one.
-        to: RequestId,
-        /// The answer.
-        reply: Reply,
-    },
-    /// Send an event to a client.
-    Deliver {
-        /// Its connection.
-        peer: PeerId,
-        /// The event.
-        event: Arc<Event>,
-    },
-    /// Run an event through the hosted chains.
-    Chain {
-        /// The event.
-        event: Arc<Event>,
-        /// Whose chains it may pass.
-        reach: Reach,
-        /// How many events its handlers may raise in turn.
-        allowance: Allowance,
-    },
-    /// Make an event known to the other servers.
-    Distribute {
-        /// The event.
-        event: Arc<Event>,
-        /// Whom it may reach there.
-        reach: Reach,
-        /// How many events the handlers there may raise in turn.
-        allowance: Allowance,
-    },
-    /// All procs here have arrived at a fence: gather from the other servers, then call [`Server::gathered`].
-    Gather {
-        /// The fence.
-        id: FenceId,
-        /// The procs that take part, everywhere.
-        procs: Vec<Proc>,
-        /// What the procs here have put for others; empty unless the fence collects.
-        data: Vec<peal_model::RankData>,
-    },
-    /// Tell or ask the host environment.
-    Host(Upcall),
-    /// Ask the policies of the request's hook, then call [`Server::decided`]. Those of one hook are asked in their order.
-    Decide {
-        /// What is to be decided.
-        id: DecisionId,
-        /// What they are asked.
-        request: Arc<PolicyRequest>,
-    },
-    /// Write to log channels, then call [`Server::answer`].
-    Log {
-        /// The request.
-        to: RequestId,
-        /// What is to be written.
-        request: Arc<LogRequest>,
-    },
-    /// Something was denied: to be counted and traced, before whoever asked is told.
-    Denied(Denial),
-}
-
-/// What goes up to the host environment.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Upcall {
-    /// A proc connected for the first time.
-    ClientConnected(Proc),
-    /// A proc left in order.
-    ClientFinalized(Proc),
-    /// A proc lost its connection without having left in order.
-    ClientLost(Proc),
-    /// An event for the host itself.
-    Notify(Arc<Event>),
-    /// Procs are to be controlled; answered by [`Server::answer`].
-    JobControl {
-        /// The request.
-        to: RequestId,
-        /// Who asks.
-        source: Proc,
-        /// What is asked; it makes sense, and nothing forbids it.
-        control: JobControl,
-    },
-    /// A request that is the host's business, which it answers or does not support; answered by [`Server::answer`].
-    Request {
-        /// The request.
-        to: RequestId,
-        /// Who asks.
-        source: Proc,
-        /// What is asked.
-        request: Request,
-    },
 }
 
 /// Why a connection is refused.
@@ -257,6 +180,15 @@ pub struct Counts {
     pub jobs: usize,
     /// Events that the ring ejected.
     pub events_ejected: u64,
+    /// Events outside of the ring that are kept now, since they are owed to procs or held for connections.
+    pub events_kept: usize,
+    /// How many of these are spilled.
+    pub events_spilled: usize,
+    /// How often an event was lost to somebody: its contents could not be had again, or it could not be kept for all who
+    /// were owed it since that would have taken too much memory.
+    pub events_lost: u64,
+    /// The memory that it takes to know what is kept and for whom, in bytes, beside the events themselves.
+    pub events_owed_bytes: usize,
     /// Requests and events that await decisions.
     pub decisions_awaited: usize,
 }
@@ -294,7 +226,7 @@ pub struct Server {
     peers: BTreeMap<PeerId, Peer>,
     modex: Modex,
     fences: Fences,
-    cache: EventCache,
+    retained: Retained,
     gate: Gate,
     next_peer: u64,
 }
@@ -302,10 +234,16 @@ pub struct Server {
 impl Server {
     /// A server without jobs.
     pub fn new(settings: Settings) -> Server {
+        let limits = Limits {
+            ring: settings.event_cache,
+            ring_bytes: settings.event_cache_bytes,
+            memory: settings.event_memory,
+            index: settings.event_index_bytes,
+        };
         Server {
             modex: Modex::new(settings.max_put_bytes),
             fences: Fences::new(settings.max_fences),
-            cache: EventCache::new(settings.event_cache, settings.event_cache_bytes),
+            retained: Retained::new(limits),
             settings,
             jobs: BTreeMap::new(),
             tools: Tools::default(),
@@ -318,8 +256,9 @@ impl Server {
     /// Registers a job whose procs may then connect. Whoever had that name until now is heard no more.
     pub fn add_job(&mut self, spec: JobSpec) -> Vec<Action> {
         let denied = self.evict(&spec.nspace);
+        self.retained.free_job(&spec.nspace);
         self.jobs.insert(spec.nspace.clone(), Job::new(spec));
-        denied
+        self.settled(denied)
     }
 
     /// Drops a job and all that its procs put. Those who are still connected are heard no more, and nobody goes on waiting
@@ -327,9 +266,14 @@ impl Server {
     pub fn remove_job(&mut self, nspace: &Nspace) -> Vec<Action> {
         self.jobs.remove(nspace);
         self.modex.drop_job(nspace);
-        self.peers.values_mut().filter(|peer| peer.proc.nspace == *nspace).for_each(Peer::dismiss);
+        for (id, peer) in self.peers.iter_mut().filter(|(_, peer)| peer.proc.nspace == *nspace) {
+            peer.dismiss();
+            self.retained.part(*id);
+        }
+        self.retained.free_job(nspace);
         let waiting = self.modex.give_up_job(nspace).into_iter().chain(self.fences.drop_job(nspace));
-        waiting.map(|to| reply(to, code::PMIX_ERR_INVALID_NAMESPACE)).collect()
+        let actions = waiting.map(|to| reply(to, code::PMIX_ERR_INVALID_NAMESPACE)).collect();
+        self.settled(actions)
     }
 
     /// What holds where no policy decides is from now on this.
@@ -352,7 +296,11 @@ impl Server {
         Counts {
             peers: self.peers.len(),
             jobs: self.jobs.len(),
-            events_ejected: self.cache.ejected(),
+            events_ejected: self.retained.ejected(),
+            events_kept: self.retained.kept(),
+            events_spilled: self.retained.spilled(),
+            events_lost: self.retained.lost(),
+            events_owed_bytes: self.retained.index_bytes(),
             decisions_awaited: self.gate.awaited(),
         }
     }
@@ -382,7 +330,7 @@ impl Server {
             Request::Notify { code, range, infos } => {
                 self.client_notifies(to, Event { code, source: Some(source), range, infos })
             }
-            Request::RegisterEvents { codes, infos } => self.register(to, &source, &codes, &infos),
+            Request::RegisterEvents { codes, infos } => self.register(to, &codes, &infos),
             Request::DeregisterEvents { codes } => self.deregister(to.peer, &codes),
             Request::Log { timestamp, data, directives } => self.log(to, source, timestamp, data, directives),
             request => match named::by(&request, &source) {

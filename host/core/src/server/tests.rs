@@ -1,5 +1,7 @@
 //! The server stepped by hand: requests in, actions out.
 mod bounds;
+mod kept;
+mod kept_model;
 
 use super::*;
 use peal_model::{Commit, Info, KeyName, Kval, Range, Rank, RankData, Scope, Value, key, rank};
@@ -300,7 +302,7 @@ fn who_has_finalized_can_only_finalize_again() {
 fn a_late_registration_is_acknowledged_and_then_told_each_event_once() {
     let mut stage = Stage::of(2);
     for code in [-3001, -3002, -3003] {
-        stage.notify(0, code, Range::Namespace, Vec::new());
+        stage.notify(0, code, Range::Global, Vec::new());
     }
     let actions = stage.register(1, &[-3002]);
     assert!(
@@ -312,7 +314,7 @@ fn a_late_registration_is_acknowledged_and_then_told_each_event_once() {
     };
     assert_eq!(codes(&stage.register(1, &[])), [-3001, -3003], "the default registration brings the rest, in order");
     assert!(codes(&stage.register(0, &[])).is_empty(), "the source does not hear its own");
-    stage.notify(0, -3004, Range::Namespace, Vec::new());
+    stage.notify(0, -3004, Range::Global, Vec::new());
     assert_eq!(stage.server.counts().events_ejected, 1);
 }
 

@@ -49,10 +49,11 @@ impl Server {
     /// A job takes its name from tools that have it: these are heard no more, and what they wait for is denied.
     pub(super) fn evict(&mut self, nspace: &Nspace) -> Vec<Action> {
         let evicted = self.tools.0.extract_if(.., |proc, _| proc.nspace == *nspace).map(|(_, tool)| tool.peer);
-        for peer in evicted.collect::<Vec<_>>() {
-            if let Some(peer) = self.peers.get_mut(&peer) {
+        for id in evicted.collect::<Vec<_>>() {
+            if let Some(peer) = self.peers.get_mut(&id) {
                 peer.dismiss();
             }
+            self.retained.part(id);
         }
         self.modex.drop_job(nspace);
         self.deny_held(nspace)

@@ -1,0 +1,164 @@
+//! The two classes of events, and which of them a registration asks for.
+use peal_model::{Event, Info, Infos, Range, Status, Value, key};
+
+/// What an event is about (RFC 0002, "PMIx Event Notification"): certain procs, or what surrounds them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Class {
+    /// Certain procs or one job: it names procs, or has range `PMIX_RANGE_NAMESPACE`.
+    JobSpecific,
+    /// The environment that procs run in: everything else.
+    Environment,
+}
+
+impl Class {
+    /// That of this event, by what it says itself.
+    pub fn of(event: &Event) -> Class {
+        Head::of(event).class
+    }
+}
+
+/// The classes of events that a registration asks for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Levels {
+    /// Of neither: it said no to both.
+    Neither,
+    /// Of job-specific ones only.
+    JobSpecific,
+    /// Of those of the environment only.
+    Environment,
+    /// Of both.
+    Both,
+}
+
+impl Levels {
+    /// What these directives ask for (`PMIX_EVENT_JOB_LEVEL`, `PMIX_EVENT_ENVIRO_LEVEL`); `default` where they say nothing.
+    /// A class that is asked for alone is the only one; one that is refused alone leaves the other. Whatever is not a
+    /// boolean counts as absent.
+    ///
+    /// The default depends on who registers: [`Levels::Both`] for clients of `libpmix`, whose releases dropped the keys and
+    /// rely on getting both; [`Levels::JobSpecific`] for the handlers of `peal-client` and hosted ones (RFC 0002).
+    pub fn of(directives: &[Info], default: Levels) -> Levels {
+        let given = |key| directives.value_of(key).and_then(Value::as_bool);
+        let (job, environment) = (given(key::PMIX_EVENT_JOB_LEVEL), given(key::PMIX_EVENT_ENVIRO_LEVEL));
+        if job.is_none() && environment.is_none() {
+            return default;
+        }
+        // Of whichever is not spoken of, the opposite of what is said of the other holds.
+        match (job.or(environment.map(|other| !other)), environment.or(job.map(|other| !other))) {
+            (Some(true), Some(true)) => Levels::Both,
+            (Some(true), _) => Levels::JobSpecific,
+            (_, Some(true)) => Levels::Environment,
+            _ => Levels::Neither,
+        }
+    }
+
+    /// Whether events of this class are asked for.
+    pub fn include(self, class: Class) -> bool {
+        match self {
+            Levels::Neither => false,
+            Levels::JobSpecific => class == Class::JobSpecific,
+            Levels::Environment => class == Class::Environment,
+            Levels::Both => true,
+        }
+    }
+}
+
+/// What of an event suffices to tell, mostly, whether somebody asked for it; also when the event itself is elsewhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Head {
+    pub(crate) code: Status,
+    pub(crate) class: Class,
+    pub(crate) marking: Marking,
+    pub(crate) affects: Affects,
+}
+
+/// Whether default registrations hear an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Marking {
+    /// They do.
+    Ordinary,
+    /// They do not (`PMIX_EVENT_NON_DEFAULT`).
+    NonDefault,
+}
+
+/// Whether an event says whom it affects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Affects {
+    /// It does not: anybody.
+    Anybody,
+    /// Procs that it names.
+    Named,
+}
+
+impl Head {
+    pub(crate) fn of(event: &Event) -> Head {
+        let marking = if event.is_non_default() { Marking::NonDefault } else { Marking::Ordinary };
+        let affects = if event.affected().is_empty() { Affects::Anybody } else { Affects::Named };
+        let names_procs = affects == Affects::Named || event.custom_targets().is_some();
+        let class = match event.range {
+            Range::Namespace => Class::JobSpecific,
+            _ if names_procs => Class::JobSpecific,
+            _ => Class::Environment,
+        };
+        Head { code: event.code, class, marking, affects }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peal_model::{Nspace, Proc, Rank};
+
+    #[test]
+    fn every_pair_of_words_means_one_thing() {
+        use Levels::{Both, Environment, JobSpecific, Neither};
+        let (no, yes) = (Some(Value::Bool(false)), Some(Value::Bool(true)));
+        let odd = Some(Value::Uint32(1));
+        for (job, environment, wanted) in [
+            (&None, &None, None),
+            (&None, &yes, Some(Environment)),
+            (&None, &no, Some(JobSpecific)),
+            (&yes, &None, Some(JobSpecific)),
+            (&yes, &yes, Some(Both)),
+            (&yes, &no, Some(JobSpecific)),
+            (&no, &None, Some(Environment)),
+            (&no, &yes, Some(Environment)),
+            (&no, &no, Some(Neither)),
+            (&odd, &odd, None),
+            (&odd, &yes, Some(Environment)),
+        ] {
+            let info = |key, value: &Option<Value>| value.clone().map(|value| Info::new(key, value));
+            let keys = [(key::PMIX_EVENT_JOB_LEVEL, job), (key::PMIX_EVENT_ENVIRO_LEVEL, environment)];
+            let directives: Vec<Info> = keys.into_iter().filter_map(|(key, value)| info(key, value)).collect();
+            for default in [Both, JobSpecific] {
+                assert_eq!(Levels::of(&directives, default), wanted.unwrap_or(default), "{job:?} {environment:?}");
+            }
+        }
+        let heard = [Neither, JobSpecific, Environment, Both]
+            .map(|levels| [Class::JobSpecific, Class::Environment].map(|class| levels.include(class)));
+        assert_eq!(heard, [[false, false], [true, false], [false, true], [true, true]]);
+    }
+
+    #[test]
+    fn events_that_name_procs_or_a_job_are_job_specific() {
+        let proc = || Value::Proc(Proc::new(Nspace::new("job").unwrap(), Rank(0)));
+        let custom = (key::PMIX_EVENT_CUSTOM_RANGE, proc());
+        let affected = (key::PMIX_EVENT_AFFECTED_PROC, proc());
+        let several = (key::PMIX_EVENT_AFFECTED_PROCS, Value::procs([Proc::all(Nspace::new("job").unwrap())]));
+        let nonsense = (key::PMIX_EVENT_AFFECTED_PROC, Value::Bool(true));
+        for (range, info, class) in [
+            (Range::Namespace, None, Class::JobSpecific),
+            (Range::Local, None, Class::Environment),
+            (Range::Session, None, Class::Environment),
+            (Range::Global, None, Class::Environment),
+            (Range::Global, Some(affected), Class::JobSpecific),
+            (Range::Local, Some(several), Class::JobSpecific),
+            (Range::Global, Some(nonsense), Class::Environment),
+            (Range::Custom, Some(custom), Class::JobSpecific),
+        ] {
+            let infos = info.into_iter().map(|(key, value)| Info::new(key, value)).collect();
+            let event = Event { code: Status(-3001), source: None, range, infos };
+            assert_eq!(Class::of(&event), class, "{event:?}");
+        }
+    }
+}

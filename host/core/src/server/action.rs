@@ -1,0 +1,134 @@
+//! What a server wants done: by whoever steps it, and by the host environment.
+#[cfg(doc)]
+use super::Server;
+use super::{Allowance, DecisionId, Denial, FenceId, PeerId, RequestId, Seq};
+use crate::{job_control::JobControl, reach::Reach};
+use peal_model::{Event, LogRequest, PolicyRequest, Proc, Reply, Request};
+use std::sync::Arc;
+
+/// What is to be done.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Action {
+    /// Answer a request.
+    Reply {
+        /// Which one.
+        to: RequestId,
+        /// The answer.
+        reply: Reply,
+    },
+    /// Send an event to a client.
+    Deliver {
+        /// Its connection.
+        peer: PeerId,
+        /// The event.
+        event: Arc<Event>,
+    },
+    /// This connection is catching up and has had what it may have at once: when all before this has been written (or nearly;
+    /// at once if nothing was), call [`Server::resume`]. Until then no event is delivered to it; replies are. There is never
+    /// more than one `Pause` or [`Action::Recall`] of a connection open, and none is followed by another before it is answered.
+    Pause {
+        /// The connection.
+        peer: PeerId,
+    },
+    /// Store an event: there are too many to keep them in memory. It need not outlive the process. If that fails, say so
+    /// when it is recalled.
+    Spill {
+        /// Its number.
+        at: Seq,
+        /// Its contents.
+        event: Arc<Event>,
+    },
+    /// What has been spilled under these numbers, from the first to the last, is needed no more; between them may be some
+    /// that never were.
+    Forget {
+        /// The first.
+        first: Seq,
+        /// The last.
+        last: Seq,
+    },
+    /// Fetch spilled events, at most a batch of them, then call [`Server::recalled`] with their contents, or with none for
+    /// what cannot be had. They stay stored until an [`Action::Forget`], which may well come in the meantime: that they are
+    /// not there any more is no error.
+    Recall {
+        /// The connection that waits for them.
+        peer: PeerId,
+        /// Their numbers, in order.
+        events: Vec<Seq>,
+    },
+    /// Run an event through the hosted chains.
+    Chain {
+        /// The event.
+        event: Arc<Event>,
+        /// Whose chains it may pass.
+        reach: Reach,
+        /// How many events its handlers may raise in turn.
+        allowance: Allowance,
+    },
+    /// Make an event known to the other servers.
+    Distribute {
+        /// The event.
+        event: Arc<Event>,
+        /// Whom it may reach there.
+        reach: Reach,
+        /// How many events the handlers there may raise in turn.
+        allowance: Allowance,
+    },
+    /// All procs here have arrived at a fence: gather from the other servers, then call [`Server::gathered`].
+    Gather {
+        /// The fence.
+        id: FenceId,
+        /// The procs that take part, everywhere.
+        procs: Vec<Proc>,
+        /// What the procs here have put for others; empty unless the fence collects.
+        data: Vec<peal_model::RankData>,
+    },
+    /// Tell or ask the host environment.
+    Host(Upcall),
+    /// Ask the policies of the request's hook, then call [`Server::decided`]. Those of one hook are asked in their order.
+    Decide {
+        /// What is to be decided.
+        id: DecisionId,
+        /// What they are asked.
+        request: Arc<PolicyRequest>,
+    },
+    /// Write to log channels, then call [`Server::answer`].
+    Log {
+        /// The request.
+        to: RequestId,
+        /// What is to be written.
+        request: Arc<LogRequest>,
+    },
+    /// Something was denied: to be counted and traced, before whoever asked is told.
+    Denied(Denial),
+}
+
+/// What goes up to the host environment.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Upcall {
+    /// A proc connected for the first time.
+    ClientConnected(Proc),
+    /// A proc left in order.
+    ClientFinalized(Proc),
+    /// A proc lost its connection without having left in order.
+    ClientLost(Proc),
+    /// An event for the host itself.
+    Notify(Arc<Event>),
+    /// Procs are to be controlled; answered by [`Server::answer`].
+    JobControl {
+        /// The request.
+        to: RequestId,
+        /// Who asks.
+        source: Proc,
+        /// What is asked; it makes sense, and nothing forbids it.
+        control: JobControl,
+    },
+    /// A request that is the host's business, which it answers or does not support; answered by [`Server::answer`].
+    Request {
+        /// The request.
+        to: RequestId,
+        /// Who asks.
+        source: Proc,
+        /// What is asked.
+        request: Request,
+    },
+}

@@ -1,0 +1,323 @@
+//! Events that are kept: for those who register late, who come back, who read slowly; and where that ends.
+use super::*;
+use peal_model::Infos;
+use std::sync::Arc;
+
+const NEWS: i32 = -3001;
+
+/// A server with a job of two procs; the second one connects when it likes.
+struct Late {
+    stage: Stage,
+}
+
+/// What one connection is told, by numbers.
+#[derive(Debug, Default, PartialEq)]
+struct Heard {
+    numbers: Vec<u32>,
+    missed: Vec<u64>,
+    pauses: usize,
+}
+
+impl Late {
+    fn with(settings: Settings) -> Late {
+        let mut server = Server::new(settings);
+        server.add_job(JobSpec { nspace: nspace(), size: 2, hostname: "node".into(), uid: WHO.uid, gid: WHO.gid });
+        let peers = vec![server.admit(&proc(0), WHO).unwrap().0];
+        Late { stage: Stage { server, peers, tag: 100, now: Time(0) } }
+    }
+
+    fn connect(&mut self) {
+        let peer = self.stage.server.admit(&proc(1), WHO).unwrap().0;
+        self.stage.peers.truncate(1);
+        self.stage.peers.push(peer);
+    }
+
+    fn raise(&mut self, range: Range, number: u32, more: &[KeyName]) -> Vec<Action> {
+        let mut infos = vec![Info::new(key::PMIX_EVENT_TIMESTAMP, Value::Uint32(number))];
+        infos.extend(more.iter().map(|key| Info::new(*key, Value::Bool(true))));
+        let actions = self.stage.notify(0, NEWS, range, infos);
+        assert_eq!(status(&actions), code::PMIX_SUCCESS);
+        actions
+    }
+
+    fn job_events(&mut self, numbers: std::ops::Range<u32>) -> Vec<Action> {
+        numbers.flat_map(|number| self.raise(Range::Namespace, number, &[])).collect()
+    }
+
+    /// What these actions tell the second proc, and what follows when it reads all of that.
+    fn heard(&mut self, mut actions: Vec<Action>) -> Heard {
+        let (peer, mut heard) = (self.stage.peers[1], Heard::default());
+        loop {
+            let mut paused = false;
+            for action in &actions {
+                match action {
+                    Action::Deliver { peer: to, event } if *to == peer => {
+                        let number = event.infos.value_of(key::PMIX_EVENT_TIMESTAMP).and_then(Value::as_u64).unwrap();
+                        heard.numbers.push(u32::try_from(number).unwrap());
+                        heard.missed.extend(event.infos.value_of(EVENTS_MISSED).and_then(Value::as_u64));
+                    }
+                    Action::Pause { peer: of } if *of == peer => paused = true,
+                    _ => {}
+                }
+            }
+            if !paused {
+                return heard;
+            }
+            heard.pauses += 1;
+            actions = self.stage.server.resume(peer);
+        }
+    }
+
+    fn counts(&self) -> Counts {
+        self.stage.server.counts()
+    }
+}
+
+fn late() -> Late {
+    Late::with(Settings::default())
+}
+
+#[test]
+fn two_thousand_job_events_wait_for_a_late_registration() {
+    let mut late = late();
+    late.job_events(0..1000);
+    late.connect();
+    late.job_events(1000..2000);
+    assert_eq!((late.counts().events_kept, late.counts().events_ejected), (2000, 0));
+    let registered = late.stage.register(1, &[NEWS]);
+    assert!(matches!(registered.first(), Some(Action::Reply { .. })), "the acknowledgement comes first");
+    let heard = late.heard(registered);
+    assert_eq!(heard, Heard { numbers: (0..2000).collect(), missed: vec![], pauses: 7 });
+    assert_eq!((late.counts().events_kept, late.counts().events_owed_bytes), (0, 0));
+    let direct = late.job_events(2000..2001);
+    assert_eq!(hearers(&late.stage, &direct), [1]);
+    assert_eq!(late.counts().events_kept, 0);
+}
+
+#[test]
+fn of_the_environment_the_newest_are_told_and_how_many_were_missed() {
+    let mut late = late();
+    for number in 0..2000 {
+        late.raise(Range::Local, number, &[]);
+    }
+    assert_eq!((late.counts().events_kept, late.counts().events_ejected), (0, 1488));
+    late.connect();
+    let registered = late.stage.register(1, &[NEWS - 1]);
+    assert_eq!(late.heard(registered), Heard::default(), "nothing was missed of another code");
+    let registered = late.stage.register(1, &[NEWS]);
+    let newest = (1488..2000).collect();
+    assert_eq!(late.heard(registered), Heard { numbers: newest, missed: vec![1488], pauses: 1 });
+    late.raise(Range::Local, 2000, &[]);
+    let again = late.stage.register(1, &[]);
+    assert_eq!(late.heard(again), Heard::default(), "who was told missed nothing");
+}
+
+#[test]
+fn who_reads_slowly_gets_everything_in_order() {
+    let mut late = Late::with(Settings { event_cache: 3, event_batch: 4, ..Settings::default() });
+    late.connect();
+    late.stage.register(1, &[]);
+    let peer = late.stage.peers[1];
+    assert_eq!(late.stage.server.behind(peer), [Action::Pause { peer }]);
+    assert_eq!(late.stage.server.behind(peer), [], "one pause at a time");
+    for number in 0..12 {
+        let range = if number % 2 == 0 { Range::Local } else { Range::Namespace };
+        let more: &[_] = if number % 3 == 0 { &[key::PMIX_EVENT_DO_NOT_CACHE] } else { &[] };
+        let actions = late.raise(range, number, more);
+        assert!(hearers(&late.stage, &actions).is_empty());
+    }
+    let mut actions = late.stage.server.resume(peer);
+    assert!(matches!(actions.last(), Some(Action::Pause { .. })));
+    actions.extend(late.raise(Range::Local, 12, &[]));
+    let heard = late.heard(actions);
+    assert_eq!(heard, Heard { numbers: (0..13).collect(), missed: vec![], pauses: 3 });
+    assert_eq!(late.counts().events_kept, 0);
+    assert_eq!(late.stage.server.resume(peer), [], "it hears everything at once again");
+    let actions = late.raise(Range::Local, 13, &[]);
+    assert_eq!(hearers(&late.stage, &actions), [1]);
+    late.stage.server.retained.check();
+}
+
+#[test]
+fn a_source_never_hears_its_own_and_what_nobody_is_owed_is_not_kept() {
+    let mut late = late();
+    late.connect();
+    late.stage.register(1, &[NEWS]);
+    late.job_events(0..10);
+    assert_eq!(late.counts().events_kept, 0);
+    let registered = late.stage.register(0, &[NEWS]);
+    assert!(hearers(&late.stage, &registered).is_empty());
+}
+
+#[test]
+fn what_is_not_to_be_cached_is_for_those_who_asked_before() {
+    let mut late = late();
+    late.connect();
+    for range in [Range::Local, Range::Namespace] {
+        late.raise(range, 1, &[key::PMIX_EVENT_DO_NOT_CACHE]);
+    }
+    let registered = late.stage.register(1, &[NEWS]);
+    assert_eq!(late.heard(registered), Heard::default());
+    let direct = late.raise(Range::Namespace, 2, &[key::PMIX_EVENT_DO_NOT_CACHE]);
+    assert_eq!(hearers(&late.stage, &direct), [1]);
+    assert_eq!((late.counts().events_kept, late.counts().events_owed_bytes), (0, 0));
+}
+
+#[test]
+fn who_finalizes_is_owed_nothing_and_who_comes_back_what_follows() {
+    let mut late = late();
+    late.connect();
+    late.job_events(0..5);
+    late.stage.ask(1, Request::Finalize);
+    assert_eq!(late.counts().events_kept, 0);
+    late.job_events(5..10);
+    assert_eq!(late.counts().events_kept, 0);
+    late.connect();
+    late.job_events(10..15);
+    let registered = late.stage.register(1, &[NEWS]);
+    assert_eq!(late.heard(registered).numbers, [10, 11, 12, 13, 14]);
+}
+
+#[test]
+fn the_end_of_a_proc_or_job_frees_what_only_they_needed() {
+    let ends: [fn(&mut Server) -> Vec<Action>; 3] = [
+        |server| server.proc_ended(&proc(1), None),
+        |server| server.remove_job(&nspace()),
+        |server| {
+            let spec = JobSpec { nspace: nspace(), size: 2, hostname: "node".into(), uid: WHO.uid, gid: WHO.gid };
+            server.add_job(spec)
+        },
+    ];
+    for end in ends {
+        let mut late = Late::with(Settings { event_memory: 5000, ..Settings::default() });
+        late.job_events(0..100);
+        let Counts { events_kept, events_spilled, .. } = late.counts();
+        assert!(events_kept == 100 && events_spilled > 50, "{events_kept} {events_spilled}");
+        let forgotten: Vec<(u64, u64)> = end(&mut late.stage.server)
+            .into_iter()
+            .filter_map(|action| match action {
+                Action::Forget { first, last } => Some((first.0, last.0)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(forgotten, [(100 - events_spilled as u64, 99)], "one order for a row of them");
+        late.stage.server.retained.check_empty();
+    }
+}
+
+#[test]
+fn spilled_events_are_recalled_and_what_is_lost_is_counted() {
+    let mut late = Late::with(Settings { event_memory: 0, event_batch: 4, ..Settings::default() });
+    let spilled: BTreeMap<Seq, Arc<Event>> = late
+        .job_events(0..6)
+        .into_iter()
+        .filter_map(|action| if let Action::Spill { at, event } = action { Some((at, event)) } else { None })
+        .collect();
+    assert_eq!((spilled.len(), late.counts().events_spilled), (6, 6));
+    late.connect();
+    let peer = late.stage.peers[1];
+    let recall = |actions: &[Action]| match actions.last() {
+        Some(Action::Recall { events, .. }) => events.clone(),
+        _ => panic!("{actions:?}"),
+    };
+    let asked = recall(&late.stage.register(1, &[NEWS]));
+    assert_eq!(asked.len(), 4);
+    assert_eq!(late.stage.server.resume(peer), [], "it waits for something else");
+    let content = |at: &Seq| (*at, spilled.get(at).map(|event| (**event).clone()));
+    // One is gone, and one is not even spoken of.
+    let contents = vec![content(&asked[0]), (asked[1], None), content(&asked[3])];
+    let actions = late.stage.server.recalled(peer, contents);
+    assert_eq!(late.counts().events_lost, 2);
+    let asked = recall(&late.stage.server.resume(peer));
+    assert_eq!(asked.len(), 2);
+    let last = late.stage.server.recalled(peer, asked.iter().map(content).collect());
+    assert_eq!(late.stage.server.recalled(peer, Vec::new()), [], "that was not asked for");
+    let (numbers, before) = (late.heard(last).numbers, hearers(&late.stage, &actions).len());
+    assert_eq!((before, numbers), (2, vec![4, 5]));
+    late.stage.server.retained.check_empty();
+}
+
+#[test]
+fn a_connection_that_goes_takes_along_what_was_held_for_it() {
+    let mut late = Late::with(Settings { event_memory: 0, event_cache: 1, ..Settings::default() });
+    let tool = Proc::new(Nspace::new("tool").unwrap(), Rank(0));
+    let peer = late.stage.server.admit_tool(&tool, WHO).unwrap();
+    late.stage.peers.push(peer);
+    late.stage.register(1, &[NEWS]);
+    late.stage.server.behind(peer);
+    for number in 0..5 {
+        late.raise(Range::Local, number, &[]);
+    }
+    // What is in the ring is held for it, too, but is in no need of room elsewhere.
+    assert_eq!((late.counts().events_kept, late.counts().events_spilled), (4, 4));
+    assert!(matches!(late.stage.server.resume(peer)[..], [Action::Recall { .. }]));
+    assert!(matches!(late.stage.server.disconnected(peer)[..], [Action::Forget { .. }]));
+    assert_eq!(late.stage.server.recalled(peer, Vec::new()), []);
+    late.stage.server.retained.check_empty();
+}
+
+#[test]
+fn what_a_registration_does_not_want_costs_no_turn_of_others() {
+    let mut late = late();
+    late.job_events(0..10_000);
+    late.connect();
+    let registered = late.stage.register(1, &[NEWS - 1]);
+    assert_eq!(late.heard(registered), Heard { numbers: vec![], missed: vec![], pauses: 2 });
+    assert_eq!(late.counts().events_kept, 10_000);
+}
+
+#[test]
+fn it_takes_little_to_know_what_is_owed_and_there_is_an_end_of_it() {
+    let mut late = Late::with(Settings { event_memory: 0, event_index_bytes: 2 << 20, ..Settings::default() });
+    late.job_events(0..10_000);
+    let bytes = late.counts().events_owed_bytes;
+    assert!(bytes > 10_000 && bytes < 10_000 * 80, "{bytes}");
+    assert_eq!(late.counts().events_lost, 0);
+    late.job_events(10_000..30_000);
+    let Counts { events_kept, events_lost, events_owed_bytes, .. } = late.counts();
+    assert_eq!(events_kept + usize::try_from(events_lost).unwrap(), 30_000);
+    assert!(events_owed_bytes < (2 << 20) + 1000);
+    late.connect();
+    late.stage.register(1, &[]);
+    assert_eq!(late.counts().events_lost, events_lost);
+}
+
+#[test]
+fn what_one_user_leaves_lying_takes_no_room_from_others() {
+    let index = 100_000;
+    let mut late = Late::with(Settings { event_memory: 0, event_index_bytes: index, ..Settings::default() });
+    late.job_events(0..5000);
+    let (mine, lost) = (late.counts().events_kept, late.counts().events_lost);
+    assert!(lost > 0 && late.counts().events_owed_bytes < index / 2 + 1000);
+    let other = Nspace::new("other").unwrap();
+    let (uid, gid) = (WHO.uid + 1, WHO.gid);
+    late.stage.server.add_job(JobSpec { nspace: other.clone(), size: 2, hostname: "node".into(), uid, gid });
+    // An event for both: those of one user have no room for it.
+    let everybody = Value::procs([nspace(), other.clone()].map(Proc::all));
+    let infos = vec![Info::new(key::PMIX_EVENT_CUSTOM_RANGE, everybody)];
+    let event = Event { code: Status(NEWS), source: None, range: Range::Custom, infos };
+    late.stage.server.notify(event).unwrap();
+    assert_eq!((late.counts().events_kept, late.counts().events_lost), (mine + 1, lost + 1));
+    late.stage.server.retained.check();
+    late.stage.server.remove_job(&other);
+    assert_eq!(late.counts().events_kept, mine);
+}
+
+#[test]
+fn a_registration_hears_only_the_classes_that_it_asked_for() {
+    let infos = |key| vec![Info::new(key, Value::Bool(true))];
+    for (infos, wanted) in [
+        (infos(key::PMIX_EVENT_ENVIRO_LEVEL), vec![1, 3]),
+        (infos(key::PMIX_EVENT_JOB_LEVEL), vec![0, 2]),
+        (Vec::new(), vec![0, 1, 2, 3]),
+    ] {
+        let mut late = late();
+        late.raise(Range::Namespace, 0, &[]);
+        late.raise(Range::Global, 1, &[]);
+        late.connect();
+        let mut actions = late.stage.ask(1, Request::RegisterEvents { codes: vec![Status(NEWS)], infos }).1;
+        actions.extend(late.raise(Range::Namespace, 2, &[]));
+        actions.extend(late.raise(Range::Global, 3, &[]));
+        assert_eq!(late.heard(actions).numbers, wanted);
+    }
+}
