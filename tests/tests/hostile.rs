@@ -2,10 +2,10 @@
 //! well-behaved clients of the same server do not notice.
 use peal_client::Client;
 use peal_model::{
-    CommandCode, Commit, DataArray, Info, KeyName, Kval, Proc, Range, Rank, Request, Scope, Status, Text, Value, code,
-    key, rank,
+    CommandCode, Commit, DataArray, Info, Infos, KeyName, Kval, Proc, Range, Rank, Request, Scope, Status, Text, Value,
+    code, key, rank,
 };
-use peal_server::ServerSettings;
+use peal_server::{Counters, ServerSettings, metrics::Gauge};
 use peal_tests::{
     in_process::{Node, next, soon},
     raw::{Peer, Raw, encoded, handshake_header, hello},
@@ -303,11 +303,18 @@ async fn a_client_with_too_many_open_requests_is_cut_off() {
     siege.is_withstood().await;
 }
 
-/// An event too large for many of them to lie in the system's buffers.
-async fn flood(from: &Client) {
-    let load = Info::new(KeyName("test.load"), Value::string(&"x".repeat(256 * 1024)));
-    soon("an event is taken", from.notify(FLOOD, Range::Namespace, vec![load])).await.unwrap();
+/// A value too large for many of them to lie in the system's buffers.
+fn load() -> Value {
+    Value::string(&"x".repeat(256 * 1024))
 }
+
+/// An event of that size.
+async fn flood(from: &Client, number: u32) {
+    let infos = vec![Info::new(KeyName("test.load"), load()), Info::new(NUMBER, Value::Uint32(number))];
+    soon("an event is taken", from.notify(FLOOD, Range::Namespace, infos)).await.unwrap();
+}
+
+const NUMBER: KeyName = KeyName("test.number");
 
 /// A client that has asked for the flood and reads no further.
 async fn deaf(node: &Node, rank: u32) -> Peer {
@@ -318,31 +325,56 @@ async fn deaf(node: &Node, rank: u32) -> Peer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_does_not_read_is_cut_off_and_the_others_hear_everything() {
+async fn a_client_that_does_not_read_holds_up_nobody_and_is_told_everything_when_it_does() {
+    const MANY: u32 = 200;
     let few = ServerSettings { outbox: 8, ..Siege::settings() };
-    let small = ServerSettings { outbox_bytes: 1024 * 1024, ..Siege::settings() };
-    for settings in [few, small] {
-        let mut siege = Siege::begin(settings).await;
+    let mut small = ServerSettings { outbox_bytes: 1024 * 1024, ..Siege::settings() };
+    small.core.event_memory = 4 << 20;
+    for (settings, spills) in [(few, false), (small, true)] {
+        // Nobody else is owed what it does not read.
+        let mut siege = Siege::of_size(settings, ATTACKER + 1).await;
         let mut deaf = deaf(&siege.node, ATTACKER).await;
-        let mut sent = 0;
-        while siege.count(|counters| &counters.clients_too_slow) == 0 {
-            flood(&siege.first).await;
-            // The other one hears each before the next is sent, so that its own outbox never fills.
+        for number in 0..MANY {
+            flood(&siege.first, number).await;
             assert_eq!(next(&mut siege.heard).await.code, FLOOD);
-            sent += 1;
-            assert!(sent < 1000, "nobody is cut off");
         }
-        let mut got = 0;
-        while let Some(frame) = deaf.next().await {
-            assert_eq!(deaf.codec.decode_event(&frame.payload).unwrap().code, FLOOD);
-            got += 1;
+        let gauge = |name: fn(&Counters) -> &Gauge| name(siege.node.server.counters()).get();
+        assert!(gauge(|counters| &counters.events_kept) > 0);
+        assert_eq!(gauge(|counters| &counters.events_spilled) > 0, spills);
+        for number in 0..MANY {
+            let frame = deaf.next().await.unwrap();
+            let event = deaf.codec.decode_event(&frame.payload).unwrap();
+            assert_eq!(event.infos.value_of(NUMBER), Some(&Value::Uint32(number)));
         }
-        assert!(got < sent, "{got} of {sent}");
-        flood(&siege.first).await;
+        // It is told at once again, and nothing is left.
+        flood(&siege.first, MANY).await;
+        let frame = deaf.next().await.unwrap();
+        let event = deaf.codec.decode_event(&frame.payload).unwrap();
+        assert_eq!(event.infos.value_of(NUMBER), Some(&Value::Uint32(MANY)));
         assert_eq!(next(&mut siege.heard).await.code, FLOOD);
-        assert_eq!(siege.count(|counters| &counters.clients_too_slow), 1);
+        assert_eq!(gauge(|counters| &counters.events_spilled), 0);
+        assert_eq!(siege.count(|counters| &counters.events_lost), 0);
+        assert_eq!(siege.count(|counters| &counters.clients_too_slow), 0);
         siege.is_withstood().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_asks_and_does_not_read_is_cut_off() {
+    let siege = Siege::begin(ServerSettings { outbox_bytes: 1024 * 1024, ..Siege::settings() }).await;
+    siege.first.put(Scope::Local, KeyName("test.load").into(), load());
+    siege.first.commit().await.unwrap();
+    let mut deaf = Peer::connect(&siege.node, ATTACKER).await;
+    let get = Request::Get { proc: siege.first.me().clone(), infos: Vec::new(), key: Some("test.load".into()) };
+    for tag in 1000..1200 {
+        deaf.request(tag, &get).await;
+    }
+    let mut got = 0;
+    while deaf.next().await.is_some() {
+        got += 1;
+    }
+    assert!(got < 200, "{got}");
+    assert_eq!(siege.count(|counters| &counters.clients_too_slow), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -373,12 +405,12 @@ async fn more_connections_than_there_may_be_are_refused_until_one_ends() {
 async fn a_client_that_has_left_hears_nothing_though_it_stays_connected() {
     let mut siege = Siege::begin(Siege::settings()).await;
     let mut peer = deaf(&siege.node, ATTACKER).await;
-    flood(&siege.first).await;
+    flood(&siege.first, 0).await;
     let event = peer.next().await.unwrap();
     assert_eq!(peer.codec.decode_event(&event.payload).unwrap().code, FLOOD);
     peer.request(102, &Request::Finalize).await;
     assert_eq!(peer.status(102).await, code::PMIX_SUCCESS);
-    flood(&siege.first).await;
+    flood(&siege.first, 0).await;
     peer.request(103, &Request::Commit(Vec::new())).await;
     assert_eq!(peer.next().await.unwrap().tag, peal_wire::Tag(103));
     for _ in 0..2 {
@@ -395,7 +427,7 @@ async fn a_shutdown_waits_for_nobody_in_particular() {
     let silent = Raw::connect(&siege.node).await;
     let deaf = deaf(&siege.node, ATTACKER + 1).await;
     for _ in 0..64 {
-        flood(&siege.first).await;
+        flood(&siege.first, 0).await;
         assert_eq!(next(&mut siege.heard).await.code, FLOOD);
     }
     siege.is_withstood().await;

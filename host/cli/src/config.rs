@@ -8,7 +8,7 @@ use peal_core::{
 };
 use peal_model::Hook;
 use peal_sandbox::Capability;
-use peal_server::{ChainSettings, ChannelSettings, IdentityCheck, ServerSettings, Serves, ToolSettings};
+use peal_server::{ChainSettings, ChannelSettings, IdentityCheck, ServerSettings, Serves, SpillSettings, ToolSettings};
 use peal_store::StoreSettings;
 
 /// Reads all layers; `options` are those of the verb that are settings too, and come last.
@@ -28,12 +28,17 @@ pub fn server_settings(config: &Config) -> ServerSettings {
     let mut wire = ServerSettings::default().wire;
     wire.max_message = server.max_message;
     wire.max_memory = server.max_message_memory;
+    let dir = server.event_spill_dir.clone().unwrap_or_else(std::env::temp_dir);
+    let spill = SpillSettings { dir, max_bytes: server.event_spill_bytes as u64 };
     ServerSettings {
         wire,
+        spill,
         core: peal_core::server::Settings {
             get_timeout: server.get_timeout,
             event_cache: server.event_cache,
             event_cache_bytes: server.event_cache_bytes,
+            event_memory: server.event_memory,
+            event_index_bytes: server.event_index_bytes,
             max_event_bytes: server.max_event_bytes,
             max_put_bytes: server.max_put_bytes,
             max_held_gets: server.max_held_gets,

@@ -49,6 +49,15 @@ settings! {
         event_cache "server.event_cache": usize = 512, Number(0, MILLION), "2048";
         /// How much memory these may take, in bytes.
         event_cache_bytes "server.event_cache_bytes": usize = 64 * MIB, Number(0, TIB), "1048576";
+        /// Bytes of memory for events that are kept until everybody whom they are for has been told; more go to disk.
+        event_memory "server.event_memory": usize = 64 * MIB, Number(0, TIB), "1048576";
+        /// Bytes that it may take to know which events are kept and for whom; half of them for one user's.
+        event_index_bytes "server.event_index_bytes": usize = 256 * MIB, Number(4096, TIB), "1048576";
+        /// Bytes of disk for kept events that there is no room for in memory; in files without names, gone with the server.
+        event_spill_bytes "server.event_spill_bytes": usize = 4096 * MIB, Number(0, 1 << 50), "1048576";
+        /// The directory of these files.
+        event_spill_dir "server.event_spill_dir": Option<PathBuf> = None,
+            Unset("the system's directory for temporary files", FilePath), "\"/var/tmp\"";
         /// How much memory one event may take, in bytes.
         max_event_bytes "server.max_event_bytes": usize = MIB, Number(1024, 1 << 30), "65536";
         /// How much memory the keys and values that one proc has put may take, in bytes.

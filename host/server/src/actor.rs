@@ -9,6 +9,7 @@ use crate::{
     host::Host,
     metrics::Metrics,
     notice::{Notice, Notices},
+    spill::Spiller,
     upcalls,
 };
 use peal_core::{
@@ -38,6 +39,8 @@ pub(crate) enum Outgoing {
     Reply { tag: u32, reply: Box<Reply> },
     /// An event.
     Event(Arc<Event>),
+    /// Nothing: whoever comes to it says that everything before it has been written.
+    Milestone,
 }
 
 impl Outgoing {
@@ -46,6 +49,7 @@ impl Outgoing {
         match self {
             Outgoing::Event(event) => Size::of_event(event).bytes,
             Outgoing::Reply { reply, .. } => reply.bytes(),
+            Outgoing::Milestone => 0,
         }
     }
 }
@@ -69,6 +73,8 @@ pub(crate) enum FromClient {
     Request { to: RequestId, request: Request },
     /// A message that is no request, and the status that says so.
     Unfit { to: RequestId, status: Status },
+    /// Everything before a milestone has been written.
+    Resume(PeerId),
     /// The connection is closed.
     Gone(PeerId),
 }
@@ -94,6 +100,7 @@ pub(crate) struct Actor {
     pub(crate) chains: Chains,
     pub(crate) decisions: Decisions,
     pub(crate) channels: Channels,
+    pub(crate) spiller: Spiller,
     /// Who wants to connect and waits for the policies.
     pub(crate) admissions: BTreeMap<DecisionId, Admission>,
     /// How long what was accepted may take at shutdown.
@@ -122,6 +129,7 @@ impl Actor {
             };
             actions.into_iter().for_each(|action| self.act(action));
             self.metrics.follow(self.state.counts());
+            self.spiller.breathe().await;
         }
         // Whoever waits for us to listen must not: the chains that are drained below are among them.
         drop(inbox);
@@ -140,6 +148,7 @@ impl Actor {
             FromClient::Request { to, request } => self.state.request(to, request, self.now()),
             // Through the same queue as requests, so that answers keep their order.
             FromClient::Unfit { to, status } => self.state.answer(to, Reply::Status(status)),
+            FromClient::Resume(peer) => self.state.resume(peer),
             FromClient::Gone(peer) => {
                 self.outboxes.remove(&peer);
                 self.state.disconnected(peer)
@@ -217,6 +226,7 @@ impl Actor {
             }),
             Internal::Distributed { event, reach, allowance } => self.state.distributed(event, reach, allowance),
             Internal::Decided { id, verdict } => self.decided(id, verdict),
+            Internal::Recalled { peer, events } => self.state.recalled(peer, events),
             Internal::AddJob { spec, done } => {
                 let _ = done.send(self.add_job(spec));
                 Vec::new()
@@ -283,7 +293,16 @@ impl Actor {
     fn act(&mut self, action: Action) {
         match action {
             Action::Reply { to, reply } => self.send(to.peer, Outgoing::Reply { tag: to.tag, reply: Box::new(reply) }),
-            Action::Deliver { peer, event } => self.send(peer, Outgoing::Event(event)),
+            Action::Deliver { peer, event } => {
+                self.send(peer, Outgoing::Event(event));
+                if self.is_filling(peer) {
+                    self.state.behind(peer).into_iter().for_each(|action| self.act(action));
+                }
+            }
+            Action::Pause { peer } => self.send(peer, Outgoing::Milestone),
+            Action::Spill { at, event } => self.spiller.write(at, event),
+            Action::Forget { first, last } => self.spiller.forget(first, last),
+            Action::Recall { peer, events } => self.spiller.recall(peer, events),
             Action::Chain { event, reach, allowance } => {
                 let source = event.source.as_ref().and_then(|source| self.state.identity(source));
                 self.chains.submit(event, reach, allowance, source, self.jobs.clone());
@@ -295,6 +314,14 @@ impl Actor {
             Action::Gather { id, procs, data } => self.gather(id, procs, data),
             Action::Host(upcall) => self.tell_host(upcall),
         }
+    }
+
+    /// Whether a client reads so slowly that events had better be kept for it than wait here.
+    fn is_filling(&self, peer: PeerId) -> bool {
+        self.outboxes.get(&peer).is_some_and(|outbox| {
+            outbox.queue.capacity().saturating_mul(16) < outbox.queue.max_capacity().saturating_mul(15)
+                || outbox.waiting.load(Ordering::Relaxed) > self.outbox_bytes / 16
+        })
     }
 
     /// Queues what is for a client. One that does not read is cut off, so that the queue stays bounded and nobody else waits.

@@ -1,7 +1,7 @@
 //! One connection: handshake, then requests in and answers and events out. Whatever is wrong with it affects nobody else.
 use crate::{
     actor::{FromClient, Outbox, Outgoing},
-    admission::{self, ToolNames, Unwelcome},
+    admission::{self, Admitted, ToolNames, Unwelcome},
     identity::Checker,
     metrics::Metrics,
     quiet::{Once, Quiet, warn_once},
@@ -9,7 +9,7 @@ use crate::{
 };
 use peal_core::server::{PeerId, RequestId};
 use peal_model::{CommandCode, code};
-use peal_wire::{Codec, Frame, FrameDecoder, Limits, Tag, Welcome, WireError};
+use peal_wire::{Codec, Frame, FrameDecoder, Limits, Tag, WireError};
 use std::{
     cell::RefCell,
     collections::HashMap,
@@ -116,7 +116,7 @@ pub(crate) async fn serve(mut stream: TcpStream, lobby: Lobby) {
     let (reader, writer) = stream.into_split();
     let ended = tokio::select! {
         ended = read_requests(reader, rest, peer, &codec, &open, &lobby) => ended,
-        ended = write_answers(writer, inbox, &waiting, &admitted.welcome, &codec, &open) => ended,
+        ended = write_answers(writer, inbox, &waiting, &admitted, &codec, &open, &lobby) => ended,
         () = cut.notified() => Err(Fault::NotReading),
     };
     match ended {
@@ -268,14 +268,19 @@ async fn write_answers(
     mut writer: OwnedWriteHalf,
     mut inbox: mpsc::Receiver<Outgoing>,
     waiting: &AtomicUsize,
-    welcome: &Welcome,
+    admitted: &Admitted,
     codec: &Codec,
     open: &OpenRequests,
+    lobby: &Lobby,
 ) -> Result<(), Fault> {
-    writer.write_all(&welcome.encode()).await?;
+    writer.write_all(&admitted.welcome.encode()).await?;
     let unfit = Once::default();
     while let Some(outgoing) = inbox.recv().await {
         let bytes = outgoing.bytes();
+        if let Outgoing::Milestone = outgoing {
+            lobby.clients.send(FromClient::Resume(admitted.id)).await.map_err(|_| Fault::Stopping)?;
+            continue;
+        }
         if let Some(frame) = pack(outgoing, codec, open, &unfit)? {
             writer.write_all(&frame.encode()?).await?;
         }
@@ -287,6 +292,7 @@ async fn write_answers(
 
 fn pack(outgoing: Outgoing, codec: &Codec, open: &OpenRequests, unfit: &Once) -> Result<Option<Frame>, Fault> {
     let (tag, packed) = match outgoing {
+        Outgoing::Milestone => return Ok(None),
         Outgoing::Event(event) => (Tag::NOTIFY, codec.encode_event(&event)),
         Outgoing::Reply { tag, reply } => {
             let Some(command) = open.close(tag) else { return Ok(None) };

@@ -5,7 +5,7 @@ use peal_core::{
     job::{Census, JobSpec, Life},
     policy::Verdict,
     reach::Reach,
-    server::{Allowance, DecisionId, FenceId, Raiser, RequestId},
+    server::{Allowance, DecisionId, FenceId, PeerId, Raiser, RequestId, Seq},
 };
 use peal_model::{Event, Info, Nspace, Proc, RankData, Reply, Status};
 use std::sync::Arc;
@@ -45,6 +45,7 @@ pub(crate) enum Internal {
     Notify(Event),
     Distributed { event: Arc<Event>, reach: Reach, allowance: Allowance },
     Decided { id: DecisionId, verdict: Verdict },
+    Recalled { peer: PeerId, events: Vec<(Seq, Option<Event>)> },
     AddJob { spec: JobSpec, done: oneshot::Sender<Result<(), AddJobError>> },
     Jobs(oneshot::Sender<Vec<Census>>),
     RemoveJob(Nspace),

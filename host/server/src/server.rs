@@ -13,6 +13,7 @@ use crate::{
     metrics::{Counters, Metrics},
     notice::Notices,
     quiet::Quiet,
+    spill::{SpillSettings, Spiller},
     turns::Turns,
 };
 use peal_model::{Identity, Proc};
@@ -46,6 +47,8 @@ const BREATHE: Duration = Duration::from_millis(50);
 pub struct ServerSettings {
     /// Those of the state machine.
     pub core: peal_core::server::Settings,
+    /// Where events go that there is no room for in memory.
+    pub spill: SpillSettings,
     /// Those of messages.
     pub wire: Limits,
     /// How much of what a peer claims must be true.
@@ -74,6 +77,7 @@ impl Default for ServerSettings {
     fn default() -> Self {
         ServerSettings {
             core: peal_core::server::Settings::default(),
+            spill: SpillSettings::default(),
             wire: Limits::default(),
             identity: IdentityCheck::default(),
             max_connections: 4096,
@@ -151,6 +155,7 @@ impl Server {
         let identity = Identity { uid: geteuid().as_raw(), gid: getegid().as_raw() };
         state.guard(identity, decisions.hooks());
         let fabric: Arc<dyn Fabric> = parts.fabric.clone();
+        let spiller = Spiller::new(settings.spill, settings.wire, handle.clone());
         let checker = Arc::new(Checker::new(settings.identity, parts.host.clone()));
         let actor = Actor {
             state,
@@ -163,6 +168,7 @@ impl Server {
             chains,
             decisions,
             channels,
+            spiller,
             admissions: BTreeMap::new(),
             drain_timeout: settings.drain_timeout,
             notices,

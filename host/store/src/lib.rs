@@ -14,12 +14,14 @@ mod error;
 mod jobs;
 mod layout;
 mod place;
+mod spill;
 mod state;
 mod writes;
 
 pub use admin::{ADMIN_CALLS_KEPT, AdminCall, AdminRecord};
 pub use error::StoreError;
 pub use jobs::{JOBS_KEPT, JobRecord};
+pub use spill::{Spill, SpillError};
 pub use state::{ENTRY_BYTES, ModuleState, Scope};
 pub use writes::Health;
 

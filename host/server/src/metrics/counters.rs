@@ -93,6 +93,14 @@ numbers! {
         Counter clients_too_greedy,
         /// Events that made room for later ones in the ring that keeps them for late registrations.
         Counter events_ejected,
+        /// Events that are kept for procs that have not been told yet, and for connections that are catching up.
+        Gauge events_kept,
+        /// Of these, events that are on disk.
+        Gauge events_spilled,
+        /// Events that somebody was to be told and never will be: there was no room for them, or they cannot be read back.
+        Counter events_lost,
+        /// The memory that it takes to know what is kept and for whom, in bytes.
+        Gauge events_index_bytes,
         /// Runs of an event through an owner's hosted chain.
         Counter chains_run,
         /// Events that an owner's hosted chain missed because it could not keep up, or because time was over.

@@ -85,10 +85,23 @@ impl Metrics {
 
     /// What the state machine counts is now this.
     pub(crate) fn follow(&self, counts: Counts) {
-        let Counts { peers, jobs, events_ejected, decisions_awaited } = counts;
+        let Counts {
+            peers,
+            jobs,
+            events_ejected,
+            events_kept,
+            events_spilled,
+            events_lost,
+            events_owed_bytes,
+            decisions_awaited,
+        } = counts;
         self.counters.connections_open.set(peers);
         self.counters.jobs.set(jobs);
         self.counters.events_ejected.follow(events_ejected);
+        self.counters.events_kept.set(events_kept);
+        self.counters.events_spilled.set(events_spilled);
+        self.counters.events_lost.follow(events_lost);
+        self.counters.events_index_bytes.set(events_owed_bytes);
         self.counters.decisions_awaited.set(decisions_awaited);
     }
 

@@ -1,0 +1,190 @@
+//! What takes too much memory for now: appended to files without a name, which are gone with the process whatever becomes of
+//! it. A file is given back when nothing in it is wanted any more.
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+use thiserror::Error;
+
+/// How large a file grows before the next one is begun, in bytes.
+const SEGMENT: u64 = 16 << 20;
+
+/// Why something cannot be spilled, or read back.
+#[derive(Debug, Error)]
+pub enum SpillError {
+    /// As much as may be has been spilled.
+    #[error("{max} bytes are spilled already, more are not allowed")]
+    Full {
+        /// How many bytes may be.
+        max: u64,
+    },
+    /// The system does not let us.
+    #[error("cannot {what} a file without a name in {}: {source}", dir.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// Where.
+        dir: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// A heap of blocks of bytes, by number.
+#[derive(Debug)]
+pub struct Spill {
+    dir: PathBuf,
+    max: u64,
+    segments: BTreeMap<u64, Segment>,
+    places: BTreeMap<u64, Place>,
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Segment {
+    file: File,
+    end: u64,
+    live: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    segment: u64,
+    offset: u64,
+    len: u32,
+}
+
+impl Spill {
+    /// A heap in this directory, of at most so many bytes on disk. Nothing is made before something is written.
+    pub fn new(dir: &Path, max: u64) -> Spill {
+        Spill { dir: dir.to_owned(), max, segments: BTreeMap::new(), places: BTreeMap::new(), next: 0 }
+    }
+
+    /// Keeps a block under this number, which must be new.
+    pub fn write(&mut self, number: u64, bytes: &[u8]) -> Result<(), SpillError> {
+        let room = || SpillError::Full { max: self.max };
+        let len = u32::try_from(bytes.len()).map_err(|_| room())?;
+        if self.bytes().saturating_add(u64::from(len)) > self.max {
+            return Err(room());
+        }
+        let segment = self.open_segment()?;
+        let failed = |source| SpillError::Io { what: "write to", dir: self.dir.clone(), source };
+        let Some(open) = self.segments.get_mut(&segment) else { return Ok(()) };
+        open.file.write_all_at(bytes, open.end).map_err(failed)?;
+        let place = Place { segment, offset: open.end, len };
+        open.end += u64::from(len);
+        open.live += 1;
+        self.places.insert(number, place);
+        Ok(())
+    }
+
+    /// The block of this number; nothing if there is none.
+    pub fn read(&self, number: u64) -> Result<Option<Vec<u8>>, SpillError> {
+        let Some(place) = self.places.get(&number) else { return Ok(None) };
+        let Some(segment) = self.segments.get(&place.segment) else { return Ok(None) };
+        let mut bytes = vec![0; usize::try_from(place.len).unwrap_or_default()];
+        let failed = |source| SpillError::Io { what: "read from", dir: self.dir.clone(), source };
+        segment.file.read_exact_at(&mut bytes, place.offset).map_err(failed)?;
+        Ok(Some(bytes))
+    }
+
+    /// The blocks of these numbers, from the first to the last, are not wanted any more.
+    pub fn forget(&mut self, first: u64, last: u64) {
+        while let Some((number, place)) =
+            self.places.range(first..=last.max(first)).next().map(|(at, place)| (*at, *place))
+        {
+            self.places.remove(&number);
+            self.release(place);
+        }
+    }
+
+    fn release(&mut self, place: Place) {
+        let last = self.next;
+        let Some(segment) = self.segments.get_mut(&place.segment) else { return };
+        segment.live = segment.live.saturating_sub(1);
+        if segment.live == 0 {
+            // The one that is written to is used again, if it can be emptied.
+            if place.segment == last && segment.file.set_len(0).is_ok() {
+                segment.end = 0;
+            } else {
+                self.segments.remove(&place.segment);
+            }
+        }
+    }
+
+    /// How many blocks there are.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// How much disk all of it takes, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.segments.values().map(|segment| segment.end).sum()
+    }
+
+    fn open_segment(&mut self) -> Result<u64, SpillError> {
+        if let Some((number, segment)) = self.segments.last_key_value()
+            && segment.end < SEGMENT
+        {
+            return Ok(*number);
+        }
+        let failed = |source| SpillError::Io { what: "make", dir: self.dir.clone(), source };
+        let file = tempfile::tempfile_in(&self.dir).map_err(failed)?;
+        self.next += 1;
+        self.segments.insert(self.next, Segment { file, end: 0, live: 0 });
+        Ok(self.next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(number: u64) -> Vec<u8> {
+        vec![u8::try_from(number % 251).unwrap(); 1 << 20]
+    }
+
+    #[test]
+    fn blocks_come_back_as_they_were_and_files_are_given_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut spill = Spill::new(dir.path(), 1 << 30);
+        for number in 0..40 {
+            spill.write(number, &block(number)).unwrap();
+        }
+        assert_eq!((spill.len(), spill.segments.len(), spill.bytes()), (40, 3, 40 << 20));
+        assert_eq!(dir.path().read_dir().unwrap().count(), 0, "they have no names");
+        for number in (0..40).rev() {
+            assert_eq!(spill.read(number).unwrap().unwrap(), block(number));
+        }
+        spill.forget(0, 16);
+        assert_eq!((spill.segments.len(), spill.bytes()), (2, 24 << 20), "the first sixteen are a file");
+        assert!(spill.read(3).unwrap().is_none());
+        assert_eq!(spill.read(17).unwrap().unwrap(), block(17));
+        spill.forget(17, 1000);
+        assert!(spill.is_empty() && spill.bytes() == 0);
+        spill.write(40, b"").unwrap();
+        assert_eq!(spill.read(40).unwrap().unwrap(), b"");
+    }
+
+    #[test]
+    fn what_there_is_no_room_for_is_refused_with_words() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut spill = Spill::new(dir.path(), 10);
+        spill.write(1, b"123456").unwrap();
+        let error = spill.write(2, b"12345").unwrap_err();
+        assert_eq!(error.to_string(), "10 bytes are spilled already, more are not allowed");
+        spill.forget(1, 1);
+        spill.write(2, b"12345").unwrap();
+        let gone = dir.path().join("gone");
+        let error = Spill::new(&gone, 10).write(1, b"1").unwrap_err();
+        assert!(error.to_string().starts_with("cannot make a file without a name in "), "{error}");
+    }
+}
