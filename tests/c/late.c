@@ -16,7 +16,7 @@
 static pmix_proc_t me;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t told = PTHREAD_COND_INITIALIZER;
-static uint32_t heard, first, last, out_of_order;
+static uint32_t open_calls, heard, first, last, out_of_order;
 static uint64_t missed;
 
 /* Says what failed and leaves: without its server a proc has nothing to do. */
@@ -53,12 +53,39 @@ static void on_news(size_t id, pmix_status_t code, const pmix_proc_t *source, pm
     done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, object);
 }
 
+static void on_taken(pmix_status_t status, void *object)
+{
+    pmix_info_t *info = object;
+    need("notify", status);
+    PMIX_INFO_FREE(info, 1);
+    pthread_mutex_lock(&lock);
+    open_calls--;
+    pthread_cond_signal(&told);
+    pthread_mutex_unlock(&lock);
+}
+
+/* With few calls open: the library looks through all of them for each answer. */
 static void raise_one(uint32_t number, pmix_data_range_t range)
 {
-    pmix_info_t info;
-    PMIX_INFO_LOAD(&info, "late.number", &number, PMIX_UINT32);
-    need("notify", PMIx_Notify_event(NEWS, &me, range, &info, 1, NULL, NULL));
-    PMIX_INFO_DESTRUCT(&info);
+    pmix_info_t *info;
+    pthread_mutex_lock(&lock);
+    while (open_calls >= 64) {
+        pthread_cond_wait(&told, &lock);
+    }
+    open_calls++;
+    pthread_mutex_unlock(&lock);
+    PMIX_INFO_CREATE(info, 1);
+    PMIX_INFO_LOAD(info, "late.number", &number, PMIX_UINT32);
+    need("notify", PMIx_Notify_event(NEWS, &me, range, info, 1, on_taken, info));
+}
+
+static void everything_is_taken(void)
+{
+    pthread_mutex_lock(&lock);
+    while (open_calls > 0) {
+        pthread_cond_wait(&told, &lock);
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 static void await(uint32_t wanted)
@@ -88,6 +115,7 @@ int main(int argc, char **argv)
         for (uint32_t number = 0; number < count; number++) {
             raise_one(number, range);
         }
+        everything_is_taken();
     }
     everybody_is_here();
     if (1 == me.rank) {
@@ -100,6 +128,7 @@ int main(int argc, char **argv)
     everybody_is_here();
     if (0 == me.rank) {
         raise_one(count, range);
+        everything_is_taken();
     } else {
         await(expected + 1);
         printf("heard %u, from %u to %u, %u out of order, %llu missed\n", heard, first, last, out_of_order,

@@ -1,6 +1,16 @@
 //! What is kept of events for those who register late (RFC 0002, "PMIx Server Registrations"), as programs of the C library
 //! see it.
-use peal_tests::{Done, c_program, peal, run};
+use peal_model::{Info, Infos, KeyName, Range, Status, Value};
+use peal_server::ServerSettings;
+use peal_tests::{
+    Done, c_program,
+    in_process::{Node, listener, next},
+    peal, run,
+};
+
+const NEWS: Status = Status(-3101);
+const NUMBER: KeyName = KeyName("test.number");
+const TEXT: KeyName = KeyName("test.text");
 
 fn late(settings: &[&str], range: &str, count: &str, expected: &str) -> Option<Done> {
     let program = c_program("late")?;
@@ -26,4 +36,28 @@ fn of_events_of_the_environment_the_newest_are_told_and_how_many_were_missed() {
     assert_eq!(done.stdout, "heard 513, from 1488 to 2000, 0 out of order, 1488 missed\n");
     let Some(done) = late(&["server.event_cache=7"], "session", "2000", "7") else { return };
     assert_eq!(done.stdout, "heard 8, from 1993 to 2000, 0 out of order, 1993 missed\n");
+}
+
+/// More than one file of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_spilled_comes_back_whole_and_in_order() {
+    const MANY: u32 = 20_000;
+    let mut settings = ServerSettings::default();
+    settings.core.event_memory = 1 << 20;
+    let node = Node::alone(settings, 2).await;
+    let (first, second) = (node.client(0).await, node.client(1).await);
+    let text = "x".repeat(2000);
+    for number in 0..MANY {
+        let infos = vec![Info::new(NUMBER, Value::Uint32(number)), Info::new(TEXT, Value::string(&text))];
+        first.notify(NEWS, Range::Namespace, infos).await.unwrap();
+    }
+    assert!(node.server.counters().events_spilled.get() > 19_000);
+    let (listener, mut heard) = listener();
+    second.register(&[NEWS], &[], listener).await.unwrap();
+    for number in 0..MANY {
+        let event = next(&mut heard).await;
+        assert_eq!(event.infos.value_of(NUMBER), Some(&Value::Uint32(number)));
+        assert_eq!(event.infos.value_of(TEXT).and_then(Value::as_str), Some(text.as_str()));
+    }
+    assert_eq!(node.server.counters().events_lost.get(), 0);
 }
