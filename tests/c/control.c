@@ -11,6 +11,8 @@
  *     cleanup          rank 0 registers a file to be removed
  *     log              every rank logs a line to stdout and one to stderr
  */
+#include "need.h"
+
 #include <errno.h>
 #include <pmix.h>
 #include <signal.h>
@@ -19,16 +21,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static pmix_proc_t me;
-
-/* Says what failed and leaves: without its server a proc has nothing to do. */
-static void need(const char *what, pmix_status_t status)
-{
-    if (PMIX_SUCCESS != status) {
-        fprintf(stderr, "rank %u: %s: %s\n", me.rank, what, PMIx_Error_string(status));
-        exit(EXIT_FAILURE);
-    }
-}
 
 static void say(const char *what, pmix_status_t status)
 {

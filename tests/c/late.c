@@ -5,6 +5,8 @@
  *
  * The second number is how many rank 1 waits for before rank 0 raises a last one.
  */
+#include "need.h"
+
 #include <pmix.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -13,20 +15,10 @@
 
 #define NEWS (PMIX_EXTERNAL_ERR_BASE - 1)
 
-static pmix_proc_t me;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t told = PTHREAD_COND_INITIALIZER;
 static uint32_t open_calls, heard, first, last, out_of_order;
 static uint64_t missed;
-
-/* Says what failed and leaves: without its server a proc has nothing to do. */
-static void need(const char *what, pmix_status_t status)
-{
-    if (PMIX_SUCCESS != status) {
-        fprintf(stderr, "rank %u: %s: %s\n", me.rank, what, PMIx_Error_string(status));
-        exit(EXIT_FAILURE);
-    }
-}
 
 static void on_news(size_t id, pmix_status_t code, const pmix_proc_t *source, pmix_info_t infos[], size_t ninfos,
                     pmix_info_t results[], size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *object)

@@ -1,7 +1,7 @@
 //! A real server in the process of a test, and Peal's own clients of it, over real TCP.
 use peal_client::{Client, Environment, Handler, Outcome};
 use peal_core::job::JobSpec;
-use peal_model::{Event, Nspace, Proc, Rank, code};
+use peal_model::{Event, Nspace, Proc, Rank, Status, code};
 use peal_sandbox::{GuestPool, PoolSettings};
 use peal_server::{
     EmbeddedFabric, GuestPools, Host, HostedChains, HostedChannels, HostedPolicies, Notices, Parts, Server,
@@ -116,6 +116,20 @@ pub fn listener() -> (Handler, mpsc::UnboundedReceiver<Event>) {
         Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
     (handler, heard)
+}
+
+/// A handler that takes its time for each event until the sender is dropped, and tells what it hears.
+pub fn gate() -> (Handler, std::sync::mpsc::Sender<()>, mpsc::UnboundedReceiver<Status>) {
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let (tell, told) = mpsc::unbounded_channel();
+    let wait = std::sync::Mutex::new(wait);
+    let gate = Handler::native(move |call| {
+        // The test may have seen enough.
+        let _ = tell.send(call.event().code);
+        let _ = wait.lock().unwrap().recv();
+        Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+    });
+    (gate, go, told)
 }
 
 /// The next event that a listener hears.

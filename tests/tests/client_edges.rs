@@ -1,18 +1,14 @@
 //! The edges of Peal's client: who leaves early, gives up half-way or loses one of several servers, and files that lead nowhere.
-use peal_client::{Attach, Client, ClientError, ClientSettings, Handler, Outcome, Tool, ToolSettings};
+use peal_client::{Attach, Client, ClientError, ClientSettings, Tool, ToolSettings};
 use peal_model::{CommandCode, Event, Info, KeyName, Range, Reply, Request, Scope, Status, Value, code, key};
 use peal_server::ServerSettings;
 use peal_tests::{
     false_server::{FalseServer, deceived, listen},
-    in_process::{Node, listener, soon},
+    in_process::{Node, gate, listener, soon},
 };
 use peal_wire::ServerUri;
 use std::{path::Path, sync::mpsc, thread, time::Duration};
-use tokio::{
-    net::TcpListener,
-    sync::mpsc::{UnboundedReceiver, unbounded_channel},
-    time::timeout,
-};
+use tokio::{net::TcpListener, time::timeout};
 
 const NEWS: Status = Status(-3601);
 const LOST: Status = code::PMIX_ERR_LOST_CONNECTION;
@@ -20,20 +16,6 @@ const KEY: KeyName = KeyName("test.key");
 
 fn news() -> Event {
     Event { code: NEWS, source: None, range: Range::Global, infos: Vec::new() }
-}
-
-/// A handler that waits, at each event, for the sender to be dropped, and tells what it hears.
-fn gate() -> (Handler, mpsc::Sender<()>, UnboundedReceiver<Status>) {
-    let (go, wait) = mpsc::channel::<()>();
-    let (tell, told) = unbounded_channel();
-    let wait = std::sync::Mutex::new(wait);
-    let gate = Handler::native(move |call| {
-        // The test may have seen enough.
-        let _ = tell.send(call.event().code);
-        let _ = wait.lock().unwrap().recv();
-        Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
-    });
-    (gate, go, told)
 }
 
 /// Runs a test on one thread, which it may block only by being wrong.

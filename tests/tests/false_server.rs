@@ -6,16 +6,16 @@ use peal_model::{
 };
 use peal_tests::{
     false_server::{FalseServer, deceived, granted, listen},
-    in_process::{listener, next, soon},
+    in_process::{gate, listener, next, soon},
 };
 use peal_wire::{Frame, Header, Tag, Welcome};
 use std::{
-    sync::{Arc, OnceLock, mpsc},
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    sync::mpsc::{UnboundedReceiver, unbounded_channel},
+    sync::mpsc::unbounded_channel,
     time::timeout,
 };
 
@@ -317,20 +317,6 @@ async fn a_server_that_closes_at_any_byte_ends_what_is_open_at_once() {
             other => panic!("at byte {end}: {other}"),
         }
     }
-}
-
-/// A handler that takes its time for each event until the sender is dropped, and tells what it hears.
-fn gate() -> (Handler, mpsc::Sender<()>, UnboundedReceiver<Status>) {
-    let (go, wait) = mpsc::channel::<()>();
-    let (tell, told) = unbounded_channel();
-    let wait = std::sync::Mutex::new(wait);
-    let gate = Handler::native(move |call| {
-        // The test may have seen enough.
-        let _ = tell.send(call.event().code);
-        let _ = wait.lock().unwrap().recv();
-        Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
-    });
-    (gate, go, told)
 }
 
 /// An event of so many bytes.

@@ -1,7 +1,7 @@
 //! The client's own handlers: native closures and components in one chain, in the order of RFC 0002.
 use crate::lock;
 use peal_core::{
-    chain::{ChainRun, Next, Outcome, PendingCall},
+    chain::{Next, Outcome, PendingCall},
     order::Registrations,
     registration::{Registration, RegistrationError, RegistrationId},
 };
@@ -232,7 +232,7 @@ impl Handlers {
     /// Runs an event through the chain: here as far as nobody may block, the rest on the handlers' thread.
     pub(crate) async fn run(&self, event: Event) -> Wishes {
         let run = lock(&self.state).chain.run(Arc::new(event));
-        match walk(run, Wishes::default(), Walker::Runtime) {
+        match walk(run.advance(), Wishes::default(), Walker::Runtime) {
             Walked::Done(wishes) => wishes,
             Walked::MayBlock(call, wishes) => self.run_on_thread(call, wishes).await,
         }
@@ -241,9 +241,7 @@ impl Handlers {
     async fn run_on_thread(&self, call: Box<PendingCall<Handler>>, wishes: Wishes) -> Wishes {
         let (tell, told) = oneshot::channel();
         let walked = self.pool.try_run(move || {
-            let wishes = RefCell::new(wishes);
-            let outcome = call.member().handler.clone().call(&call, &wishes);
-            if let Walked::Done(wishes) = walk(call.finish(outcome), wishes.into_inner(), Walker::Thread) {
+            if let Walked::Done(wishes) = walk(Next::Call(*call), wishes, Walker::Thread) {
                 // Whoever waits may be gone with the client.
                 let _ = tell.send(wishes);
             }
@@ -284,17 +282,17 @@ enum Walked {
     MayBlock(Box<PendingCall<Handler>>, Wishes),
 }
 
-fn walk(mut run: ChainRun<Handler>, wishes: Wishes, walker: Walker) -> Walked {
+fn walk(mut next: Next<Handler>, wishes: Wishes, walker: Walker) -> Walked {
     let wishes = RefCell::new(wishes);
     loop {
-        match run.advance() {
+        match next {
             Next::Call(call) => {
                 let handler = call.member().handler.clone();
                 if walker == Walker::Runtime && !matches!(handler, Handler::Quick(_)) {
                     return Walked::MayBlock(Box::new(call), wishes.into_inner());
                 }
                 let outcome = handler.call(&call, &wishes);
-                run = call.finish(outcome);
+                next = call.finish(outcome).advance();
             }
             Next::Done(finished) => {
                 let mut wishes = wishes.into_inner();

@@ -127,7 +127,7 @@ impl Actor {
                 Some(raised) = inbox.raised.recv() => self.raised(raised),
                 () = until(self.started, self.state.deadline()) => self.state.tick(self.now()),
             };
-            actions.into_iter().for_each(|action| self.act(action));
+            self.act_all(actions);
             self.metrics.follow(self.state.counts());
             self.spiller.breathe().await;
         }
@@ -275,7 +275,7 @@ impl Actor {
         jobs.push((spec.nspace.clone(), Identity { uid: spec.uid, gid: spec.gid }));
         self.jobs = Arc::new(jobs);
         let actions = self.state.add_job(spec);
-        actions.into_iter().for_each(|action| self.act(action));
+        self.act_all(actions);
         Ok(())
     }
 
@@ -290,13 +290,18 @@ impl Actor {
         self.decisions.ask(id, request, default);
     }
 
+    fn act_all(&mut self, actions: Vec<Action>) {
+        actions.into_iter().for_each(|action| self.act(action));
+    }
+
     fn act(&mut self, action: Action) {
         match action {
             Action::Reply { to, reply } => self.send(to.peer, Outgoing::Reply { tag: to.tag, reply: Box::new(reply) }),
             Action::Deliver { peer, event } => {
                 self.send(peer, Outgoing::Event(event));
                 if self.is_filling(peer) {
-                    self.state.behind(peer).into_iter().for_each(|action| self.act(action));
+                    let actions = self.state.behind(peer);
+                    self.act_all(actions);
                 }
             }
             Action::Pause { peer } => self.send(peer, Outgoing::Milestone),
@@ -346,7 +351,7 @@ impl Actor {
         let mut gathering = Box::pin(async move { fabric.gather(me, procs, data).await });
         if let Poll::Ready(outcome) = gathering.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             let actions = self.state.gathered(id, outcome);
-            actions.into_iter().for_each(|action| self.act(action));
+            self.act_all(actions);
             return;
         }
         tokio::spawn(async move {

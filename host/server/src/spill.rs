@@ -73,6 +73,10 @@ impl Spiller {
 
     /// Waits until the disk has come so far that more may be spilled: whoever floods waits with it.
     pub(crate) async fn breathe(&self) {
+        // After every message: mostly there is nothing to wait for.
+        if *self.backlog.borrow() <= BACKLOG {
+            return;
+        }
         // The sender is ours.
         let _ = self.backlog.subscribe().wait_for(|backlog| *backlog <= BACKLOG).await;
     }

@@ -213,11 +213,13 @@ impl Feeding<'_> {
 
     /// The rest of the question, which takes the event itself.
     fn is_for_it(&self, next: &Next, coverage: Coverage, event: &Event) -> bool {
-        let is_meant = match next.claim {
-            Claim::Entitled => true,
-            Claim::Ring(_) | Claim::Told => Aim::of(event).is_meant_for(event, &self.peer.proc),
-        };
-        is_meant && (coverage == Coverage::Covered || self.peer.interests.cover(&next.head, &Aim::of(event)))
+        let (is_meant, is_covered) = (next.claim == Claim::Entitled, coverage == Coverage::Covered);
+        if is_meant && is_covered {
+            return true;
+        }
+        let aim = Aim::of(event);
+        (is_meant || aim.is_meant_for(event, &self.peer.proc))
+            && (is_covered || self.peer.interests.cover(&next.head, &aim))
     }
 
     /// The event, with how many others were missed if it is the first one of the environment.
