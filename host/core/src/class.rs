@@ -55,7 +55,8 @@ impl Levels {
 
     /// The directives that say so, for whoever has another default.
     pub fn directives(self) -> Vec<Info> {
-        let both = [(key::PMIX_EVENT_JOB_LEVEL, Class::JobSpecific), (key::PMIX_EVENT_ENVIRO_LEVEL, Class::Environment)];
+        let both =
+            [(key::PMIX_EVENT_JOB_LEVEL, Class::JobSpecific), (key::PMIX_EVENT_ENVIRO_LEVEL, Class::Environment)];
         both.map(|(key, class)| Info::new(key, Value::Bool(self.include(class)))).into()
     }
 

@@ -122,13 +122,16 @@ pub(crate) async fn serve(mut stream: TcpStream, lobby: Lobby) {
     match ended {
         Ok(()) => {}
         // How clients that die end; the host knows more.
-        Err(Fault::Io(error)) => tracing::debug!(%proc, %error, "a connection broke off"),
-        Err(fault) => match lobby.refusals.allow(Instant::now()) {
+        Err(Fault::Io(ref error)) => tracing::debug!(%proc, %error, "a connection broke off"),
+        Err(ref fault) => match lobby.refusals.allow(Instant::now()) {
             Some(left_out) => tracing::warn!(%proc, %fault, left_out, "a connection is closed"),
             None => tracing::debug!(%proc, %fault, "a connection is closed"),
         },
     }
     // A server that has stopped needs not be told.
+    if let Err(Fault::Wire(error) | Fault::JobData(error)) = &ended {
+        let _ = lobby.clients.send(FromClient::Garbled { peer, status: error.status() }).await;
+    }
     let _ = lobby.clients.send(FromClient::Gone(peer)).await;
 }
 
@@ -249,7 +252,10 @@ async fn request(
             counter.count();
             warn_once!(garbled, ?peer, %error, "a request is not understood");
             match codec.command_of(&frame.payload) {
-                Some(CommandCode::DeregisterEvents) => return Ok(()),
+                Some(CommandCode::DeregisterEvents) => {
+                    let garbled = FromClient::Garbled { peer, status: error.status() };
+                    return lobby.clients.send(garbled).await.map_err(|_| Fault::Stopping);
+                }
                 // A status would be taken for the data: only the end of the connection says that something is wrong.
                 Some(CommandCode::JobData) => return Err(Fault::JobData(error)),
                 _ => (CommandCode::Finalize, FromClient::Unfit { to, status: error.status() }),

@@ -7,6 +7,7 @@
 mod actor;
 pub mod admin;
 mod admission;
+mod asking;
 mod chains;
 mod channels;
 mod connection;

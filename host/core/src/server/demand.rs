@@ -117,9 +117,8 @@ impl Demand {
         } else {
             self.asked.retain(|_, asked| !theirs(asked));
         }
-        let settled = self.waiting.extract_if(.., |waiting| {
-            waiting.on.remove(&id) && (waiting.on.is_empty() || !is_standing)
-        });
+        let settled =
+            self.waiting.extract_if(.., |waiting| waiting.on.remove(&id) && (waiting.on.is_empty() || !is_standing));
         let wishes = settled.map(|waiting| waiting.wish).collect();
         (wishes, given_back(&unwanted))
     }
@@ -144,7 +143,8 @@ impl Demand {
         });
         let mut unwanted = Vec::new();
         for want in wants {
-            let is_renewed = |waiting: &Waiting| waiting.wish.to.peer == peer && waiting.wish.wants().any(|w| w == want);
+            let is_renewed =
+                |waiting: &Waiting| waiting.wish.to.peer == peer && waiting.wish.wants().any(|w| w == want);
             if !self.waiting.iter().any(is_renewed) && self.leave(peer, want) {
                 unwanted.push(want);
             }

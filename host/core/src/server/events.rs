@@ -219,7 +219,8 @@ impl Server {
 
     /// The procs that an event is meant for and that may yet register, without those of the connections that are told.
     fn targets_beside(&self, event: &Event, aim: &Aim, reach: Reach, told: &BTreeSet<PeerId>) -> Vec<(Proc, u32)> {
-        let told_procs: BTreeSet<&Proc> = told.iter().filter_map(|id| self.peers.get(id)).map(|peer| &peer.proc).collect();
+        let told_procs: BTreeSet<&Proc> =
+            told.iter().filter_map(|id| self.peers.get(id)).map(|peer| &peer.proc).collect();
         let reached = |job: &&Job| reach.includes(Some(job.spec.uid)) && aim.may_include(event, &job.spec.nspace);
         let mut targets = self.named_tools(event, aim, told);
         targets.retain(|(_, uid)| reach.includes(Some(*uid)));
