@@ -26,7 +26,7 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, oneshot};
 
 /// What is to be written to a client.
 #[derive(Debug)]
@@ -65,10 +65,10 @@ pub(crate) struct Outbox {
 pub(crate) enum FromClient {
     /// Somebody wants to connect.
     Admit(Admission),
-    /// A request.
-    Request { to: RequestId, request: Request },
+    /// A request, and the turn that it takes of its connection's.
+    Request { to: RequestId, request: Request, turn: OwnedSemaphorePermit },
     /// A message that is no request, and the status that says so.
-    Unfit { to: RequestId, status: Status },
+    Unfit { to: RequestId, status: Status, turn: OwnedSemaphorePermit },
     /// What makes no sense, and has no answer.
     Garbled { peer: PeerId, status: Status },
     /// Everything before a milestone has been written.
@@ -145,9 +145,9 @@ impl Actor {
     fn client(&mut self, message: FromClient) -> Vec<Action> {
         match message {
             FromClient::Admit(admission) => self.enter(admission),
-            FromClient::Request { to, request } => self.state.request(to, request, self.now()),
+            FromClient::Request { to, request, turn: _turn } => self.state.request(to, request, self.now()),
             // Through the same queue as requests, so that answers keep their order.
-            FromClient::Unfit { to, status } => {
+            FromClient::Unfit { to, status, turn: _turn } => {
                 let mut actions = self.state.answer(to, Reply::Status(status));
                 actions.extend(self.state.violated(to.peer, status));
                 actions
