@@ -17,6 +17,9 @@
 
 /* ---- values ---------------------------------------------------------------- */
 
+/* Left out are PMIX_DATA_BUFFER, with which the library ends its own process, PMIX_REGEX, with which it ends its server, and
+ * statistics (types 61 to 64): it cannot read those of a proc, and Peal knows none of them. */
+
 /* What both procs know. Nothing in it is ever freed, so that values may share what they point to. */
 static struct {
     const char *name;
