@@ -295,8 +295,8 @@ fn no_more_wait_for_decisions_than_may_in_number_or_bytes_and_nothing_of_them_st
         assert!(matches!(&actions[0], Action::Denied(denial) if denial.by == DecidedBy::Overload));
     }
     // Who asked is gone meanwhile: what it raised is raised all the same, and nothing is left.
-    stage.server.disconnected(stage.alice[0]);
-    stage.server.disconnected(stage.alice[1]);
+    stage.server.disconnected(stage.alice[0], Time(0));
+    stage.server.disconnected(stage.alice[1], Time(0));
     assert!(!stage.server.decided(second, granted(Vec::new())).is_empty());
     stage.server.decided(first, denied(Status(-1)));
     assert_eq!(stage.server.counts().decisions_awaited, 0);

@@ -131,6 +131,8 @@ impl Actor {
             self.metrics.follow(self.state.counts());
             self.spiller.breathe().await;
         }
+        let losses = self.state.tell_losses();
+        self.act_all(losses);
         // Whoever waits for us to listen must not: the chains that are drained below are among them.
         drop(inbox);
         // Closing the outboxes lets each connection write what it has and end.
@@ -156,7 +158,7 @@ impl Actor {
             FromClient::Resume(peer) => self.state.resume(peer),
             FromClient::Gone(peer) => {
                 self.outboxes.remove(&peer);
-                self.state.disconnected(peer)
+                self.state.disconnected(peer, self.now())
             }
         }
     }
@@ -261,7 +263,7 @@ impl Actor {
                 let _ = done.send(census);
                 actions
             }
-            Internal::ProcEnded { proc, abnormal } => self.state.proc_ended(&proc, abnormal),
+            Internal::ProcEnded { proc, abnormal } => self.state.proc_ended(&proc, abnormal, self.now()),
             Internal::Life { proc, tell } => {
                 let _ = tell.send(self.state.life(&proc));
                 Vec::new()

@@ -1,6 +1,6 @@
 //! Clients come and go.
 use super::{Action, Peer, PeerId, Refusal, RequestId, Server, Standing, Upcall, reply};
-use crate::{audience::Interests, job::Life, reach::Reach};
+use crate::{Time, audience::Interests, job::Life, reach::Reach};
 use peal_model::{Event, Identity, Info, Proc, Range, Reply, Status, Value, code, key, rank};
 use std::sync::Arc;
 
@@ -68,21 +68,21 @@ impl Server {
 
     /// A connection is closed. Its registrations, held gets and reference counts go with it; a proc that had not left in
     /// order becomes an event.
-    pub fn disconnected(&mut self, peer: PeerId) -> Vec<Action> {
+    pub fn disconnected(&mut self, peer: PeerId, now: Time) -> Vec<Action> {
         let Some(gone) = self.peers.remove(&peer) else { return Vec::new() };
         let mut actions = self.unregister(peer);
         self.modex.forget(peer);
         self.fences.forget(peer);
         self.tool_left(peer);
         if gone.standing == Standing::Active && self.leave(&gone.proc, Life::Lost) {
-            actions.extend(self.lost(&gone.proc));
+            actions.extend(self.lost(&gone.proc, now));
         }
         self.settled(actions)
     }
 
     /// The host environment says that a proc's process has ended, and whether that was abnormal: then the code says how.
     /// What may still hold a connection of its (a process that it had started) does not make it live on.
-    pub fn proc_ended(&mut self, proc: &Proc, abnormal: Option<(Status, Vec<Info>)>) -> Vec<Action> {
+    pub fn proc_ended(&mut self, proc: &Proc, abnormal: Option<(Status, Vec<Info>)>, now: Time) -> Vec<Action> {
         let life = self.jobs.get_mut(&proc.nspace).and_then(|job| job.procs.get_mut(&proc.rank));
         let mut actions = match life {
             Some(life @ Life::Expected) => {
@@ -91,7 +91,7 @@ impl Server {
             }
             Some(life @ Life::Connected(_)) => {
                 *life = Life::Lost;
-                self.lost(proc)
+                self.lost(proc, now)
             }
             Some(Life::Finalized | Life::Lost) | None => Vec::new(),
         };
@@ -105,12 +105,10 @@ impl Server {
     }
 
     /// A connected proc is gone without having left in order.
-    fn lost(&mut self, proc: &Proc) -> Vec<Action> {
+    fn lost(&mut self, proc: &Proc, now: Time) -> Vec<Action> {
         let mut actions = self.departed(proc);
         actions.push(Action::Host(Upcall::ClientLost(proc.clone())));
-        // The host is told, and its handlers see it; the other procs hear of it when the host knows how the proc ended.
-        let (event, reach) = (Arc::new(lost_connection(proc)), Reach::of(self.identity(proc)));
-        actions.push(Action::Chain { event, reach, allowance: self.settings.allowance });
+        actions.extend(self.lose(proc, now));
         actions
     }
 
@@ -145,9 +143,4 @@ impl Server {
         }
         self.settled(actions)
     }
-}
-
-fn lost_connection(proc: &Proc) -> Event {
-    let infos = vec![Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc.clone()))];
-    Event { code: code::PMIX_ERR_LOST_CONNECTION, source: Some(proc.clone()), range: Range::Namespace, infos }
 }

@@ -11,6 +11,7 @@ mod feeding;
 mod gate;
 mod lifecycle;
 mod logging;
+mod losses;
 mod named;
 #[cfg(test)]
 mod tests;
@@ -38,6 +39,7 @@ pub use events::Raiser;
 pub use feeding::EVENTS_MISSED;
 use gate::Gate;
 pub use gate::{DecisionId, Denial, Entrance};
+use losses::Losses;
 use peal_model::{Event, Hook, Identity, Nspace, Proc, Reply, Request, Status, code};
 use std::{collections::BTreeMap, time::Duration};
 use thiserror::Error;
@@ -90,6 +92,8 @@ pub struct Settings {
     pub max_clones: u32,
     /// How many tools may be connected.
     pub max_tools: usize,
+    /// How long losses of connections are gathered that one event then tells of; nothing for an event each.
+    pub loss_window: Duration,
     /// How many events hosted handlers may raise in all because of one that no handler raised.
     pub allowance: Allowance,
     /// What holds where no policy decides.
@@ -117,6 +121,7 @@ impl Default for Settings {
             max_registrations: 65_536,
             max_clones: 64,
             max_tools: 256,
+            loss_window: Duration::from_millis(100),
             allowance: Allowance(256),
             defaults: Defaults::default(),
             max_decisions: 1024,
@@ -225,6 +230,7 @@ pub struct Server {
     retained: Retained,
     gate: Gate,
     demand: Demand,
+    losses: Losses,
     /// What the host environment itself registered for.
     host: Interests,
     next_peer: u64,
@@ -249,6 +255,7 @@ impl Server {
             peers: BTreeMap::new(),
             gate: Gate::default(),
             demand: Demand::default(),
+            losses: Losses::default(),
             host: Interests::default(),
             next_peer: 0,
         }
@@ -265,6 +272,7 @@ impl Server {
     /// Drops a job and all that its procs put. Those who are still connected are heard no more, and nobody goes on waiting
     /// for any of them.
     pub fn remove_job(&mut self, nspace: &Nspace) -> Vec<Action> {
+        let losses = self.tell_losses_of(nspace);
         self.jobs.remove(nspace);
         self.modex.drop_job(nspace);
         let theirs = self.peers.iter().filter(|(_, peer)| peer.proc.nspace == *nspace).map(|(id, _)| *id);
@@ -273,7 +281,7 @@ impl Server {
         self.retained.free_job(nspace);
         let waiting = self.modex.give_up_job(nspace).into_iter().chain(self.fences.drop_job(nspace));
         let answers = waiting.map(|to| reply(to, code::PMIX_ERR_INVALID_NAMESPACE));
-        let actions = answers.chain(given_back).collect();
+        let actions = losses.into_iter().chain(answers).chain(given_back).collect();
         self.settled(actions)
     }
 
@@ -362,15 +370,17 @@ impl Server {
         if self.peers.contains_key(&to.peer) { vec![Action::Reply { to, reply }] } else { Vec::new() }
     }
 
-    /// Time has passed: what was held too long is answered with a time-out.
+    /// Time has passed: what was held too long is answered with a time-out, and losses are told of.
     pub fn tick(&mut self, now: Time) -> Vec<Action> {
         let late = self.modex.expire(now).into_iter().chain(self.fences.expire(now));
-        late.map(|to| reply(to, code::PMIX_ERR_TIMEOUT)).collect()
+        let mut actions: Vec<Action> = late.map(|to| reply(to, code::PMIX_ERR_TIMEOUT)).collect();
+        actions.extend(self.told_losses(now));
+        actions
     }
 
     /// When [`Server::tick`] has something to do next.
     pub fn deadline(&self) -> Option<Time> {
-        [self.modex.deadline(), self.fences.deadline()].into_iter().flatten().min()
+        [self.modex.deadline(), self.fences.deadline(), self.losses.deadline()].into_iter().flatten().min()
     }
 }
 

@@ -3,6 +3,7 @@ mod bounds;
 mod demand;
 mod kept;
 mod kept_model;
+mod losses;
 
 use super::*;
 use peal_model::{Commit, Info, KeyName, Kval, Range, Rank, RankData, Scope, Value, key, rank};
@@ -21,8 +22,13 @@ struct Stage {
 impl Stage {
     /// A server with a job of that many procs, all connected.
     fn of(size: u32) -> Stage {
-        let mut server =
-            Server::new(Settings { max_put_bytes: 1000, event_cache: 3, max_event_bytes: 1000, ..Settings::default() });
+        let mut server = Server::new(Settings {
+            max_put_bytes: 1000,
+            event_cache: 3,
+            max_event_bytes: 1000,
+            loss_window: Duration::ZERO,
+            ..Settings::default()
+        });
         server.add_job(JobSpec { nspace: nspace(), size, hostname: "node".into(), uid: WHO.uid, gid: WHO.gid });
         let peers = (0..size).map(|rank| server.admit(&proc(rank), WHO).unwrap().0).collect();
         Stage { server, peers, tag: 100, now: Time(0) }
@@ -122,9 +128,9 @@ fn the_first_connection_is_told_to_the_host_and_clones_are_counted() {
     assert!(matches!(server.admit(&proc(0), WHO), Err(Refusal::TooManyClones { max: 2, .. })));
     let finalize = server.request(RequestId { peer: clone, tag: 101 }, Request::Finalize, Time(0));
     assert_eq!(finalize.len(), 1, "a clone that leaves does not end the proc");
-    assert!(server.disconnected(clone).is_empty());
+    assert!(server.disconnected(clone, Time(0)).is_empty());
     assert_eq!(server.life(&proc(0)), Some(Life::Connected(1)));
-    assert!(!server.disconnected(first).is_empty());
+    assert!(!server.disconnected(first, Time(0)).is_empty());
     assert_eq!(server.life(&proc(0)), Some(Life::Lost));
     assert!(matches!(server.admit(&proc(0), WHO), Err(Refusal::Ended(_))));
 }
@@ -167,7 +173,7 @@ fn immediate_optional_and_ended_procs_are_answered_at_once() {
     }
     assert_eq!(status(&stage.get(0, proc(9), A, &[]).1), code::PMIX_ERR_NOT_FOUND);
     assert!(stage.get(0, proc(1), A, &[]).1.is_empty());
-    let actions = stage.server.disconnected(stage.peers[1]);
+    let actions = stage.server.disconnected(stage.peers[1], Time(0));
     assert_eq!(status(&actions), code::PMIX_ERR_NOT_FOUND, "the held get is answered when its proc is gone");
     assert_eq!(status(&stage.get(0, proc(1), A, &[]).1), code::PMIX_ERR_NOT_FOUND);
 }
@@ -233,7 +239,7 @@ fn a_fence_goes_on_without_a_proc_that_died_and_says_so() {
     let mut stage = Stage::of(3);
     stage.fence(0, Vec::new());
     stage.fence(1, Vec::new());
-    let actions = stage.server.disconnected(stage.peers[2]);
+    let actions = stage.server.disconnected(stage.peers[2], Time(0));
     let gather =
         actions.iter().find_map(|action| if let Action::Gather { id, .. } = action { Some(*id) } else { None });
     let answers = stage.server.gathered(gather.unwrap(), Ok(Vec::new()));
@@ -404,13 +410,13 @@ fn a_proc_that_dies_becomes_an_event_and_one_that_leaves_does_not() {
     let mut stage = Stage::of(3);
     stage.register(0, &[]);
     stage.ask(1, Request::Finalize);
-    assert!(stage.server.disconnected(stage.peers[1]).is_empty());
-    let actions = stage.server.disconnected(stage.peers[2]);
+    assert!(stage.server.disconnected(stage.peers[1], Time(0)).is_empty());
+    let actions = stage.server.disconnected(stage.peers[2], Time(0));
     assert!(actions.contains(&Action::Host(Upcall::ClientLost(proc(2)))));
     assert!(actions.iter().any(|action| matches!(action, Action::Chain { .. })));
     assert!(hearers(&stage, &actions).is_empty(), "the procs hear of it from the host");
     let abnormal = Some((code::PMIX_ERR_PROC_ABORTED_BY_SIG, Vec::new()));
-    let actions = stage.server.proc_ended(&proc(2), abnormal);
+    let actions = stage.server.proc_ended(&proc(2), abnormal, Time(0));
     let chained = actions
         .iter()
         .find_map(|action| if let Action::Chain { event, .. } = action { Some(event.clone()) } else { None });
@@ -433,13 +439,13 @@ fn a_death_is_told_once_even_if_somebody_holds_the_connection_open() {
     let both = [code::PMIX_ERR_LOST_CONNECTION, code::PMIX_ERR_PROC_ABORTED_BY_SIG];
     let mut stage = Stage::of(2);
     stage.fence(0, Vec::new());
-    let ended = stage.server.proc_ended(&proc(1), abnormal());
+    let ended = stage.server.proc_ended(&proc(1), abnormal(), Time(0));
     assert_eq!(told(&ended), both);
     assert!(ended.iter().any(|action| matches!(action, Action::Gather { .. })), "nobody waits for it any more");
-    assert!(stage.server.disconnected(stage.peers[1]).is_empty());
+    assert!(stage.server.disconnected(stage.peers[1], Time(0)).is_empty());
     let mut stage = Stage::of(2);
-    let mut actions = stage.server.disconnected(stage.peers[1]);
-    actions.extend(stage.server.proc_ended(&proc(1), abnormal()));
+    let mut actions = stage.server.disconnected(stage.peers[1], Time(0));
+    actions.extend(stage.server.proc_ended(&proc(1), abnormal(), Time(0)));
     assert_eq!(told(&actions), both, "the same, whichever comes first");
 }
 
@@ -453,7 +459,7 @@ fn a_proc_that_ends_without_ever_connecting_is_not_waited_for() {
     assert!(server.request(request(101), fence, Time(0)).is_empty());
     let get = Request::Get { proc: proc(1), infos: Vec::new(), key: Some(A.0.into()) };
     assert!(server.request(request(102), get, Time(0)).is_empty());
-    let actions = server.proc_ended(&proc(1), None);
+    let actions = server.proc_ended(&proc(1), None, Time(0));
     assert_eq!(statuses(&actions), [(request(102), code::PMIX_ERR_NOT_FOUND)]);
     assert!(actions.iter().any(|action| matches!(action, Action::Gather { .. })));
     assert!(matches!(server.admit(&proc(1), WHO), Err(Refusal::Ended(_))));
@@ -466,7 +472,7 @@ fn what_is_the_hosts_business_goes_up_and_its_answer_comes_down() {
     assert!(matches!(&actions[..], [Action::Host(Upcall::Request { .. })]));
     let answer = stage.server.answer(to, Reply::Status(code::PMIX_ERR_NOT_SUPPORTED));
     assert_eq!(statuses(&answer), [(to, code::PMIX_ERR_NOT_SUPPORTED)]);
-    stage.server.disconnected(stage.peers[0]);
+    stage.server.disconnected(stage.peers[0], Time(0));
     assert!(stage.server.answer(to, Reply::Status(code::PMIX_SUCCESS)).is_empty());
     assert!(stage.server.request(to, Request::JobData, Time(0)).is_empty(), "nobody is behind that connection");
 }

@@ -152,7 +152,7 @@ mod tests {
         // Who has finalized and comes back before its connection is seen to end keeps its new name.
         assert_eq!(ask(&mut server, peer, Request::Finalize).status(), code::PMIX_SUCCESS);
         server.admit_tool(&tool, OWNER).unwrap();
-        assert_eq!(server.disconnected(peer), []);
+        assert_eq!(server.disconnected(peer, Time(0)), []);
         assert_eq!(server.admit_tool(&tool, OWNER), taken(&tool));
     }
 
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(ask(&mut server, peer, Request::JobData).status(), code::PMIX_ERR_INIT);
         assert_eq!(server.identity(&proc("next", 0)), Some(OWNER));
         server.admit(&proc("next", 0), OWNER).unwrap();
-        assert_eq!(server.disconnected(peer), []);
+        assert_eq!(server.disconnected(peer, Time(0)), []);
         assert_eq!(server.life(&proc("next", 0)), Some(crate::job::Life::Connected(1)));
     }
 
@@ -180,7 +180,7 @@ mod tests {
         let commit = Request::Commit(vec![Commit { scope: Scope::Global, kvals }]);
         assert_eq!(ask(&mut server, peer, commit).status(), code::PMIX_SUCCESS);
         assert!(server.modex.has(&tool, None));
-        assert_eq!(server.disconnected(peer), []);
+        assert_eq!(server.disconnected(peer, Time(0)), []);
         assert!(!server.modex.has(&tool, None));
         assert_eq!((server.identity(&tool), server.counts().peers), (None, 0));
     }

@@ -59,7 +59,7 @@ fn a_proc_waits_in_so_many_fences_and_those_that_everybody_deserted_are_gone() {
     let again = stage.server.admit(&proc(0), WHO).unwrap().0;
     let before = std::mem::replace(&mut stage.peers[0], again);
     assert_eq!(status(&fence_of(&mut stage, 0, &[0, 1]).1), code::PMIX_ERR_OUT_OF_RESOURCE);
-    stage.server.disconnected(before);
+    stage.server.disconnected(before, Time(0));
     assert_eq!(fence_of(&mut stage, 0, &[0, 1]).1, []);
 }
 

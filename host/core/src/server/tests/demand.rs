@@ -54,7 +54,7 @@ impl Proxy {
     }
 
     fn disconnect(&mut self, rank: usize) {
-        let actions = self.stage.server.disconnected(self.stage.peers[rank]);
+        let actions = self.stage.server.disconnected(self.stage.peers[rank], Time(0));
         self.take(actions);
     }
 }

@@ -181,7 +181,7 @@ fn who_finalizes_is_owed_nothing_and_who_comes_back_what_follows() {
 #[test]
 fn the_end_of_a_proc_or_job_frees_what_only_they_needed() {
     let ends: [fn(&mut Server) -> Vec<Action>; 3] = [
-        |server| server.proc_ended(&proc(1), None),
+        |server| server.proc_ended(&proc(1), None, Time(0)),
         |server| server.remove_job(&nspace()),
         |server| {
             let spec = JobSpec { nspace: nspace(), size: 2, hostname: "node".into(), uid: WHO.uid, gid: WHO.gid };
@@ -251,7 +251,7 @@ fn a_connection_that_goes_takes_along_what_was_held_for_it() {
     // What is in the ring is held for it, too, but is in no need of room elsewhere.
     assert_eq!((late.counts().events_kept, late.counts().events_spilled), (4, 4));
     assert!(matches!(late.stage.server.resume(peer)[..], [Action::Recall { .. }]));
-    let gone = late.stage.server.disconnected(peer);
+    let gone = late.stage.server.disconnected(peer, Time(0));
     assert!(matches!(gone[..], [Action::Host(Upcall::DeregisterEvents(_)), Action::Forget { .. }]), "{gone:?}");
     assert_eq!(late.stage.server.recalled(peer, Vec::new()), []);
     late.stage.server.retained.check_empty();

@@ -353,18 +353,18 @@ impl World {
                 let actions = self.server.request(to, Request::Finalize, Time(0));
                 self.forget_if_gone(&gone.proc);
                 self.carry_out(actions);
-                let actions = self.server.disconnected(gone.id);
+                let actions = self.server.disconnected(gone.id, Time(0));
                 self.carry_out(actions);
             }
             (10, Some(client)) => {
                 let gone = self.clients.remove(client);
-                let actions = self.server.disconnected(gone.id);
+                let actions = self.server.disconnected(gone.id, Time(0));
                 self.forget_if_gone(&gone.proc);
                 self.carry_out(actions);
             }
             (11, _) if b < 30 => {
                 let (proc, _) = some_proc(a);
-                let actions = self.server.proc_ended(&proc, None);
+                let actions = self.server.proc_ended(&proc, None, Time(0));
                 self.forget_if_gone(&proc);
                 self.carry_out(actions);
             }
@@ -410,13 +410,13 @@ impl World {
     /// Everybody goes: nothing is left.
     fn end(mut self) {
         for client in std::mem::take(&mut self.clients) {
-            let actions = self.server.disconnected(client.id);
+            let actions = self.server.disconnected(client.id, Time(0));
             self.forget_if_gone(&client.proc);
             self.carry_out(actions);
         }
         for index in 0..6 {
             let (proc, _) = some_proc(index);
-            let actions = self.server.proc_ended(&proc, None);
+            let actions = self.server.proc_ended(&proc, None, Time(0));
             self.carry_out(actions);
         }
         let counts = self.server.counts();
