@@ -31,7 +31,7 @@ pub use files::{Exposed, check_owner};
 pub use layers::{Given, Resolved, Sources};
 pub use problem::{Origin, Position, Problem, Problems};
 pub use settings::{
-    Admin, Config, Identity, Limits, Log, Metrics, Module, Policy, Run, Sandbox, Server, Store, Tools, Trace,
+    Admin, Config, Events, Identity, Limits, Log, Metrics, Module, Policy, Run, Sandbox, Server, Store, Tools, Trace,
 };
 pub use table::{Setting, Settings};
 pub use values::{
