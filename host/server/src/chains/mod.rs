@@ -10,7 +10,7 @@ mod worker;
 use crate::{
     handle::Raised,
     metrics::Metrics,
-    notice::{Notice, Notices},
+    notice::{ChainResults, Notice, Notices},
 };
 use peal_core::{
     order::Registrations,
@@ -99,14 +99,8 @@ struct Passing {
     source: Option<Identity>,
     /// The jobs of this server, with their users, when the event was raised.
     jobs: Arc<Vec<(Nspace, Identity)>>,
-    reception: Reception,
-}
-
-/// Whether an event has met a handler.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Reception {
-    Handled,
-    NoHandler,
+    /// What it has met so far.
+    results: Vec<ChainResults>,
 }
 
 /// What the workers and the server share.
@@ -123,9 +117,7 @@ impl Shared {
     /// The last chain is behind an event.
     fn passed(&self, passing: Passing) {
         self.under_way.fetch_sub(1, Ordering::Relaxed);
-        if passing.reception == Reception::NoHandler {
-            self.notices.tell(Notice::NotHandled(passing.event));
-        }
+        self.notices.tell(Notice::Passed { event: passing.event, results: Arc::new(passing.results) });
     }
 }
 
@@ -183,7 +175,8 @@ impl Chains {
     ) {
         let bytes = peal_model::Size::of_event(&event).bytes;
         self.shared.under_way.fetch_add(1, Ordering::Relaxed);
-        let passing = Passing { event, bytes, reach, allowance, source, jobs, reception: Reception::NoHandler };
+        self.shared.notices.tell(Notice::Raised(event.clone()));
+        let passing = Passing { event, bytes, reach, allowance, source, jobs, results: Vec::new() };
         self.route.pass(passing, &self.shared);
     }
 

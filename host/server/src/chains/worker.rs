@@ -1,13 +1,13 @@
 //! One owner's worker: takes events as they come and runs each through the owner's chain on a guest thread.
 use super::{
-    HostedHandler, Passing, Reception, Shared,
+    HostedHandler, Passing, Shared,
     queue::{Queue, Route},
 };
 use crate::{
     guest_thread::on_guest_thread,
     handle::Raised,
     metrics::{RoleMeters, Stopwatch},
-    notice::Notice,
+    notice::ChainResults,
 };
 use peal_core::{
     chain::{ChainRun, Finished, Next, Outcome},
@@ -62,9 +62,7 @@ impl Worker {
             self.registrations.deregister(*id);
         }
         self.shared.metrics.counters().chains_run.count();
-        passing.reception = Reception::Handled;
-        let (owner, event, steps) = (self.owner.clone(), passing.event.clone(), walked.finished.steps);
-        self.shared.notices.tell(Notice::Handled { owner, event, steps });
+        passing.results.push(ChainResults { owner: self.owner.clone(), steps: walked.finished.steps });
         if !walked.raised.is_empty() {
             match self.runs_as(&passing.jobs) {
                 Some(raiser) => self.raise(walked.raised, raiser, &mut passing.allowance).await,
