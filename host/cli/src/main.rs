@@ -10,6 +10,7 @@ mod modules;
 mod node;
 mod reload;
 mod run;
+mod scope;
 mod seats;
 mod serve;
 mod stats;

@@ -35,6 +35,6 @@ pub use settings::{
 };
 pub use table::{Setting, Settings};
 pub use values::{
-    IdentityCheck, Mode, OnAbort, OnFailure, OrderedChannel, PolicyDefault, Requirement, Scope, SinkName, Word,
+    IdentityCheck, Mode, OnAbort, OnFailure, OrderedChannel, PolicyDefault, Requirement, Scope, SinkName, User, Word,
 };
 pub use view::{Shown, View};

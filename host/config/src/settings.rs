@@ -6,7 +6,7 @@ use crate::{
         ChannelOrder, FilePath, GroupName, Loopback, Millis, Number, Required, Switch, TraceFilter, Unset, Words,
         WordsSoFar,
     },
-    module_kinds::{Capability, Channel, Code, List, ModuleName, OwnSettings, Placement, Sha256},
+    module_kinds::{Capability, Channel, Code, List, ModuleName, ModuleScope, OwnSettings, Placement, Sha256},
     table::settings,
     values::{IdentityCheck, Mode, OnAbort, OnFailure, OrderedChannel, PolicyDefault, Scope, SinkName},
 };
@@ -207,8 +207,8 @@ settings! {
         /// The digest that the file must have.
         sha256 "module.sha256": Option<[u8; 32]> = None, Unset("any", Sha256),
             "\"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\"";
-        /// Whose it is. So far only the site's.
-        scope "module.scope": Scope = Scope::Site, WordsSoFar(&["user", "namespace"]), "\"site\"";
+        /// Whose it is: a handler of a user or a job sees what concerns their procs, in a chain of its own behind the site's.
+        scope "module.scope": Scope = Scope::Site, ModuleScope, "\"namespace:solver\"";
         /// Whether it takes part. So far it always does.
         mode "module.mode": Mode = Mode::Active, WordsSoFar(&["shadow"]), "\"active\"";
         /// The events that a handler is for; an empty array means all.

@@ -161,8 +161,15 @@ fn a_wrong_value_is_refused_with_what_would_be_right() {
         ("channels = [\"pmix.log.syspri\"]", "4:13: module.channels: there is no channel \"pmix.log.syspri\""),
         ("sinks = [\"mail\"]", "4:10: module.sinks is \"mail\"; it should be \"stdout\" or \"stderr\""),
         ("on_failure = \"retry\"", "4:14: module.on_failure is \"retry\"; it should be \"deny\" or \"pass\""),
-        ("scope = \"user\"", "4:9: module.scope is \"user\", which this release cannot do yet; it should be \"site\""),
-        ("scope = \"planet\"", "4:9: module.scope is \"planet\"; it should be \"site\""),
+        (
+            "scope = \"user\"",
+            "4:9: module.scope is \"user\"; it should be \"site\", \"user:NAME\" or \"user:UID\", or \"namespace:NAME\"",
+        ),
+        ("scope = \"user:\"", "4:9: module.scope is \"user:\"; it should be \"site\""),
+        ("scope = \"user:a b\"", "4:9: module.scope is \"user:a b\"; it should be \"site\""),
+        ("scope = \"site:here\"", "4:9: module.scope is \"site:here\"; it should be \"site\""),
+        ("scope = \"namespace:\"", "4:9: module.scope is \"namespace:\"; it should be \"site\""),
+        ("scope = \"namespace:a\\nb\"", "4:9: module.scope is \"namespace:a\\nb\"; it should be \"site\""),
         (
             "mode = \"shadow\"",
             "4:8: module.mode is \"shadow\", which this release cannot do yet; it should be \"active\"",
