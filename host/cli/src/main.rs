@@ -1,6 +1,7 @@
 //! `peal`: one verb per thing a person does.
 mod admin;
 mod args;
+mod chain;
 mod component;
 mod config;
 mod config_command;
@@ -16,8 +17,9 @@ mod serve;
 mod stats;
 mod trace;
 mod transcript;
+mod words;
 
-use args::{Args, Command, ModuleCommand};
+use args::{Args, ChainCommand, Command, ModuleCommand};
 use clap::{CommandFactory, Parser};
 use clap_complete::Shell;
 use peal_server::admin::Call;
@@ -45,6 +47,7 @@ fn obey(command: Command) -> anyhow::Result<ExitCode> {
         Command::Status(status) => stats::status(status),
         Command::Stats(stats) => stats::stats(stats),
         Command::Job(command) => job::run(command),
+        Command::Chain(ChainCommand::Show(show)) => chain::show(show),
         Command::Drain(drain) => admin::end(drain, Call::Drain),
         Command::Stop(stop) => admin::end(stop, Call::Stop),
         Command::Reload(server) => reload::ask(server),

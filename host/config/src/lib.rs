@@ -29,6 +29,7 @@ pub use c_names::{C_NAMES, CName};
 pub use document::ModuleEntry;
 pub use files::{Exposed, check_owner};
 pub use layers::{Given, Resolved, Sources};
+pub use nearest::nearest;
 pub use problem::{Origin, Position, Problem, Problems};
 pub use settings::{
     Admin, Config, Events, Identity, Limits, Log, Metrics, Module, Policy, Run, Sandbox, Server, Store, Tools, Trace,

@@ -27,7 +27,7 @@ mod stored;
 mod turns;
 mod upcalls;
 
-pub use chains::{ChainSettings, GuestPools, HostedChains, HostedHandler};
+pub use chains::{ChainSettings, ChainView, GuestPools, HostedChains, HostedHandler, Standing};
 pub use channels::{ChannelError, ChannelSettings, HostedChannels};
 pub use decisions::{HostedPolicies, PolicyError};
 pub use fabric::{EmbeddedFabric, Fabric, Gathered, ServerId};

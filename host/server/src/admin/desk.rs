@@ -1,14 +1,17 @@
 //! Does what administrators ask for, and records it.
 use super::{
     access::{self, AdminGroup, Caller},
+    chain::{Chain, ChainHandler},
     protocol::{Call, JobStatus, MAX_JOB_SIZE, NewJob, Phase, Registered, Reloaded, Reply, Status},
 };
 use crate::{
+    chains::{ChainView, Standing},
     embedded::{EmbeddedHost, environment},
     handle::ServerHandle,
     metrics::Metrics,
+    notice::Notices,
 };
-use peal_core::job::JobSpec;
+use peal_core::{job::JobSpec, owner::Owner};
 use peal_model::{Nspace, Rank};
 use peal_store::{AdminCall, Store, StoreError};
 use peal_wire::{ServerUri, variable};
@@ -46,6 +49,10 @@ pub struct AdminParts {
     pub hostname: String,
     /// What it counts.
     pub metrics: Arc<Metrics>,
+    /// Its hosted chains.
+    pub chains: ChainView,
+    /// What it tells of events.
+    pub notices: Notices,
     /// Where calls are recorded, besides the trace.
     pub store: Option<Arc<Store>>,
 }
@@ -70,6 +77,7 @@ impl Desk {
         let done = match call {
             Call::Stats => Ok(Reply::Stats(self.parts.metrics.snapshot())),
             Call::Status => Ok(Reply::Status(self.status())),
+            Call::Chains => Ok(Reply::Chains { chains: self.chains() }),
             Call::Jobs => self.jobs().await.map(|jobs| Reply::Jobs { jobs }),
             Call::Register(job) => self.register(caller, job).await.map(Reply::Registered),
             Call::Environment { nspace } => {
@@ -113,6 +121,14 @@ impl Desk {
             jobs: counters.jobs.get(),
             connections: counters.connections_open.get(),
         }
+    }
+
+    fn chains(&self) -> Vec<Chain> {
+        let chain = |(owner, standing): &(Owner, Arc<[Standing]>)| Chain {
+            owner: owner.into(),
+            handlers: standing.iter().map(ChainHandler::from).collect(),
+        };
+        self.parts.chains.chains().iter().map(chain).collect()
     }
 
     async fn jobs(&self) -> Result<Vec<JobStatus>, String> {

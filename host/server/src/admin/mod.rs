@@ -5,6 +5,7 @@
 //! stop, reload) becomes an [`Order`] for whoever runs it.
 
 mod access;
+mod chain;
 mod channel;
 mod client;
 mod desk;
@@ -12,6 +13,7 @@ mod protocol;
 mod socket;
 
 pub use access::{AdminGroup, Caller, GroupError};
+pub use chain::{Chain, ChainHandler, ChainOwner, ChainPlace};
 pub use channel::AdminChannel;
 pub use client::{Answers, AskError, ask};
 pub use desk::{AdminParts, Order};

@@ -2,6 +2,7 @@
 //!
 //! A request is `{"peal": 1, "call": {"verb": "status"}}`. There is one to a connection. Every call has one reply; `drain`
 //! and `stop` have a second one, `{"reply": "ended"}`, just before the server ends.
+use super::chain::Chain;
 use crate::metrics::Snapshot;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -38,6 +39,8 @@ pub enum Call {
     Status,
     /// The jobs that it knows.
     Jobs,
+    /// The hosted chains.
+    Chains,
     /// Let the procs of a job connect, which the caller starts.
     Register(NewJob),
     /// Say again how the procs of a job that was registered find their server.
@@ -80,6 +83,7 @@ impl fmt::Display for Call {
             Call::Stats => f.write_str("stats"),
             Call::Status => f.write_str("status"),
             Call::Jobs => f.write_str("jobs"),
+            Call::Chains => f.write_str("chains"),
             Call::Register(NewJob { nspace, size, .. }) => write!(f, "register {nspace:?} with {size} procs"),
             Call::Environment { nspace } => write!(f, "environment {nspace:?}"),
             Call::Deregister { nspace } => write!(f, "deregister {nspace:?}"),
@@ -102,6 +106,11 @@ pub enum Reply {
     Jobs {
         /// In the order of their names.
         jobs: Vec<JobStatus>,
+    },
+    /// To `chains`.
+    Chains {
+        /// In the order in which they run.
+        chains: Vec<Chain>,
     },
     /// To `register` and `environment`.
     Registered(Registered),

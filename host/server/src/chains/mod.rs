@@ -5,7 +5,10 @@
 //! runs in one hand-over to a guest thread; the site's chain has threads of its own.
 
 mod queue;
+mod view;
 mod worker;
+
+pub use view::{ChainView, Standing};
 
 use crate::{
     handle::Raised,
@@ -127,6 +130,7 @@ pub(crate) struct Chains {
     workers: JoinSet<()>,
     settings: ChainSettings,
     shared: Arc<Shared>,
+    view: ChainView,
 }
 
 impl Chains {
@@ -141,6 +145,7 @@ impl Chains {
     ) -> Chains {
         let (under_way, stopped) = (AtomicUsize::new(0), AtomicBool::new(false));
         let shared = Arc::new(Shared { notices, metrics, under_way, stopped });
+        let view = ChainView::default();
         let mut route = Route::end();
         let mut workers = JoinSet::new();
         // From the last owner to the first, so that each knows who comes after it.
@@ -149,6 +154,7 @@ impl Chains {
             let after = route.clone();
             let queue = route.begin_with(owner.clone(), &settings);
             let modules = registrations.iter().map(|(_, _, handler)| handler.module.name());
+            view.publish(&owner, &registrations);
             let meters = shared.metrics.modules(&owner, Role::EventHandler.name(), modules);
             let worker = Worker {
                 meters,
@@ -158,10 +164,16 @@ impl Chains {
                 raised: raised.clone(),
                 after,
                 shared: shared.clone(),
+                view: view.clone(),
             };
             workers.spawn(worker.run(queue));
         }
-        Chains { route, workers, settings, shared }
+        Chains { route, workers, settings, shared, view }
+    }
+
+    /// What is registered, for whoever asks.
+    pub(crate) fn view(&self) -> ChainView {
+        self.view.clone()
     }
 
     /// Lets an event pass through the chains.

@@ -1,6 +1,6 @@
 //! One owner's worker: takes events as they come and runs each through the owner's chain on a guest thread.
 use super::{
-    HostedHandler, Passing, Shared,
+    ChainView, HostedHandler, Passing, Shared,
     queue::{Queue, Route},
 };
 use crate::{
@@ -28,6 +28,7 @@ pub(super) struct Worker {
     pub(super) raised: mpsc::Sender<Raised>,
     pub(super) after: Route,
     pub(super) shared: Arc<Shared>,
+    pub(super) view: ChainView,
 }
 
 impl Worker {
@@ -60,6 +61,9 @@ impl Worker {
         };
         for id in &walked.finished.spent {
             self.registrations.deregister(*id);
+        }
+        if !walked.finished.spent.is_empty() {
+            self.view.publish(&self.owner, &self.registrations);
         }
         self.shared.metrics.counters().chains_run.count();
         passing.results.push(ChainResults { owner: self.owner.clone(), steps: walked.finished.steps });

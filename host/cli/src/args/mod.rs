@@ -1,4 +1,8 @@
 //! What can be said on the command line.
+mod events;
+
+pub use events::{ChainCommand, ChainShow};
+
 use clap::{Args as ClapArgs, Parser, Subcommand, builder::PossibleValuesParser};
 use peal_config::{Given, OnAbort, Word};
 use peal_server::admin::MAX_JOB_SIZE;
@@ -47,6 +51,9 @@ pub enum Command {
     /// Let jobs that others start connect to a running server
     #[command(subcommand)]
     Job(JobCommand),
+    /// Look at the chains of handlers through which events pass
+    #[command(subcommand)]
+    Chain(ChainCommand),
     /// Have a running server take no more jobs and connections, and end when the last connection has ended
     Drain(End),
     /// Have a running server end now
