@@ -5,6 +5,7 @@ mod chain;
 mod component;
 mod config;
 mod config_command;
+mod event;
 mod inspect;
 mod job;
 mod modules;
@@ -47,6 +48,7 @@ fn obey(command: Command) -> anyhow::Result<ExitCode> {
         Command::Status(status) => stats::status(status),
         Command::Stats(stats) => stats::stats(stats),
         Command::Job(command) => job::run(command),
+        Command::Event(command) => event::run(command),
         Command::Chain(ChainCommand::Show(show)) => chain::show(show),
         Command::Drain(drain) => admin::end(drain, Call::Drain),
         Command::Stop(stop) => admin::end(stop, Call::Stop),

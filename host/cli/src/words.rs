@@ -35,11 +35,16 @@ pub fn range(text: &str) -> Result<Range, String> {
     })
 }
 
+/// The name of a job or server.
+pub fn nspace(text: &str) -> Result<Nspace, String> {
+    Nspace::new(text).map_err(|error| error.to_string())
+}
+
 /// A proc, as in `solver:0`; all of a job are `solver:*`.
 pub fn proc(text: &str) -> Result<Proc, String> {
     let wanted = || format!("{text:?} is no NSPACE:RANK, as in solver:0, or solver:* for all of a job");
     let (nspace, number) = text.rsplit_once(':').filter(|(nspace, _)| !nspace.is_empty()).ok_or_else(wanted)?;
-    let nspace = Nspace::new(nspace).map_err(|error| error.to_string())?;
+    let nspace = self::nspace(nspace)?;
     if number == "*" {
         return Ok(Proc::all(nspace));
     }

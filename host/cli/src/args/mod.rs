@@ -1,7 +1,7 @@
 //! What can be said on the command line.
 mod events;
 
-pub use events::{ChainCommand, ChainShow};
+pub use events::{ChainCommand, ChainShow, EventCommand, EventNotify, EventWatch, ToolArgs};
 
 use clap::{Args as ClapArgs, Parser, Subcommand, builder::PossibleValuesParser};
 use peal_config::{Given, OnAbort, Word};
@@ -51,6 +51,9 @@ pub enum Command {
     /// Let jobs that others start connect to a running server
     #[command(subcommand)]
     Job(JobCommand),
+    /// Raise events at a running server, and watch them
+    #[command(subcommand)]
+    Event(EventCommand),
     /// Look at the chains of handlers through which events pass
     #[command(subcommand)]
     Chain(ChainCommand),

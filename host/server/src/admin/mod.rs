@@ -10,7 +10,9 @@ mod channel;
 mod client;
 mod desk;
 mod protocol;
+mod seen;
 mod socket;
+mod watch;
 
 pub use access::{AdminGroup, Caller, GroupError};
 pub use chain::{Chain, ChainHandler, ChainOwner, ChainPlace};
@@ -21,4 +23,5 @@ pub use protocol::{
     Call, JobStatus, MAX_JOB_SIZE, MAX_REPLY, MAX_REQUEST, NewJob, PROTOCOL, Phase, Registered, Reloaded, Reply,
     Request, Status,
 };
+pub use seen::{SeenChain, SeenEvent, SeenInfo, SeenResult, SeenStatus};
 pub use socket::{SocketClaim, SocketError};

@@ -124,6 +124,15 @@ impl Listener {
         self.heard(next)
     }
 
+    /// What is heard next, if anything waits to be heard.
+    pub fn try_recv(&mut self) -> Option<Heard> {
+        if let Some(missed) = self.missed() {
+            return Some(missed);
+        }
+        let next = self.notices.try_recv().ok()?;
+        self.heard(Some(next))
+    }
+
     fn heard(&self, next: Option<(Notice, usize)>) -> Option<Heard> {
         match next {
             Some((notice, bytes)) => {
