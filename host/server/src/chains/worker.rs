@@ -66,7 +66,10 @@ impl Worker {
             self.view.publish(&self.owner, &self.registrations);
         }
         self.shared.metrics.counters().chains_run.count();
-        passing.results.push(ChainResults { owner: self.owner.clone(), steps: walked.finished.steps });
+        let results = ChainResults { owner: self.owner.clone(), steps: walked.finished.steps };
+        // They wait with the event for the owners that come after.
+        passing.bytes = passing.bytes.saturating_add(results.bytes());
+        passing.results.push(results);
         if !walked.raised.is_empty() {
             match self.runs_as(&passing.jobs) {
                 Some(raiser) => self.raise(walked.raised, raiser, &mut passing.allowance).await,

@@ -16,6 +16,15 @@ pub struct ChainResults {
     pub steps: Vec<Step>,
 }
 
+impl ChainResults {
+    /// The memory that they take, nearly.
+    pub(crate) fn bytes(&self) -> usize {
+        let infos = self.steps.iter().flat_map(|step| &step.infos);
+        let names: usize = self.steps.iter().map(|step| size_of::<Step>() + step.name.len()).sum();
+        infos.fold(names, |sum, info| sum.saturating_add(Size::of_info(info).bytes))
+    }
+}
+
 /// Something happened.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Notice {
@@ -82,14 +91,10 @@ impl Notice {
 
     /// The memory that it takes while it waits for a listener, nearly.
     pub(crate) fn bytes(&self) -> usize {
-        let of_step = |step: &Step| -> usize {
-            step.infos.iter().fold(size_of::<Step>() + step.name.len(), |sum, info| sum + Size::of_info(info).bytes)
-        };
         match self {
             Notice::Raised(event) => Size::of_event(event).bytes,
             Notice::Passed { event, results } => {
-                let steps = results.iter().flat_map(|chain| &chain.steps);
-                steps.fold(Size::of_event(event).bytes, |sum, step| sum.saturating_add(of_step(step)))
+                results.iter().fold(Size::of_event(event).bytes, |sum, chain| sum.saturating_add(chain.bytes()))
             }
             _ => size_of::<Notice>(),
         }
