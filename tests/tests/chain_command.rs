@@ -50,7 +50,11 @@ fn the_order_in_force_is_shown_and_why_each_stands_where_it_does() {
             "default, appended"
         ]
     );
-    assert_eq!((&rows[0]["owner"], &rows[5]["owner"]), (&"site".into(), &"namespace solver".into()));
+    assert_eq!((&rows[0]["owner"], &rows[5]["owner"]["namespace"]), (&"site".into(), &"solver".into()));
+    assert_eq!(
+        (&rows[2]["codes"][0]["number"], &rows[1]["codes"][0]["name"]),
+        (&Value::from(-3001), &"PMIX_ERR_PROC_ABORTED".into())
+    );
     let text = daemon.tell(&["chain", "show"]);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 6, "{text}");

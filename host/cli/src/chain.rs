@@ -10,7 +10,7 @@ use peal_core::{
     registration::{Codes, Place, Registration},
 };
 use peal_model::{Event, Nspace, Status};
-use peal_server::admin::{Call, Chain, ChainHandler, Reply};
+use peal_server::admin::{Call, Chain, ChainHandler, ChainOwner, Reply, SeenStatus};
 use serde_json::json;
 use std::{
     fmt,
@@ -95,6 +95,8 @@ struct Row<'a> {
     registration: Registration,
 }
 
+/// What is to be said of all handlers. As far as an event reaches everybody: how far policies let it reach is known only when it
+/// is raised.
 fn rows<'a>(chains: &'a [Chain], event: Option<&Event>, jobs: &[(Nspace, u32)]) -> Result<Vec<Row<'a>>> {
     let (mut rows, mut running) = (Vec::new(), 0);
     for chain in chains {
@@ -158,12 +160,12 @@ impl Row<'_> {
         json!({
             "position": self.position.ok(),
             "passed_over": self.position.err().map(|why| why.to_string()),
-            "owner": self.owner.to_string(),
+            "owner": ChainOwner::from(&self.owner),
             "name": self.handler.name,
             "module": self.handler.module,
             "stands": self.stands(),
             "registration": self.handler.registration,
-            "codes": self.codes(),
+            "codes": self.handler.codes.iter().map(|code| SeenStatus::from(Status(*code))).collect::<Vec<_>>(),
             "oneshot": self.handler.oneshot,
             "affected": self.affected(),
         })

@@ -15,6 +15,9 @@ const WATCHERS: usize = 16;
 /// How many notices are turned into lines in one go.
 const BATCH: usize = 64;
 
+/// How much memory these may take, in bytes; one alone may be larger. Their lines may take a few times as much.
+const BATCH_BYTES: usize = 1 << 20;
+
 /// Where watchers come from.
 pub(super) struct Watchers {
     seats: Arc<Semaphore>,
@@ -49,9 +52,12 @@ impl Watcher {
     /// can tell any more.
     pub(super) async fn batch(&mut self) -> Option<Vec<Heard>> {
         let mut batch = vec![self.listener.recv().await?];
+        let mut size: usize = batch.iter().map(bytes).sum();
         while batch.len() < BATCH
+            && size < BATCH_BYTES
             && let Some(heard) = self.listener.try_recv()
         {
+            size = size.saturating_add(bytes(&heard));
             batch.push(heard);
         }
         Some(batch)
@@ -62,6 +68,13 @@ impl Watcher {
         let codes = self.codes.clone();
         let lines = move || batch.into_iter().flat_map(|heard| line(heard, &codes)).collect();
         tokio::task::spawn_blocking(lines).await.unwrap_or_default()
+    }
+}
+
+fn bytes(heard: &Heard) -> usize {
+    match heard {
+        Heard::Notice(notice) => notice.bytes(),
+        Heard::Missed(_) => 0,
     }
 }
 
