@@ -7,6 +7,8 @@
 
 #include "say.h"
 
+static uint32_t job_size;
+
 /* Above the 4096 bytes from which some releases compress what they commit. */
 #define LONG_TEXT 6000
 

@@ -3,7 +3,7 @@
  * lines of several procs never mix. Nothing printed depends on the run: no
  * pid, no namespace text, no host name, no address.
  *
- * Included by job.c; not a program. */
+ * Included by job.c and heard.h; not a program. */
 #ifndef SAY_H
 #define SAY_H
 
@@ -21,7 +21,6 @@
 #define SHOWN_IN_FULL 64
 
 static pmix_proc_t me;
-static uint32_t job_size;
 
 /* Whether something expected did not happen; decides the exit status. */
 static bool failed;

@@ -1,13 +1,16 @@
 //! A real server in the process of a test, and Peal's own clients of it, over real TCP.
 use peal_client::{Client, Environment, Handler, Outcome};
-use peal_core::job::JobSpec;
-use peal_model::{Event, Nspace, Proc, Rank, Status, code};
+use peal_core::{class::Levels, job::JobSpec};
+use peal_model::{Event, Info, Nspace, Proc, Rank, Status, code};
 use peal_sandbox::{GuestPool, PoolSettings};
 use peal_server::{
     EmbeddedFabric, GuestPools, Host, HostedChains, HostedChannels, HostedPolicies, Notices, Parts, Server,
     ServerSettings, embedded::EmbeddedHost,
 };
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 use tokio::{sync::mpsc, time::timeout};
 
 /// How long something that must happen may take before it counts as not happening. Nothing takes a tenth of it.
@@ -16,6 +19,12 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Waits for what must happen.
 pub async fn soon<T>(what: &str, happens: impl Future<Output = T>) -> T {
     timeout(PATIENCE, happens).await.unwrap_or_else(|_| panic!("in {PATIENCE:?} this did not happen: {what}"))
+}
+
+/// The directives of a registration for events of both classes.
+pub fn everything() -> &'static [Info] {
+    static BOTH: LazyLock<Vec<Info>> = LazyLock::new(|| Levels::Both.directives());
+    &BOTH
 }
 
 /// A server and its one job. Nobody starts the job's procs: the test is all of them.

@@ -7,7 +7,7 @@ use peal_sandbox::{Engine, EngineSettings, Grants, Limits, Module, Services};
 use peal_server::{EmbeddedFabric, ServerSettings};
 use peal_tests::{
     Done, c_program, guest,
-    in_process::{Node, listener, next, soon},
+    in_process::{Node, everything, listener, next, soon},
     peal, program, root, run,
 };
 use std::{
@@ -182,8 +182,8 @@ async fn an_event_of_range_proc_local_never_leaves_its_process() {
     let (client, other) = (node.client(0).await, node.client(1).await);
     let (own, mut heard) = listener();
     let (others, mut heard_elsewhere) = listener();
-    client.register(&[NEWS], &[], own).await.unwrap();
-    other.register(&[], &[], others).await.unwrap();
+    client.register(&[NEWS], everything(), own).await.unwrap();
+    other.register(&[], everything(), others).await.unwrap();
     client.notify(NEWS, Range::ProcLocal, vec![note("private")]).await.unwrap();
     client.notify(NEWS, Range::Namespace, vec![note("public")]).await.unwrap();
     assert_eq!(noted(&next(&mut heard).await), (NEWS, "private"));
@@ -312,11 +312,11 @@ async fn a_lost_server_is_an_event_and_the_end_of_open_requests() {
     let client = node.client(0).await;
     let (handler, mut heard) = listener();
     let lost = code::PMIX_ERR_LOST_CONNECTION;
-    client.register(&[lost, MARK], &[], handler).await.unwrap();
+    client.register(&[lost, MARK], everything(), handler).await.unwrap();
     let (by_its_other_name, mut heard_too) = listener();
-    client.register(&[code::PMIX_ERR_LOST_CONNECTION_TO_SERVER], &[], by_its_other_name).await.unwrap();
+    client.register(&[code::PMIX_ERR_LOST_CONNECTION_TO_SERVER], everything(), by_its_other_name).await.unwrap();
     let (default, mut heard_by_default) = listener();
-    client.register(&[], &[], default).await.unwrap();
+    client.register(&[], everything(), default).await.unwrap();
     client.put(Scope::Local, NOTE.into(), Value::Bool(true));
     let (me, other) = (client.me().clone(), node.proc(1));
     let server = client.server().unwrap();
@@ -352,8 +352,8 @@ async fn between_two_servers_an_event_goes_as_far_as_its_range() {
     let (client, peer, foreigner) = (here.client(0).await, here.client(1).await, there.client(0).await);
     let (near, mut heard_near) = listener();
     let (far, mut heard_far) = listener();
-    peer.register(&[], &[], near).await.unwrap();
-    foreigner.register(&[], &[], far).await.unwrap();
+    peer.register(&[], everything(), near).await.unwrap();
+    foreigner.register(&[], everything(), far).await.unwrap();
     let ranges =
         [(Range::Local, "local"), (Range::Namespace, "job"), (Range::Session, "session"), (Range::Global, "all")];
     for (range, text) in ranges {

@@ -5,7 +5,7 @@ use peal_model::{Info, Nspace, Proc, Query, Range, Rank, Status, Value, code, ke
 use peal_tests::{
     c_program,
     c_server::CServer,
-    in_process::{listener, next, soon},
+    in_process::{everything, listener, next, soon},
     peal, program,
 };
 use std::{fs, process::Stdio, time::Duration};
@@ -56,8 +56,8 @@ async fn makes_every_call(client: &Client, other: &Client, server: &mut CServer)
 
     let (first, mut first_hears) = listener();
     let (second, mut second_hears) = listener();
-    let first = client.register(&[NEWS, OTHER], &[], first).await.unwrap();
-    let second = client.register(&[NEWS], &[], second).await.unwrap();
+    let first = client.register(&[NEWS, OTHER], everything(), first).await.unwrap();
+    let second = client.register(&[NEWS], everything(), second).await.unwrap();
     client.deregister(first).await.unwrap();
     for code in [OTHER, NEWS] {
         other.notify(code, Range::Session, Vec::new()).await.unwrap();
@@ -142,7 +142,7 @@ async fn a_tool_whose_server_is_killed_attaches_to_another_one_and_its_handlers_
     let (Some(mut first), Some(second)) = (CServer::start().await, CServer::start().await) else { return };
     let tool = tool(settings(&first, Attach::System)).await;
     let (handler, mut heard) = listener();
-    tool.register(&[NEWS, code::PMIX_ERR_LOST_CONNECTION], &[], handler).await.unwrap();
+    tool.register(&[NEWS, code::PMIX_ERR_LOST_CONNECTION], everything(), handler).await.unwrap();
     let old = tool.server().unwrap();
     first.kill().await;
     let lost = next(&mut heard).await;

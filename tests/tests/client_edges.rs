@@ -4,7 +4,7 @@ use peal_model::{CommandCode, Event, Info, KeyName, Range, Reply, Request, Scope
 use peal_server::ServerSettings;
 use peal_tests::{
     false_server::{FalseServer, deceived, listen},
-    in_process::{Node, gate, listener, soon},
+    in_process::{Node, everything, gate, listener, soon},
 };
 use peal_wire::ServerUri;
 use std::{path::Path, sync::mpsc, thread, time::Duration};
@@ -32,7 +32,7 @@ fn on_one_thread(test: impl Future<Output = ()> + Send + 'static) {
 async fn held_up() -> (Client, FalseServer, mpsc::Sender<()>) {
     let (client, mut server) = deceived(ClientSettings::default()).await;
     let (gate, go, mut told) = gate();
-    let (registered, _) = tokio::join!(client.register(&[], &[], gate), server.grant());
+    let (registered, _) = tokio::join!(client.register(&[], everything(), gate), server.grant());
     registered.unwrap();
     server.send(&news()).await;
     assert_eq!(soon("the handler is called", told.recv()).await, Some(NEWS));
@@ -126,7 +126,7 @@ async fn a_server_that_was_attached_to_in_vain_is_none() {
     let settings = ClientSettings { answer_timeout: Duration::from_millis(300), ..ClientSettings::default() };
     let (tool, mut server) = tool(settings).await;
     let (handler, mut heard) = listener();
-    let (registered, _) = tokio::join!(tool.register(&[LOST, NEWS], &[], handler), server.grant());
+    let (registered, _) = tokio::join!(tool.register(&[LOST, NEWS], everything(), handler), server.grant());
     registered.unwrap();
     let (listener, uri) = place().await;
     let attach = Attach::Uri(uri);
@@ -154,7 +154,7 @@ async fn a_server_that_was_attached_to_in_vain_is_none() {
 async fn a_loss_is_heard_also_if_the_tool_has_gone_on_and_the_other_servers_are_told_all() {
     let (tool, mut first) = tool(ClientSettings::default()).await;
     let (gate, go, mut told) = gate();
-    let (registered, _) = tokio::join!(tool.register(&[LOST, NEWS], &[], gate), first.grant());
+    let (registered, _) = tokio::join!(tool.register(&[LOST, NEWS], everything(), gate), first.grant());
     let gate = registered.unwrap();
     first.send(&news()).await;
     assert_eq!(soon("the handler is called", told.recv()).await, Some(NEWS));

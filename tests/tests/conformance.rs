@@ -1,73 +1,201 @@
-//! The same unmodified C program under Peal and under a host on the C library's own server: what both print is compared.
-use peal_tests::{c_program, peal, root, run};
+//! The same unmodified C programs under Peal and under a host on the C library's own server: what both print is compared.
+use peal_tests::{c_program, daemon::Place, finish, peal, root, run};
+use rustix::process::Signal;
 use serde::Deserialize;
-use std::process::Command;
+use std::{
+    io::Read,
+    path::Path,
+    process::{Child, Command, Stdio},
+};
 
+/// What `tests/c/differences.toml` allows.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Differences {
+struct Allowed {
     difference: Vec<Difference>,
+    unsupported: Vec<Unsupported>,
 }
 
 /// A difference that is allowed, and why.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Difference {
+    program: String,
     libpmix: String,
     peal: String,
     reason: String,
 }
 
-fn allowed() -> Vec<Difference> {
-    let text = std::fs::read_to_string(root().join("tests/c/differences.toml")).unwrap();
-    let all: Differences = toml::from_str(&text).unwrap();
-    assert!(all.difference.iter().all(|difference| difference.reason.len() > 40), "each difference needs a reason");
-    all.difference
+/// What the C server does not survive or never answers, what is seen under Peal, and why it is so.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Unsupported {
+    program: String,
+    peal: Vec<String>,
+    reason: String,
 }
 
-/// Runs the job both ways, and returns which of the allowed differences were seen.
-fn compare(args: &[&str], exit_status: i32) -> Vec<usize> {
-    let (Some(job), Some(host)) = (c_program("job"), c_program("host")) else { return (0..allowed().len()).collect() };
-    let job = job.to_str().unwrap();
-    let start = ["run", "-n", "4", "--on-abort", "continue", "--", job];
-    let ours = run(peal(start).args(args)).expect_status(exit_status).by_rank();
-    let theirs = run(Command::new(host).args(["4", job]).args(args)).expect_status(exit_status).by_rank();
-    let differences = allowed();
-    let mut seen = Vec::new();
+/// A run of a program.
+struct Compared {
+    /// With its arguments, as the table calls it.
+    program: &'static str,
+    procs: &'static str,
+    exit_status: i32,
+    /// How much it prints at least.
+    lines: usize,
+}
+
+const fn compared(program: &'static str, procs: &'static str, exit_status: i32, lines: usize) -> Compared {
+    Compared { program, procs, exit_status, lines }
+}
+
+const JOBS: [Compared; 4] = [
+    compared("job", "4", 0, 400),
+    compared("job --status 5", "4", 5, 400),
+    compared("job --abort 1", "4", 7, 40),
+    compared("job --die 2", "4", 137, 40),
+];
+
+/// Scenarios of what C programs see of events.
+const EVENTS: [Compared; 16] = [
+    compared("registrations", "2", 0, 35),
+    compared("ranges", "4", 0, 130),
+    compared("contents infos", "2", 0, 12),
+    compared("contents codes", "2", 0, 30),
+    compared("cached order", "3", 0, 27),
+    compared("cached once", "3", 0, 12),
+    compared("cached overlap", "3", 0, 9),
+    compared("cached unkept", "3", 0, 6),
+    compared("cached heard", "3", 0, 9),
+    compared("cached back", "3", 0, 12),
+    compared("cached targets", "3", 0, 9),
+    compared("cached others", "3", 0, 9),
+    compared("cached refused", "3", 0, 10),
+    compared("cached affected", "3", 0, 9),
+    compared("cached own", "3", 0, 6),
+    compared("cached default", "3", 0, 9),
+];
+
+/// Scenarios that the C server does not support.
+const UNSUPPORTED: [Compared; 1] = [compared("cached manager", "3", 0, 9)];
+
+fn allowed() -> Allowed {
+    let text = std::fs::read_to_string(root().join("tests/c/differences.toml")).unwrap();
+    let all: Allowed = toml::from_str(&text).unwrap();
+    let reasons = all.difference.iter().map(|one| &one.reason).chain(all.unsupported.iter().map(|one| &one.reason));
+    assert!(reasons.into_iter().all(|reason| reason.len() > 40), "each difference needs a reason");
+    all
+}
+
+/// Compares what both printed. Each difference that is allowed to the program must be there.
+fn compare_lines(program: &str, ours: &[String], theirs: Vec<String>) {
+    let differences: Vec<Difference> =
+        allowed().difference.into_iter().filter(|difference| difference.program == program).collect();
+    let mut seen = vec![false; differences.len()];
     let expected: Vec<String> = theirs
         .into_iter()
         .map(|line| {
-            differences.iter().enumerate().fold(line, |line, (at, difference)| {
-                if line.contains(&difference.libpmix) {
-                    seen.push(at);
-                }
+            differences.iter().zip(&mut seen).fold(line, |line, (difference, seen)| {
+                *seen |= line.contains(&difference.libpmix);
                 line.replace(&difference.libpmix, &difference.peal)
             })
         })
         .collect();
     for (ours, expected) in ours.iter().zip(&expected) {
-        assert_eq!(ours, expected, "job {args:?}: a difference that tests/c/differences.toml does not allow");
+        assert_eq!(ours, expected, "{program}: a difference that tests/c/differences.toml does not allow");
     }
-    assert_eq!(ours.len(), expected.len(), "job {args:?}: one of them printed more");
-    assert!(ours.len() >= 40, "job {args:?} printed next to nothing: {ours:?}");
-    seen
-}
-
-#[test]
-fn four_procs_print_the_same_under_both_servers() {
-    assert!(compare(&[], 0).is_empty() || c_program("job").is_none(), "the plain run needs no allowance");
-    compare(&["--status", "5"], 5);
-}
-
-#[test]
-fn an_abort_ends_both_with_its_status() {
-    compare(&["--abort", "1"], 7);
-}
-
-#[test]
-fn a_death_is_told_by_both_and_every_allowed_difference_is_seen() {
-    let seen = compare(&["--die", "2"], 137);
-    for (at, difference) in allowed().iter().enumerate() {
-        assert!(seen.contains(&at), "nobody needs this difference any more: {}", difference.libpmix);
+    assert_eq!(ours.len(), expected.len(), "{program}: one of them printed more");
+    for (difference, seen) in differences.iter().zip(seen) {
+        assert!(seen, "{program}: nobody needs this difference any more: {}", difference.libpmix);
     }
+}
+
+/// The lines of a program under Peal, and nothing where there is no `libpmix`.
+fn under_peal(compared: &Compared) -> Option<Vec<String>> {
+    let mut words = compared.program.split(' ');
+    let mut command = peal(["run", "-n", compared.procs, "--on-abort", "continue", "--"]);
+    let command = command.arg(c_program(words.next()?)?).args(words);
+    Some(run(command).expect_status(compared.exit_status).by_rank())
+}
+
+fn under_the_c_server(compared: &Compared) -> Option<Vec<String>> {
+    let mut words = compared.program.split(' ');
+    let mut command = Command::new(c_program("host")?);
+    let command = command.arg(compared.procs).arg(c_program(words.next()?)?).args(words);
+    Some(run(command).expect_status(compared.exit_status).by_rank())
+}
+
+fn compare(compared: &Compared) {
+    let (Some(ours), Some(theirs)) = (under_peal(compared), under_the_c_server(compared)) else { return };
+    assert!(ours.len() >= compared.lines, "{} printed next to nothing: {ours:?}", compared.program);
+    compare_lines(compared.program, &ours, theirs);
+}
+
+#[test]
+fn a_job_prints_the_same_under_both_servers_however_it_ends() {
+    JOBS.iter().for_each(compare);
+}
+
+#[test]
+fn c_programs_see_the_same_of_events_under_both_servers() {
+    EVENTS.iter().for_each(compare);
+}
+
+#[test]
+fn what_the_c_server_does_not_support_is_served() {
+    let expected = allowed().unsupported;
+    for unsupported in &UNSUPPORTED {
+        let Some(ours) = under_peal(unsupported) else { return };
+        let listed = expected.iter().find(|listed| listed.program == unsupported.program);
+        assert_eq!(Some(&ours), listed.map(|listed| &listed.peal), "{}", unsupported.program);
+    }
+}
+
+#[test]
+fn the_table_of_differences_is_about_what_is_run() {
+    let Allowed { difference, unsupported } = allowed();
+    let compared: Vec<&str> = JOBS.iter().chain(&EVENTS).map(|run| run.program).chain([LOST]).collect();
+    for Difference { program, .. } in difference {
+        assert!(compared.contains(&&*program), "nobody compares {program}");
+    }
+    for Unsupported { program, .. } in unsupported {
+        assert!(UNSUPPORTED.iter().any(|run| run.program == program), "nobody runs {program}");
+    }
+}
+
+const LOST: &str = "lost";
+
+/// Waits until so many procs have said on this output that they are ready.
+fn wait_until_ready(process: &mut Child, procs: usize) {
+    let mut lines = vec![0; "rank 0: ready\n".len() * procs];
+    process.stdout.as_mut().unwrap().read_exact(&mut lines).unwrap();
+    assert_eq!(String::from_utf8_lossy(&lines).matches(": ready\n").count(), procs);
+}
+
+/// `peal run` reads what procs print, so that nothing of them is seen when it is gone: they are started here.
+fn lose_peal(program: &Path) -> Vec<String> {
+    let place = Place::new();
+    let daemon = place.start();
+    daemon.tell(&["job", "register", "lost", "-n", "2"]);
+    let mut procs = [0, 1].map(|rank| daemon.proc("lost", rank, program).spawn().unwrap());
+    procs.iter_mut().for_each(|proc| wait_until_ready(proc, 1));
+    daemon.signal(Signal::KILL);
+    procs.into_iter().flat_map(|proc| finish(proc).expect_status(0).by_rank()).collect()
+}
+
+fn lose_the_c_server(host: &Path, program: &Path) -> Vec<String> {
+    let mut command = Command::new(host);
+    command.arg("2").arg(program).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut server = command.spawn().unwrap();
+    wait_until_ready(&mut server, 2);
+    server.kill().unwrap();
+    finish(server).by_rank()
+}
+
+#[test]
+fn the_loss_of_its_server_is_an_event_for_a_c_program() {
+    let (Some(host), Some(program)) = (c_program("host"), c_program(LOST)) else { return };
+    let ours = lose_peal(&program);
+    assert_eq!(ours.len(), 12, "{ours:?}");
+    compare_lines(LOST, &ours, lose_the_c_server(&host, &program));
 }

@@ -6,7 +6,7 @@ use peal_model::{
 };
 use peal_tests::{
     false_server::{FalseServer, deceived, granted, listen},
-    in_process::{gate, listener, next, soon},
+    in_process::{everything, gate, listener, next, soon},
 };
 use peal_wire::{Frame, Header, Tag, Welcome};
 use std::{
@@ -28,7 +28,7 @@ fn news() -> Event {
 
 /// Registers this handler for all events.
 async fn register(client: &Client, server: &mut FalseServer, handler: Handler) {
-    let register = client.register(&[], &[], handler);
+    let register = client.register(&[], everything(), handler);
     let (registered, _) = soon("it is registered", async { tokio::join!(register, server.grant()) }).await;
     registered.unwrap();
 }
@@ -396,12 +396,12 @@ async fn the_server_forgets_a_code_when_the_last_handler_for_it_has_gone_also_fr
         Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
     let registering = async {
-        let first = client.register(&[NEWS, other], &[], listener().0).await.unwrap();
+        let first = client.register(&[NEWS, other], everything(), listener().0).await.unwrap();
         id_of_first.set(first).unwrap();
         // Nothing in it is new to the server.
-        let second = client.register(&[other], &[], listener().0).await.unwrap();
-        client.register(&[NEWS, more], &[], both).await.unwrap();
-        client.register(&[], &[], listener().0).await.unwrap();
+        let second = client.register(&[other], everything(), listener().0).await.unwrap();
+        client.register(&[NEWS, more], everything(), both).await.unwrap();
+        client.register(&[], everything(), listener().0).await.unwrap();
         second
     };
     let hearing = async {
@@ -429,7 +429,7 @@ async fn the_server_forgets_a_code_when_the_last_handler_for_it_has_gone_also_fr
 async fn a_registration_that_comes_to_nothing_leaves_nothing() {
     let (client, mut server) = deceived(ClientSettings::default()).await;
     let (given_up, mut not_heard) = listener();
-    client.within(Duration::from_millis(10)).register(&[NEWS], &[], given_up).await.unwrap_err();
+    client.within(Duration::from_millis(10)).register(&[NEWS], everything(), given_up).await.unwrap_err();
     assert!(matches!(server.hear().await, (_, Request::RegisterEvents { .. })));
     // The server may have taken it for good.
     assert!(matches!(server.hear().await, (_, Request::DeregisterEvents { codes }) if codes == [NEWS]));
@@ -439,7 +439,7 @@ async fn a_registration_that_comes_to_nothing_leaves_nothing() {
         server.answer(tag, request.command(), &Reply::Status(code::PMIX_ERR_EVENT_REGISTRATION)).await;
     };
     let (handler, mut not_heard) = listener();
-    let (refused, ()) = tokio::join!(client.register(&[NEWS], &[], handler), refuse);
+    let (refused, ()) = tokio::join!(client.register(&[NEWS], everything(), handler), refuse);
     assert_eq!(refused.unwrap_err().status(), code::PMIX_ERR_EVENT_REGISTRATION);
     assert_eq!(soon("its handler is dropped", not_heard.recv()).await, None);
 }

@@ -2,6 +2,7 @@
 //! fails counts as.
 use peal_client::{Client, ClientError};
 use peal_core::{
+    class::Levels,
     defaults::HookDefault,
     job::JobSpec,
     job_control::{JobAction, JobControl},
@@ -217,7 +218,8 @@ async fn who_handles(policies: HostedPolicies) -> Vec<(Status, Owner)> {
     let namespace = |name| Owner::Namespace(Nspace::new(name).unwrap());
     for owner in [Owner::Site, namespace("job"), namespace("theirs")] {
         let handler = HostedHandler { module: complete.clone(), tag: 0 };
-        chains.register(owner, Registration::new("complete", Codes::Default), handler).unwrap();
+        let registration = Registration { levels: Levels::Both, ..Registration::new("complete", Codes::Default) };
+        chains.register(owner, registration, handler).unwrap();
     }
     let notices = Notices::default();
     let mut told = notices.listen(Notice::is_passed);

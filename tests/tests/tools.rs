@@ -8,7 +8,7 @@ use peal_tests::{
     Done, c_program,
     daemon::Place,
     finish,
-    in_process::{Node, listener, next, soon},
+    in_process::{Node, everything, listener, next, soon},
     peal, program,
     raw::{Peer, Raw, encoded, hello},
     run,
@@ -279,7 +279,7 @@ async fn a_tool_hears_events_and_is_heard_and_leaves_in_order() {
     let client = node.client(0).await;
     let (handler, mut heard) = listener();
     let news = peal_model::Status(-3100);
-    client.register(&[news], &[], handler).await.unwrap();
+    client.register(&[news], everything(), handler).await.unwrap();
     let mut tool = attach(&node, &greeting(|user| PeerKind::Tool(user, Identity::Wanted))).await.unwrap();
     tool.request(101, &Request::RegisterEvents { codes: vec![news], infos: Vec::new() }).await;
     assert_eq!(tool.status(101).await, code::PMIX_SUCCESS);

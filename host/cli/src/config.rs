@@ -64,6 +64,7 @@ pub fn server_settings(config: &Config) -> ServerSettings {
         },
         channels: ChannelSettings { log: log(&config.log), ..ChannelSettings::default() },
         drain_timeout: server.drain_timeout,
+        host_timeout: ServerSettings::default().host_timeout,
         identity: match config.identity.check {
             peal_config::IdentityCheck::Process => IdentityCheck::Process,
             peal_config::IdentityCheck::User => IdentityCheck::User,

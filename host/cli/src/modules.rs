@@ -206,8 +206,10 @@ fn register(
     if wishes.is_empty() {
         return chains.register(owner, otherwise, HostedHandler { module: module.clone(), tag: 0 }).with_context(unfit);
     }
+    let registrant = owner.registrant();
     for wish in wishes {
-        let mut registration = Registration::from_directives(&wish.codes, &wish.directives).with_context(unfit)?;
+        let mut registration =
+            Registration::from_directives(&wish.codes, &wish.directives, registrant.as_ref()).with_context(unfit)?;
         registration.name = wish.name.as_deref().unwrap_or(module.name()).into();
         let handler = HostedHandler { module: module.clone(), tag: wish.tag };
         chains.register(owner.clone(), registration, handler).with_context(unfit)?;

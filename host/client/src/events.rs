@@ -1,7 +1,8 @@
 //! The client's own handlers: native closures and components in one chain, in the order of RFC 0002.
 use crate::lock;
 use peal_core::{
-    chain::{Next, Outcome, PendingCall},
+    chain::{Member, Next, Outcome, PendingCall},
+    class::{Class, Levels},
     order::Registrations,
     registration::{Registration, RegistrationError, RegistrationId},
 };
@@ -22,6 +23,7 @@ pub struct HandlerCall<'a> {
     event: &'a Event,
     steps: &'a [Step],
     id: RegistrationId,
+    registration: &'a Registration,
     wishes: &'a RefCell<Wishes>,
 }
 
@@ -41,17 +43,27 @@ impl HandlerCall<'_> {
         self.wishes.borrow_mut().gone.push(id);
     }
 
-    /// Raises an event.
-    pub fn notify(&self, code: Status, range: Range, infos: Vec<Info>) {
-        self.wishes.borrow_mut().raised.push(Raised { code, range, infos });
-    }
-
     /// What those before it returned, oldest first.
     pub fn steps(&self) -> &[Step] {
         self.steps
     }
 
-    /// The same in the RFC's form: one info for each handler that ran, its key the handler's name, its value an array whose
+    /// Raises an event.
+    pub fn notify(&self, code: Status, range: Range, infos: Vec<Info>) {
+        self.wishes.borrow_mut().raised.push(Raised { code, range, infos });
+    }
+
+    /// What the handler is called.
+    pub fn name(&self) -> &str {
+        &self.registration.name
+    }
+
+    /// What it gave at its registration to be given back (`PMIX_EVENT_RETURN_OBJECT`).
+    pub fn object(&self) -> Option<&Value> {
+        self.registration.object.as_ref()
+    }
+
+    /// What those before it returned in the RFC's form: one info for each handler that ran, its key the handler's name, its value an array whose
     /// first element carries the status.
     pub fn results(&self) -> Vec<Info> {
         self.steps.iter().map(result).collect()
@@ -109,10 +121,11 @@ impl Handler {
     }
 
     fn call(&self, call: &PendingCall<Handler>, wishes: &RefCell<Wishes>) -> Outcome {
-        let (event, id) = (call.event(), call.member().id);
+        let Member { id, registration, .. } = call.member();
+        let (event, id) = (call.event(), *id);
         match self {
             Handler::Native(native) | Handler::Quick(native) => {
-                let call = HandlerCall { event, steps: call.steps(), id, wishes };
+                let call = HandlerCall { event, steps: call.steps(), id, registration, wishes };
                 catch_unwind(AssertUnwindSafe(|| native(&call))).unwrap_or_else(|_| {
                     tracing::error!(code = %event.code, "a handler panicked; the chain goes on");
                     Outcome::status(Status::PEAL_ERR_HANDLER_TRAPPED)
@@ -151,19 +164,55 @@ impl fmt::Debug for Handler {
 pub(crate) enum ForServer {
     /// They know already.
     Nothing,
-    /// They are to be asked for these codes, none meaning all.
-    Register(Vec<Status>),
+    /// They are to be asked for these codes, none meaning all, of these classes.
+    Register(Vec<Status>, Levels),
     /// Nobody wants these codes any more.
     Deregister(Vec<Status>),
+}
+
+/// How many registrations want events of a code, by class.
+#[derive(Clone, Copy, Default)]
+struct Wanted {
+    job_specific: usize,
+    environment: usize,
+}
+
+impl Wanted {
+    /// The classes that somebody wants.
+    fn levels(self) -> Levels {
+        match (self.job_specific > 0, self.environment > 0) {
+            (true, true) => Levels::Both,
+            (true, false) => Levels::JobSpecific,
+            (false, true) => Levels::Environment,
+            (false, false) => Levels::Neither,
+        }
+    }
+
+    fn add(&mut self, levels: Levels) {
+        self.job_specific += usize::from(levels.include(Class::JobSpecific));
+        self.environment += usize::from(levels.include(Class::Environment));
+    }
+
+    fn subtract(&mut self, levels: Levels) {
+        let one = |class| usize::from(levels.include(class));
+        self.job_specific = self.job_specific.saturating_sub(one(Class::JobSpecific));
+        self.environment = self.environment.saturating_sub(one(Class::Environment));
+    }
+}
+
+/// What a registration is counted for.
+struct Counted {
+    codes: Vec<Status>,
+    levels: Levels,
 }
 
 #[derive(Default)]
 struct State {
     chain: Registrations<Handler>,
-    /// The codes of each registration, as told to the server.
-    codes: BTreeMap<RegistrationId, Vec<Status>>,
+    /// What each registration is counted for.
+    counted: BTreeMap<RegistrationId, Counted>,
     /// How many registrations want a code.
-    wanted: BTreeMap<Status, usize>,
+    wanted: BTreeMap<Status, Wanted>,
 }
 
 /// The handlers of a client and the thread on which those run that may block.
@@ -185,42 +234,54 @@ impl Handlers {
         handler: Handler,
     ) -> Result<(RegistrationId, ForServer), RegistrationError> {
         let mut state = lock(&self.state);
+        let levels = registration.levels;
         let id = state.chain.register(registration, handler)?;
         let counted = if codes.is_empty() { vec![Status::DEFAULT_HANDLER] } else { codes.to_vec() };
-        let mut new = false;
+        let mut is_new = false;
         for code in &counted {
             let wanted = state.wanted.entry(*code).or_default();
-            new |= *wanted == 0;
-            *wanted += 1;
+            let known = wanted.levels();
+            wanted.add(levels);
+            is_new |= wanted.levels() != known;
         }
-        state.codes.insert(id, counted);
-        Ok((id, if new { ForServer::Register(codes.to_vec()) } else { ForServer::Nothing }))
+        state.counted.insert(id, Counted { codes: counted, levels });
+        Ok((id, if is_new { ForServer::Register(codes.to_vec(), levels) } else { ForServer::Nothing }))
     }
 
-    /// Takes a handler out of the chain; nothing if there is none of that number.
+    /// Takes a handler out of the chain; nothing if there is none of that number. A server that still has to send one class
+    /// of a code may send the other as well.
     pub(crate) fn deregister(&self, id: RegistrationId) -> Option<ForServer> {
         let mut state = lock(&self.state);
         state.chain.deregister(id)?;
+        let Counted { codes, levels } = state.counted.remove(&id)?;
         let mut unwanted = Vec::new();
-        for code in state.codes.remove(&id).unwrap_or_default() {
-            let wanted = state.wanted.entry(code).or_default();
-            *wanted = wanted.saturating_sub(1);
-            if *wanted == 0 {
+        for code in codes {
+            let Some(wanted) = state.wanted.get_mut(&code) else { continue };
+            let known = wanted.levels();
+            wanted.subtract(levels);
+            if wanted.levels() == Levels::Neither {
                 state.wanted.remove(&code);
-                unwanted.push(code);
+                if known != Levels::Neither {
+                    unwanted.push(code);
+                }
             }
         }
         Some(if unwanted.is_empty() { ForServer::Nothing } else { ForServer::Deregister(unwanted) })
     }
 
-    /// What a server must be asked for that knows of nothing: all codes, and whether a default handler is there.
-    pub(crate) fn wanted(&self) -> [ForServer; 2] {
+    /// What a server must be asked for that knows of nothing.
+    pub(crate) fn wanted(&self) -> Vec<ForServer> {
         let state = lock(&self.state);
-        let (default, codes): (Vec<Status>, Vec<Status>) =
-            state.wanted.keys().copied().partition(|code| *code == Status::DEFAULT_HANDLER);
-        let some = if codes.is_empty() { ForServer::Nothing } else { ForServer::Register(codes) };
-        let all = if default.is_empty() { ForServer::Nothing } else { ForServer::Register(Vec::new()) };
-        [some, all]
+        let mut asks = Vec::new();
+        for levels in [Levels::JobSpecific, Levels::Environment, Levels::Both] {
+            let of_these = state.wanted.iter().filter(|(_, wanted)| wanted.levels() == levels).map(|(code, _)| *code);
+            let (default, codes): (Vec<Status>, Vec<Status>) =
+                of_these.partition(|code| *code == Status::DEFAULT_HANDLER);
+            let some = (!codes.is_empty()).then(|| ForServer::Register(codes, levels));
+            let all = (!default.is_empty()).then(|| ForServer::Register(Vec::new(), levels));
+            asks.extend(some.into_iter().chain(all));
+        }
+        asks
     }
 
     /// Forgets all handlers.

@@ -63,7 +63,7 @@ pub use client::Client;
 pub use environment::Environment;
 pub use error::ClientError;
 pub use events::{Handler, HandlerCall};
-pub use peal_core::{chain::Outcome, registration::RegistrationId};
+pub use peal_core::{chain::Outcome, class::Levels, registration::RegistrationId};
 pub use rendezvous::{Attach, Places};
 pub use services::Findings;
 pub use settings::ClientSettings;

@@ -8,7 +8,9 @@ use peal_model::{CommandCode, Event, Info, Range, Request, Status};
 use std::sync::Arc;
 
 impl Client {
-    /// Registers a handler for these codes; none means all (`PMIx_Register_event_handler`).
+    /// Registers a handler for these codes; none means all (`PMIx_Register_event_handler`). It hears events about procs and jobs;
+    /// to hear of the environment as well takes `PMIX_EVENT_ENVIRO_LEVEL` (and `PMIX_EVENT_JOB_LEVEL`: one that is asked for
+    /// alone is the only one). See [`peal_core::class`].
     ///
     /// The loss of the server is an event, too: `PMIX_ERR_LOST_CONNECTION`, or by the name of RFC 0002
     /// `PMIX_ERR_LOST_CONNECTION_TO_SERVER`. A message that could not be understood, or an event of a handler that could not be
@@ -19,7 +21,7 @@ impl Client {
         directives: &[Info],
         handler: Handler,
     ) -> Result<RegistrationId, ClientError> {
-        let registration = Registration::from_directives(codes, directives)?;
+        let registration = Registration::from_directives(codes, directives, Some(self.me()))?;
         let session = self.session();
         let register = async {
             let turn = session.changes.lock().await;

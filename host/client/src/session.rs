@@ -67,9 +67,9 @@ impl Session {
         let mut pending = Vec::new();
         {
             let _turn = self.changes.lock().await;
-            for codes in self.handlers.wanted() {
-                if let ForServer::Register(codes) = codes {
-                    pending.push(link.post(Request::RegisterEvents { codes, infos: Vec::new() }).await?);
+            for wanted in self.handlers.wanted() {
+                if let ForServer::Register(codes, levels) = wanted {
+                    pending.push(link.post(Request::RegisterEvents { codes, infos: levels.directives() }).await?);
                 }
             }
             let mut links = lock(&self.links);
@@ -122,8 +122,8 @@ impl Session {
         for (at, link) in links.iter().enumerate() {
             let told = match what.clone() {
                 ForServer::Nothing => return Ok(pending),
-                ForServer::Register(codes) => {
-                    let posted = link.post(Request::RegisterEvents { codes, infos: Vec::new() }).await;
+                ForServer::Register(codes, levels) => {
+                    let posted = link.post(Request::RegisterEvents { codes, infos: levels.directives() }).await;
                     posted.map(|posted| pending.push(posted))
                 }
                 ForServer::Deregister(codes) => link.tell(Request::DeregisterEvents { codes }).await,

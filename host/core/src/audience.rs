@@ -21,11 +21,6 @@ pub fn concerns(event: &Event, nspace: &Nspace) -> bool {
     }
 }
 
-/// Whether an event affects one of these procs. Naming none means all, and so does an event that does not say whom it affects.
-pub fn affects(event: &Event, wanted: &[Proc]) -> bool {
-    wanted.is_empty() || Aim::of(event).affects(wanted)
-}
-
 /// Whom an event names, in a form that is asked quickly: events and filters may both name thousands.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Aim {
@@ -45,6 +40,21 @@ impl Aim {
     /// Whether its event is to be delivered to this proc: its source never hears it again from a server.
     pub(crate) fn is_meant_for(&self, event: &Event, proc: &Proc) -> bool {
         event.source.as_ref() != Some(proc) && self.includes(event, proc)
+    }
+
+    /// Whether it says whom its event affects.
+    pub(crate) fn names_affected(&self) -> bool {
+        !self.affected.0.is_empty()
+    }
+
+    /// Whether it has a list of targets.
+    pub(crate) fn names_targets(&self) -> bool {
+        self.targets.is_some()
+    }
+
+    /// Whether it has a list of targets, and this proc is one.
+    pub(crate) fn names(&self, proc: &Proc) -> bool {
+        self.targets.as_ref().is_some_and(|targets| targets.covers(proc))
     }
 
     fn includes(&self, event: &Event, proc: &Proc) -> bool {
@@ -68,22 +78,23 @@ impl Aim {
     }
 
     /// Whether its event affects one of these procs, or anybody: nobody is named on one side or the other.
-    fn affects(&self, wanted: &[Proc]) -> bool {
+    pub(crate) fn affects(&self, wanted: &[Proc]) -> bool {
         self.affected.0.is_empty() || wanted.is_empty() || wanted.iter().any(|proc| self.affected.overlaps(proc))
     }
 }
 
 /// Procs, and all procs of some jobs.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct ProcSet(BTreeSet<Proc>);
+pub struct ProcSet(BTreeSet<Proc>);
 
 impl ProcSet {
-    fn of(procs: Vec<Proc>) -> ProcSet {
+    /// Of these; the wildcard rank means all procs of its job.
+    pub fn of(procs: Vec<Proc>) -> ProcSet {
         ProcSet(procs.into_iter().collect())
     }
 
     /// Whether it holds this proc, or all of its job.
-    fn covers(&self, proc: &Proc) -> bool {
+    pub(crate) fn covers(&self, proc: &Proc) -> bool {
         self.0.contains(proc) || self.0.contains(&Proc::all(proc.nspace.clone()))
     }
 
@@ -99,7 +110,8 @@ impl ProcSet {
 
 /// Whether other servers must hear of it.
 pub fn leaves_node(event: &Event) -> bool {
-    matches!(event.range, Range::Namespace | Range::Session | Range::Global | Range::Custom)
+    let is_wide = matches!(event.range, Range::Namespace | Range::Session | Range::Global | Range::Custom);
+    is_wide && !event.stays_local()
 }
 
 /// The namespace that a namespace range means: the source's, or for an event of the resource manager that of the procs

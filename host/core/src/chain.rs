@@ -1,17 +1,15 @@
 //! Stepping an event through a chain: one handler after the other, each seeing what those before it returned.
-use crate::registration::{Lifetime, RegistrationId};
+use crate::registration::{Lifetime, Registration, RegistrationId};
 use peal_model::{Event, Info, Status, Step, code};
 use std::{collections::VecDeque, sync::Arc};
 
 /// A handler on the way of an event.
 #[derive(Clone, Debug)]
 pub struct Member<H> {
-    /// Its registration.
+    /// The number of its registration ...
     pub id: RegistrationId,
-    /// What it is called.
-    pub name: Arc<str>,
-    /// How long it stands.
-    pub lifetime: Lifetime,
+    /// ... and what that asks for.
+    pub registration: Arc<Registration>,
     /// What is called.
     pub handler: H,
 }
@@ -109,10 +107,11 @@ impl<H> PendingCall<H> {
         if outcome.status == code::PMIX_EVENT_ACTION_COMPLETE {
             run.waiting.clear();
         }
-        if member.lifetime == Lifetime::OneShot {
+        if member.registration.lifetime == Lifetime::OneShot {
             run.spent.push(member.id);
         }
-        Arc::make_mut(&mut run.steps).push(Step { name: member.name, status: outcome.status, infos: outcome.infos });
+        let name = member.registration.name.clone();
+        Arc::make_mut(&mut run.steps).push(Step { name, status: outcome.status, infos: outcome.infos });
         run
     }
 }

@@ -1,4 +1,5 @@
 //! The two classes of events, and which of them a registration asks for.
+use crate::audience::Aim;
 use peal_model::{Event, Info, Infos, Range, Status, Value, key};
 
 /// What an event is about (RFC 0002, "PMIx Event Notification"): certain procs, or what surrounds them.
@@ -13,7 +14,7 @@ pub enum Class {
 impl Class {
     /// That of this event, by what it says itself.
     pub fn of(event: &Event) -> Class {
-        Head::of(event).class
+        Head::of(event, &Aim::of(event)).class
     }
 }
 
@@ -50,6 +51,13 @@ impl Levels {
             (_, Some(true)) => Levels::Environment,
             _ => Levels::Neither,
         }
+    }
+
+    /// The directives that say so, for whoever has another default.
+    pub fn directives(self) -> Vec<Info> {
+        let both =
+            [(key::PMIX_EVENT_JOB_LEVEL, Class::JobSpecific), (key::PMIX_EVENT_ENVIRO_LEVEL, Class::Environment)];
+        both.map(|(key, class)| Info::new(key, Value::Bool(self.include(class)))).into()
     }
 
     /// Whether events of this class are asked for.
@@ -91,13 +99,13 @@ pub(crate) enum Affects {
 }
 
 impl Head {
-    pub(crate) fn of(event: &Event) -> Head {
+    /// That of this event, which has this aim.
+    pub(crate) fn of(event: &Event, aim: &Aim) -> Head {
         let marking = if event.is_non_default() { Marking::NonDefault } else { Marking::Ordinary };
-        let affects = if event.affected().is_empty() { Affects::Anybody } else { Affects::Named };
-        let names_procs = affects == Affects::Named || event.custom_targets().is_some();
+        let affects = if aim.names_affected() { Affects::Named } else { Affects::Anybody };
         let class = match event.range {
             Range::Namespace => Class::JobSpecific,
-            _ if names_procs => Class::JobSpecific,
+            _ if aim.names_affected() || aim.names_targets() => Class::JobSpecific,
             _ => Class::Environment,
         };
         Head { code: event.code, class, marking, affects }
@@ -130,6 +138,9 @@ mod tests {
             let info = |key, value: &Option<Value>| value.clone().map(|value| Info::new(key, value));
             let keys = [(key::PMIX_EVENT_JOB_LEVEL, job), (key::PMIX_EVENT_ENVIRO_LEVEL, environment)];
             let directives: Vec<Info> = keys.into_iter().filter_map(|(key, value)| info(key, value)).collect();
+            if let Some(wanted) = wanted {
+                assert_eq!(Levels::of(&wanted.directives(), Both), wanted);
+            }
             for default in [Both, JobSpecific] {
                 assert_eq!(Levels::of(&directives, default), wanted.unwrap_or(default), "{job:?} {environment:?}");
             }

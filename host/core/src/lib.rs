@@ -14,6 +14,7 @@ pub mod chain;
 pub mod class;
 mod deadlines;
 pub mod defaults;
+mod directives;
 mod fence;
 pub mod job;
 pub mod job_control;

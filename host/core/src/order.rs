@@ -3,7 +3,9 @@
 //! It is that of RFC 0002 with the later placement words: the one FIRST, then single-code, multi-code and default
 //! registrations, then the one LAST; inside a category FIRST_IN_CATEGORY, the list, LAST_IN_CATEGORY.
 use crate::{
+    audience::Aim,
     chain::{ChainRun, Member},
+    class::Head,
     registration::{Category, Place, Registration, RegistrationError, RegistrationId},
 };
 use peal_model::Event;
@@ -12,7 +14,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 struct Entry<H> {
     id: RegistrationId,
-    registration: Registration,
+    registration: Arc<Registration>,
     handler: H,
 }
 
@@ -88,7 +90,7 @@ impl<H> Registrations<H> {
         let id = RegistrationId(self.next);
         let category = registration.codes.category();
         let place = registration.place.clone();
-        let entry = Entry { id, registration, handler };
+        let entry = Entry { id, registration: Arc::new(registration), handler };
         match place {
             Place::First => fill(&mut self.first, "FIRST", entry)?,
             Place::Last => fill(&mut self.last, "LAST", entry)?,
@@ -122,9 +124,12 @@ impl<H> Registrations<H> {
 
     /// Number, registration and handler of each, in the order in which they run.
     pub fn iter(&self) -> impl Iterator<Item = (RegistrationId, &Registration, &H)> {
+        self.entries().map(|entry| (entry.id, &*entry.registration, &entry.handler))
+    }
+
+    fn entries(&self) -> impl Iterator<Item = &Entry<H>> {
         let buckets = [&self.single, &self.multi, &self.default].into_iter().flat_map(Bucket::iter);
-        let all = self.first.iter().chain(buckets).chain(&self.last);
-        all.map(|entry| (entry.id, &entry.registration, &entry.handler))
+        self.first.iter().chain(buckets).chain(&self.last)
     }
 
     /// Whether nobody is registered.
@@ -168,12 +173,13 @@ impl<H> Registrations<H> {
 impl<H: Clone> Registrations<H> {
     /// The run of this event through the handlers that it meets.
     pub fn run(&self, event: Arc<Event>) -> ChainRun<H> {
-        let met = self.iter().filter(|(_, registration, _)| registration.matches(&event));
-        let members = met.map(|(id, registration, handler)| Member {
-            id,
-            name: registration.name.clone(),
-            lifetime: registration.lifetime,
-            handler: handler.clone(),
+        let aim = Aim::of(&event);
+        let head = Head::of(&event, &aim);
+        let met = self.entries().filter(|entry| entry.registration.is_for(&event, &head, &aim));
+        let members = met.map(|entry| Member {
+            id: entry.id,
+            registration: entry.registration.clone(),
+            handler: entry.handler.clone(),
         });
         ChainRun::new(members.collect(), event)
     }

@@ -1,6 +1,6 @@
 //! Whose handlers: one chain per owner, and the order of the owners.
 use crate::{audience, reach::Reach};
-use peal_model::{Event, Nspace};
+use peal_model::{Event, Nspace, Proc};
 use std::fmt;
 
 /// Whose chain it is. The order of the members is the order in which the chains run; no owner sees, precedes or ends the
@@ -16,6 +16,14 @@ pub enum Owner {
 }
 
 impl Owner {
+    /// As whom its handlers register: those of a job as all of its procs, others as nobody.
+    pub fn registrant(&self) -> Option<Proc> {
+        match self {
+            Owner::Site | Owner::User(_) => None,
+            Owner::Namespace(nspace) => Some(Proc::all(nspace.clone())),
+        }
+    }
+
     /// Whether this owner's handlers see an event that has this reach; `jobs` are the namespaces known, each with its user.
     pub fn sees<'a>(&self, event: &Event, reach: Reach, mut jobs: impl Iterator<Item = (&'a Nspace, u32)>) -> bool {
         match self {
@@ -45,7 +53,7 @@ impl fmt::Display for Owner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use peal_model::{Proc, Range, Rank, Status};
+    use peal_model::{Range, Rank, Status};
 
     #[test]
     fn the_site_comes_first_and_tenants_see_only_what_concerns_them() {

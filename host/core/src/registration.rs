@@ -1,6 +1,10 @@
-//! What a handler asks for: codes, a place among others, filters; and why that may be refused.
-use crate::audience;
-use peal_model::{Event, Info, Infos, KeyName, Proc, Status, Value, code, key};
+//! What a handler asks for: codes, a place among others, filters; and why that may be refused. How directives say so is in
+//! `directives.rs`.
+use crate::{
+    audience::{Aim, ProcSet},
+    class::{Head, Levels, Marking},
+};
+use peal_model::{Event, Proc, Range, Status, Value, code};
 use std::{fmt, sync::Arc};
 use thiserror::Error;
 
@@ -38,11 +42,11 @@ impl Codes {
         }
     }
 
-    fn matches(&self, event: &Event) -> bool {
+    fn include(&self, head: &Head) -> bool {
         match self {
-            Codes::Single(code) => *code == event.code,
-            Codes::Multi(codes) => codes.contains(&event.code),
-            Codes::Default => !event.is_non_default(),
+            Codes::Single(code) => *code == head.code,
+            Codes::Multi(codes) => codes.contains(&head.code),
+            Codes::Default => head.marking == Marking::Ordinary,
         }
     }
 }
@@ -104,8 +108,31 @@ pub enum Lifetime {
     OneShot,
 }
 
+/// Whose events a handler asks for: the range of a registration is about their source (`PMIX_RANGE` and
+/// `PMIX_EVENT_CUSTOM_RANGE` at registration).
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Sources {
+    /// Anybody's.
+    #[default]
+    Anybody,
+    /// Those of the resource manager, which have no source.
+    ResourceManager,
+    /// Those of these procs; the wildcard rank means all of a job.
+    These(ProcSet),
+}
+
+impl Sources {
+    fn include(&self, event: &Event) -> bool {
+        match (self, &event.source) {
+            (Sources::Anybody, _) | (Sources::ResourceManager, None) => true,
+            (Sources::These(procs), Some(source)) => procs.covers(source),
+            (Sources::ResourceManager, Some(_)) | (Sources::These(_), None) => false,
+        }
+    }
+}
+
 /// What a handler asks for.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Registration {
     /// What it is called (`PMIX_EVENT_HDLR_NAME`); empty for nothing. Names need not be unique.
     pub name: Arc<str>,
@@ -115,6 +142,12 @@ pub struct Registration {
     pub place: Place,
     /// How long it stands.
     pub lifetime: Lifetime,
+    /// The classes of events that it is for (`PMIX_EVENT_JOB_LEVEL`, `PMIX_EVENT_ENVIRO_LEVEL`).
+    pub levels: Levels,
+    /// Whose events it is for.
+    pub sources: Sources,
+    /// What its handler is given back with every call (`PMIX_EVENT_RETURN_OBJECT`).
+    pub object: Option<Value>,
     /// If any procs are named, only events that affect one of them (`PMIX_EVENT_AFFECTED_PROC` and `..._PROCS`).
     pub affected: Vec<Proc>,
 }
@@ -170,13 +203,27 @@ pub enum RegistrationError {
         /// The type that it takes.
         wanted: &'static str,
     },
+    /// A list of procs beside a range that is another, or the custom range without one.
+    #[error("range {range} and a list of procs in pmix.evrange belong together only if the range is PMIX_RANGE_CUSTOM")]
+    ContradictoryRange {
+        /// The range given.
+        range: Range,
+    },
+    /// A range relative to a proc, for a handler of none.
+    #[error("range {range} is relative to whoever registers, and this handler belongs to no proc or job")]
+    NobodysRange {
+        /// The range given.
+        range: Range,
+    },
 }
 
 impl RegistrationError {
     /// The status that tells a program of it.
     pub fn status(&self) -> Status {
         match self {
-            RegistrationError::BadDirective { .. } => code::PMIX_ERR_BAD_PARAM,
+            RegistrationError::BadDirective { .. }
+            | RegistrationError::ContradictoryRange { .. }
+            | RegistrationError::NobodysRange { .. } => code::PMIX_ERR_BAD_PARAM,
             _ => code::PMIX_ERR_EVENT_REGISTRATION,
         }
     }
@@ -187,80 +234,31 @@ fn display_name(name: &str) -> String {
 }
 
 impl Registration {
-    /// A registration without directives.
+    /// A registration without directives: for job-specific events, as RFC 0002 has it.
     pub fn new(name: &str, codes: Codes) -> Registration {
-        let (place, lifetime) = (Place::default(), Lifetime::default());
-        Registration { name: name.into(), codes, place, lifetime, affected: Vec::new() }
-    }
-
-    /// What a list of directives asks for, as `PMIx_Register_event_handler` takes it. Keys that say nothing about
-    /// placement, name or lifetime are for others to read.
-    pub fn from_directives(codes: &[Status], directives: &[Info]) -> Result<Registration, RegistrationError> {
-        let mut registration =
-            Registration::new(text(directives, key::PMIX_EVENT_HDLR_NAME)?.unwrap_or_default(), Codes::of(codes));
-        let mut chosen: Option<(&'static str, Place)> = None;
-        for (key, place) in [
-            (key::PMIX_EVENT_HDLR_FIRST, Place::First),
-            (key::PMIX_EVENT_HDLR_LAST, Place::Last),
-            (key::PMIX_EVENT_HDLR_FIRST_IN_CATEGORY, Place::FirstInCategory),
-            (key::PMIX_EVENT_HDLR_LAST_IN_CATEGORY, Place::LastInCategory),
-            (key::PMIX_EVENT_HDLR_PREPEND, Place::Prepend),
-            (key::PMIX_EVENT_HDLR_APPEND, Place::Append),
-        ] {
-            if flag(directives, key)? {
-                choose(&mut chosen, key, place)?;
-            }
+        Registration {
+            name: name.into(),
+            codes,
+            place: Place::default(),
+            lifetime: Lifetime::default(),
+            levels: Levels::JobSpecific,
+            sources: Sources::default(),
+            object: None,
+            affected: Vec::new(),
         }
-        if let Some(name) = text(directives, key::PMIX_EVENT_HDLR_BEFORE)? {
-            choose(&mut chosen, key::PMIX_EVENT_HDLR_BEFORE, Place::Before(name.to_owned()))?;
-        }
-        if let Some(name) = text(directives, key::PMIX_EVENT_HDLR_AFTER)? {
-            choose(&mut chosen, key::PMIX_EVENT_HDLR_AFTER, Place::After(name.to_owned()))?;
-        }
-        if let Some((_, place)) = chosen {
-            registration.place = place;
-        }
-        if flag(directives, key::PMIX_EVENT_ONESHOT)? {
-            registration.lifetime = Lifetime::OneShot;
-        }
-        for key in [key::PMIX_EVENT_AFFECTED_PROC, key::PMIX_EVENT_AFFECTED_PROCS] {
-            if let Some(value) = directives.value_of(key) {
-                let wrong = RegistrationError::BadDirective { key: key.0, wanted: "PMIX_PROC or an array of them" };
-                registration.affected.extend(value.as_procs().ok_or(wrong)?);
-            }
-        }
-        Ok(registration)
     }
 
     /// Whether an event is for it.
     pub fn matches(&self, event: &Event) -> bool {
-        self.codes.matches(event) && audience::affects(event, &self.affected)
+        let aim = Aim::of(event);
+        self.is_for(event, &Head::of(event, &aim), &aim)
     }
-}
 
-fn choose(chosen: &mut Option<(&'static str, Place)>, key: KeyName, place: Place) -> Result<(), RegistrationError> {
-    match chosen {
-        Some((first, _)) => Err(RegistrationError::TwoPlaces { first, second: key.0 }),
-        None => {
-            *chosen = Some((key.0, place));
-            Ok(())
-        }
-    }
-}
-
-fn flag(directives: &[Info], key: KeyName) -> Result<bool, RegistrationError> {
-    match directives.value_of(key) {
-        None => Ok(false),
-        Some(Value::Bool(truth)) => Ok(*truth),
-        Some(_) => Err(RegistrationError::BadDirective { key: key.0, wanted: "PMIX_BOOL" }),
-    }
-}
-
-fn text(directives: &[Info], key: KeyName) -> Result<Option<&str>, RegistrationError> {
-    match directives.value_of(key) {
-        None => Ok(None),
-        Some(value) => {
-            value.as_str().map(Some).ok_or(RegistrationError::BadDirective { key: key.0, wanted: "PMIX_STRING" })
-        }
+    /// The same, of an event whose head and aim are known.
+    pub(crate) fn is_for(&self, event: &Event, head: &Head, aim: &Aim) -> bool {
+        self.codes.include(head)
+            && self.levels.include(head.class)
+            && self.sources.include(event)
+            && aim.affects(&self.affected)
     }
 }

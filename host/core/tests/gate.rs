@@ -48,7 +48,11 @@ impl Stage {
 
     fn ask(&mut self, peer: PeerId, request: Request) -> Vec<Action> {
         self.tag += 1;
-        self.server.request(RequestId { peer, tag: self.tag }, request, Time(0))
+        let actions = self.server.request(RequestId { peer, tag: self.tag }, request, Time(0));
+        match &actions[..] {
+            [Action::Host(Upcall::RegisterEvents { id, .. })] => self.server.host_registered(*id, Ok(())),
+            _ => actions,
+        }
     }
 
     fn control(&mut self, target: Proc, key: peal_model::KeyName) -> Vec<Action> {

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use std::sync::Arc;
 
 fn event(number: i32) -> Arc<Event> {
-    Arc::new(Event { code: Status(number), source: None, range: Range::Global, infos: Vec::new() })
+    Arc::new(Event { code: Status(number), source: None, range: Range::Namespace, infos: Vec::new() })
 }
 
 fn add(
@@ -26,7 +26,7 @@ fn order(chain: &Registrations<()>, number: i32) -> Vec<String> {
     let mut names = Vec::new();
     let mut run = chain.run(event(number));
     while let Next::Call(call) = run.advance() {
-        names.push(call.member().name.to_string());
+        names.push(call.member().registration.name.to_string());
         run = call.finish(Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN));
     }
     names
@@ -100,7 +100,7 @@ fn every_conflict_says_who_holds_the_place() {
         assert_eq!(error.status(), code::PMIX_ERR_EVENT_REGISTRATION);
     }
     let infos = [key::PMIX_EVENT_HDLR_FIRST, key::PMIX_EVENT_HDLR_LAST].map(|key| Info::new(key, Value::Bool(true)));
-    let error = Registration::from_directives(&[], &infos).unwrap_err();
+    let error = Registration::from_directives(&[], &infos, None).unwrap_err();
     assert_eq!(error.to_string(), "pmix.evfirst and pmix.evlast exclude each other; give one place");
 }
 
@@ -112,12 +112,12 @@ fn directives_become_a_registration() {
         Info::new(key::PMIX_EVENT_HDLR_FIRST, Value::Bool(false)),
         Info::new(key::PMIX_EVENT_ONESHOT, Value::Bool(true)),
     ];
-    let registration = Registration::from_directives(&[Status(-1)], &infos).unwrap();
+    let registration = Registration::from_directives(&[Status(-1)], &infos, None).unwrap();
     assert_eq!(registration.place, Place::After("you".into()));
     assert_eq!((&*registration.name, registration.lifetime), ("me", Lifetime::OneShot));
     let wrong = [Info::new(key::PMIX_EVENT_HDLR_NAME, Value::Bool(true))];
     assert_eq!(
-        Registration::from_directives(&[], &wrong).unwrap_err().to_string(),
+        Registration::from_directives(&[], &wrong, None).unwrap_err().to_string(),
         "pmix.evname must be a PMIX_STRING"
     );
 }
@@ -159,7 +159,7 @@ fn the_filter_by_affected_procs_holds_where_the_event_names_some() {
     let proc = |rank| Proc::new(Nspace::new("job").unwrap(), Rank(rank));
     let infos = [Info::new(key::PMIX_EVENT_AFFECTED_PROCS, Value::procs([proc(1), proc(2)]))];
     let mut chain = Registrations::default();
-    chain.register(Registration::from_directives(&[], &infos).unwrap(), ()).unwrap();
+    chain.register(Registration::from_directives(&[], &infos, None).unwrap(), ()).unwrap();
     let affecting = |rank| {
         let infos = vec![Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc(rank)))];
         Arc::new(Event { infos, ..(*event(-1)).clone() })

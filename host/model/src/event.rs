@@ -36,6 +36,11 @@ impl Event {
     pub fn is_do_not_cache(&self) -> bool {
         self.infos.is_true(key::PMIX_EVENT_DO_NOT_CACHE)
     }
+
+    /// Whether it is neither for other servers nor for the host environment (`PMIX_EVENT_STAYS_LOCAL`).
+    pub fn stays_local(&self) -> bool {
+        self.infos.is_true(key::PMIX_EVENT_STAYS_LOCAL)
+    }
 }
 
 /// What one member of a chain returned; each later member sees it.

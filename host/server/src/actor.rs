@@ -8,29 +8,25 @@ use crate::{
     handle::{AddJobError, Inbox, Internal, Raised, ServerHandle},
     host::Host,
     metrics::Metrics,
-    notice::{Notice, Notices},
+    notice::Notices,
     spill::Spiller,
-    upcalls,
 };
 use peal_core::{
     Time,
-    job::{JobSpec, Life},
+    job::JobSpec,
     policy::Verdict,
-    server::{Action, DecisionId, Denial, Entrance, FenceId, PeerId, Refusal, RequestId, Server, Upcall},
+    server::{Action, DecisionId, Denial, Entrance, PeerId, Refusal, RequestId, Server},
 };
-use peal_model::{
-    ConnectionKind, Event, Hook, Identity, Nspace, PolicyRequest, Proc, RankData, Reply, Request, Size, Status,
-};
+use peal_model::{ConnectionKind, Event, Hook, Identity, Nspace, PolicyRequest, Reply, Request, Size, Status};
 use std::{
     collections::BTreeMap,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, oneshot};
 
 /// What is to be written to a client.
 #[derive(Debug)]
@@ -69,10 +65,12 @@ pub(crate) struct Outbox {
 pub(crate) enum FromClient {
     /// Somebody wants to connect.
     Admit(Admission),
-    /// A request.
-    Request { to: RequestId, request: Request },
+    /// A request, and the turn that it takes of its connection's.
+    Request { to: RequestId, request: Request, turn: OwnedSemaphorePermit },
     /// A message that is no request, and the status that says so.
-    Unfit { to: RequestId, status: Status },
+    Unfit { to: RequestId, status: Status, turn: OwnedSemaphorePermit },
+    /// What makes no sense, and has no answer.
+    Garbled { peer: PeerId, status: Status },
     /// Everything before a milestone has been written.
     Resume(PeerId),
     /// The connection is closed.
@@ -105,6 +103,8 @@ pub(crate) struct Actor {
     pub(crate) admissions: BTreeMap<DecisionId, Admission>,
     /// How long what was accepted may take at shutdown.
     pub(crate) drain_timeout: Duration,
+    /// How long the host environment may keep a client from being registered.
+    pub(crate) host_timeout: Duration,
     pub(crate) notices: Notices,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) outbox_bytes: usize,
@@ -145,9 +145,14 @@ impl Actor {
     fn client(&mut self, message: FromClient) -> Vec<Action> {
         match message {
             FromClient::Admit(admission) => self.enter(admission),
-            FromClient::Request { to, request } => self.state.request(to, request, self.now()),
+            FromClient::Request { to, request, turn: _turn } => self.state.request(to, request, self.now()),
             // Through the same queue as requests, so that answers keep their order.
-            FromClient::Unfit { to, status } => self.state.answer(to, Reply::Status(status)),
+            FromClient::Unfit { to, status, turn: _turn } => {
+                let mut actions = self.state.answer(to, Reply::Status(status));
+                actions.extend(self.state.violated(to.peer, status));
+                actions
+            }
+            FromClient::Garbled { peer, status } => self.state.violated(peer, status),
             FromClient::Resume(peer) => self.state.resume(peer),
             FromClient::Gone(peer) => {
                 self.outboxes.remove(&peer);
@@ -216,10 +221,19 @@ impl Actor {
         let _ = admission.admitted.send(Err(Refusal::Denied(Box::new(denial))));
     }
 
-    fn internal(&mut self, message: Internal) -> Vec<Action> {
+    pub(crate) fn internal(&mut self, message: Internal) -> Vec<Action> {
         match message {
             Internal::Answer { to, reply } => self.state.answer(to, reply),
             Internal::Gathered { id, outcome } => self.state.gathered(id, outcome),
+            Internal::HostRegistered { id, answer } => self.state.host_registered(id, answer),
+            Internal::HostRegisters(codes) => {
+                self.state.host_registers(&codes);
+                Vec::new()
+            }
+            Internal::HostDeregisters(codes) => {
+                self.state.host_deregisters(&codes);
+                Vec::new()
+            }
             Internal::Notify(event) => self.state.notify(event).unwrap_or_else(|status| {
                 tracing::warn!(%status, "an event of the host is refused");
                 Vec::new()
@@ -290,7 +304,7 @@ impl Actor {
         self.decisions.ask(id, request, default);
     }
 
-    fn act_all(&mut self, actions: Vec<Action>) {
+    pub(crate) fn act_all(&mut self, actions: Vec<Action>) {
         actions.into_iter().for_each(|action| self.act(action));
     }
 
@@ -343,55 +357,6 @@ impl Actor {
             outbox.cut.notify_one();
             self.outboxes.remove(&peer);
         }
-    }
-
-    /// Where no other server takes part, everything is there at once: then nobody is left waiting for a task to be started.
-    fn gather(&mut self, id: FenceId, procs: Vec<Proc>, data: Vec<RankData>) {
-        let (fabric, me, handle) = (self.fabric.clone(), self.id, self.handle.clone());
-        let mut gathering = Box::pin(async move { fabric.gather(me, procs, data).await });
-        if let Poll::Ready(outcome) = gathering.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            let actions = self.state.gathered(id, outcome);
-            self.act_all(actions);
-            return;
-        }
-        tokio::spawn(async move {
-            let outcome = gathering.await;
-            handle.say(Internal::Gathered { id, outcome });
-        });
-    }
-
-    fn tell_host(&self, upcall: Upcall) {
-        match upcall {
-            Upcall::ClientConnected(proc) => {
-                self.host.client_connected(&proc);
-                self.notices.tell(Notice::ProcConnected(proc));
-            }
-            Upcall::ClientFinalized(proc) => {
-                self.host.client_departed(&proc, Life::Finalized);
-                self.notices.tell(Notice::ProcFinalized(proc));
-            }
-            Upcall::ClientLost(proc) => self.host.client_departed(&proc, Life::Lost),
-            Upcall::Notify(event) => self.host.notify(event),
-            Upcall::Request { to, source, request } => {
-                let identity = self.state.identity(&source);
-                self.answer(to, |host| async move { upcalls::ask(&*host, source, identity, request).await });
-            }
-            Upcall::JobControl { to, source, control } => {
-                self.answer(to, |host| async move { upcalls::control(&*host, source, control).await });
-            }
-        }
-    }
-
-    /// Answers a request when the host has.
-    fn answer<F>(&self, to: RequestId, ask: impl FnOnce(Arc<dyn Host>) -> F)
-    where
-        F: Future<Output = Reply> + Send + 'static,
-    {
-        let (asked, handle) = (ask(self.host.clone()), self.handle.clone());
-        tokio::spawn(async move {
-            let reply = asked.await;
-            handle.answer(to, reply);
-        });
     }
 }
 

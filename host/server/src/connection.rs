@@ -1,14 +1,16 @@
 //! One connection: handshake, then requests in and answers and events out. Whatever is wrong with it affects nobody else.
 use crate::{
-    actor::{FromClient, Outbox, Outgoing},
-    admission::{self, Admitted, ToolNames, Unwelcome},
+    actor::{FromClient, Outbox},
+    admission::{self, ToolNames, Unwelcome},
+    delivery::Delivery,
     identity::Checker,
     metrics::Metrics,
+    pace::Pace,
     quiet::{Once, Quiet, warn_once},
     turns::Turns,
 };
 use peal_core::server::{PeerId, RequestId};
-use peal_model::{CommandCode, code};
+use peal_model::CommandCode;
 use peal_wire::{Codec, Frame, FrameDecoder, Limits, Tag, WireError};
 use std::{
     cell::RefCell,
@@ -16,21 +18,15 @@ use std::{
     future::poll_fn,
     net::SocketAddr,
     pin::Pin,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicUsize},
     task::{Context, Poll, ready},
     time::{Duration, Instant},
 };
 use thiserror::Error;
 use tokio::{
-    io::{AsyncRead, AsyncWriteExt, ReadBuf},
-    net::{
-        TcpStream,
-        tcp::{OwnedReadHalf, OwnedWriteHalf},
-    },
-    sync::{Notify, mpsc, watch},
+    io::{AsyncRead, ReadBuf},
+    net::{TcpStream, tcp::OwnedReadHalf},
+    sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch},
 };
 
 /// How much is read at once, in bytes.
@@ -40,6 +36,10 @@ thread_local! {
     /// What is read into: one for each thread and not for each connection, most of which are idle most of the time.
     static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ]);
 }
+
+/// How many requests of one connection may wait for the server at once: so many have their turn before the first of somebody
+/// else, however many one sends.
+const TURNS: usize = 8;
 
 /// What every connection of a server shares.
 #[derive(Clone)]
@@ -73,7 +73,7 @@ pub(crate) enum Stage {
 
 /// Why a connection ends early.
 #[derive(Debug, Error)]
-enum Fault {
+pub(crate) enum Fault {
     #[error("malformed: {0}")]
     Wire(#[from] WireError),
     #[error("a request for job data cannot be answered: {0}")]
@@ -113,22 +113,27 @@ pub(crate) async fn serve(mut stream: TcpStream, lobby: Lobby) {
     let (peer, proc) = (admitted.id, &admitted.proc);
     let codec = Codec::of(&hello, lobby.limits);
     let open = OpenRequests { commands: Mutex::default(), max: lobby.max_open_requests };
+    let (pace, welcome) = (Pace::of(&stream), admitted.welcome.encode());
     let (reader, writer) = stream.into_split();
+    let delivery = Delivery { writer, pace, waiting: &waiting, codec: &codec, open: &open, lobby: &lobby, peer };
     let ended = tokio::select! {
         ended = read_requests(reader, rest, peer, &codec, &open, &lobby) => ended,
-        ended = write_answers(writer, inbox, &waiting, &admitted, &codec, &open, &lobby) => ended,
+        ended = delivery.run(inbox, &welcome) => ended,
         () = cut.notified() => Err(Fault::NotReading),
     };
     match ended {
         Ok(()) => {}
         // How clients that die end; the host knows more.
-        Err(Fault::Io(error)) => tracing::debug!(%proc, %error, "a connection broke off"),
-        Err(fault) => match lobby.refusals.allow(Instant::now()) {
+        Err(Fault::Io(ref error)) => tracing::debug!(%proc, %error, "a connection broke off"),
+        Err(ref fault) => match lobby.refusals.allow(Instant::now()) {
             Some(left_out) => tracing::warn!(%proc, %fault, left_out, "a connection is closed"),
             None => tracing::debug!(%proc, %fault, "a connection is closed"),
         },
     }
     // A server that has stopped needs not be told.
+    if let Err(Fault::Wire(error) | Fault::JobData(error)) = &ended {
+        let _ = lobby.clients.send(FromClient::Garbled { peer, status: error.status() }).await;
+    }
     let _ = lobby.clients.send(FromClient::Gone(peer)).await;
 }
 
@@ -147,7 +152,7 @@ fn refuse(lobby: &Lobby, from: &str, reason: &Unwelcome) {
 
 /// The requests of a connection that await their answer. An answer can only be packed by knowing what was asked, and one
 /// that nobody asked for is never sent.
-struct OpenRequests {
+pub(crate) struct OpenRequests {
     commands: Mutex<HashMap<u32, CommandCode>>,
     max: usize,
 }
@@ -164,7 +169,7 @@ impl OpenRequests {
         }
     }
 
-    fn close(&self, tag: u32) -> Option<CommandCode> {
+    pub(crate) fn close(&self, tag: u32) -> Option<CommandCode> {
         self.commands.lock().unwrap_or_else(PoisonError::into_inner).remove(&tag)
     }
 }
@@ -178,12 +183,14 @@ async fn read_requests(
     lobby: &Lobby,
 ) -> Result<(), Fault> {
     let mut decoder = FrameDecoder::new(&lobby.limits);
+    let turns = Arc::new(Semaphore::new(TURNS));
     let garbled = Once::default();
     let mut cut = cut_frames(&mut decoder, &rest);
     drop(rest);
     loop {
         for frame in cut.frames {
-            request(frame, peer, codec, open, &garbled, lobby).await?;
+            let turn = turns.clone().acquire_owned().await.map_err(|_| Fault::Stopping)?;
+            request(frame, turn, peer, codec, open, &garbled, lobby).await?;
         }
         if let Some(error) = cut.error {
             lobby.metrics.counters().messages_malformed.count();
@@ -229,6 +236,7 @@ fn cut_frames(decoder: &mut FrameDecoder, mut received: &[u8]) -> Cut {
 
 async fn request(
     frame: Frame,
+    turn: OwnedSemaphorePermit,
     peer: PeerId,
     codec: &Codec,
     open: &OpenRequests,
@@ -240,7 +248,7 @@ async fn request(
     }
     let to = RequestId { peer, tag: frame.tag.0 };
     let (command, message) = match codec.decode_request(&frame.payload) {
-        Ok(request) => (request.command(), FromClient::Request { to, request }),
+        Ok(request) => (request.command(), FromClient::Request { to, request, turn }),
         Err(error) => {
             let counter = match error {
                 WireError::UnknownCommand { .. } => &lobby.metrics.counters().requests_unknown,
@@ -249,10 +257,13 @@ async fn request(
             counter.count();
             warn_once!(garbled, ?peer, %error, "a request is not understood");
             match codec.command_of(&frame.payload) {
-                Some(CommandCode::DeregisterEvents) => return Ok(()),
+                Some(CommandCode::DeregisterEvents) => {
+                    let garbled = FromClient::Garbled { peer, status: error.status() };
+                    return lobby.clients.send(garbled).await.map_err(|_| Fault::Stopping);
+                }
                 // A status would be taken for the data: only the end of the connection says that something is wrong.
                 Some(CommandCode::JobData) => return Err(Fault::JobData(error)),
-                _ => (CommandCode::Finalize, FromClient::Unfit { to, status: error.status() }),
+                _ => (CommandCode::Finalize, FromClient::Unfit { to, status: error.status(), turn }),
             }
         }
     };
@@ -261,58 +272,4 @@ async fn request(
         open.open(to.tag, command).inspect_err(|_| lobby.metrics.counters().clients_too_greedy.count())?;
     }
     lobby.clients.send(message).await.map_err(|_| Fault::Stopping)
-}
-
-/// Writes answers and events in the order in which the server gave them; ends when the server has no more for this client.
-async fn write_answers(
-    mut writer: OwnedWriteHalf,
-    mut inbox: mpsc::Receiver<Outgoing>,
-    waiting: &AtomicUsize,
-    admitted: &Admitted,
-    codec: &Codec,
-    open: &OpenRequests,
-    lobby: &Lobby,
-) -> Result<(), Fault> {
-    writer.write_all(&admitted.welcome.encode()).await?;
-    let unfit = Once::default();
-    while let Some(outgoing) = inbox.recv().await {
-        let bytes = outgoing.bytes();
-        if let Outgoing::Milestone = outgoing {
-            lobby.clients.send(FromClient::Resume(admitted.id)).await.map_err(|_| Fault::Stopping)?;
-            continue;
-        }
-        if let Some(frame) = pack(outgoing, codec, open, &unfit)? {
-            writer.write_all(&frame.encode()?).await?;
-        }
-        waiting.fetch_sub(bytes, Ordering::Relaxed);
-    }
-    writer.shutdown().await?;
-    Ok(())
-}
-
-fn pack(outgoing: Outgoing, codec: &Codec, open: &OpenRequests, unfit: &Once) -> Result<Option<Frame>, Fault> {
-    let (tag, packed) = match outgoing {
-        Outgoing::Milestone => return Ok(None),
-        Outgoing::Event(event) => (Tag::NOTIFY, codec.encode_event(&event)),
-        Outgoing::Reply { tag, reply } => {
-            let Some(command) = open.close(tag) else { return Ok(None) };
-            let packed = match codec.encode_reply(command, &reply) {
-                Err(error) if command == CommandCode::JobData => return Err(Fault::JobData(error)),
-                // The client's release may lack a type that the answer holds; it is told so rather than left waiting.
-                Err(error) => {
-                    warn_once!(unfit, %error, "an answer cannot be packed for this client");
-                    codec.encode_status(code::PMIX_ERR_PACK_FAILURE)
-                }
-                packed => packed,
-            };
-            (Tag(tag), packed)
-        }
-    };
-    match packed {
-        Ok(payload) => Ok(Some(Frame { pindex: 0, tag, payload })),
-        Err(error) => {
-            warn_once!(unfit, ?tag, %error, "a message cannot be packed for this client: it is not sent");
-            Ok(None)
-        }
-    }
 }

@@ -5,7 +5,7 @@ use peal_core::{
     job::{Census, JobSpec, Life},
     policy::Verdict,
     reach::Reach,
-    server::{Allowance, DecisionId, FenceId, PeerId, Raiser, RequestId, Seq},
+    server::{Allowance, DecisionId, DemandId, FenceId, PeerId, Raiser, RequestId, Seq},
 };
 use peal_model::{Event, Info, Nspace, Proc, RankData, Reply, Status};
 use std::sync::Arc;
@@ -42,6 +42,9 @@ const RAISED: usize = 1024;
 pub(crate) enum Internal {
     Answer { to: RequestId, reply: Reply },
     Gathered { id: FenceId, outcome: Result<Vec<RankData>, Status> },
+    HostRegistered { id: DemandId, answer: Result<(), Status> },
+    HostRegisters(Vec<Status>),
+    HostDeregisters(Vec<Status>),
     Notify(Event),
     Distributed { event: Arc<Event>, reach: Reach, allowance: Allowance },
     Decided { id: DecisionId, verdict: Verdict },
@@ -85,6 +88,17 @@ impl ServerHandle {
     /// Raises an event of the host environment.
     pub fn notify(&self, event: Event) {
         self.say(Internal::Notify(event));
+    }
+
+    /// The host environment wants to hear events of these codes (none: of every code) that are aimed at it
+    /// (`PMIX_RANGE_RM`), and what clients do against the protocol: by [`crate::Host::notify`].
+    pub fn register_events(&self, codes: Vec<Status>) {
+        self.say(Internal::HostRegisters(codes));
+    }
+
+    /// The host environment wants these codes no more; `Status::DEFAULT_HANDLER` drops its registration for every code.
+    pub fn deregister_events(&self, codes: Vec<Status>) {
+        self.say(Internal::HostDeregisters(codes));
     }
 
     /// Drops a job of which nothing is left.

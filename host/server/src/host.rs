@@ -73,7 +73,18 @@ pub trait Host: Send + Sync + 'static {
     /// A proc went from one stage of its life to the next: it left in order, or was lost.
     fn client_departed(&self, proc: &Proc, life: Life) {}
 
-    /// An event for the host itself (`PMIX_RANGE_RM`).
+    /// Clients want events of the environment of these codes (none: of every code) that nobody wanted until now. From the answer
+    /// on the host raises them by [`crate::ServerHandle::notify`]; the clients are registered when it has answered. A host that
+    /// offers none leaves the default, which is in nobody's way.
+    fn register_events(&self, codes: Vec<Status>) -> Answer<'_, ()> {
+        unsupported()
+    }
+
+    /// No client wants events of the environment of these codes any more; with none, nobody wants those of every code.
+    fn deregister_events(&self, codes: Vec<Status>) {}
+
+    /// An event for the host itself (`PMIX_RANGE_RM`, or a violation of the protocol), for which it registered by
+    /// [`crate::ServerHandle::register_events`].
     fn notify(&self, event: Arc<Event>) {}
 
     /// Procs are to be ended; without targets, the requester's namespace.

@@ -71,6 +71,8 @@ pub struct ServerSettings {
     pub channels: ChannelSettings,
     /// How long connections have to take what is left for them at shutdown.
     pub drain_timeout: Duration,
+    /// How long the host environment may take to register for events of the environment.
+    pub host_timeout: Duration,
 }
 
 impl Default for ServerSettings {
@@ -89,6 +91,7 @@ impl Default for ServerSettings {
             chains: ChainSettings::default(),
             channels: ChannelSettings::default(),
             drain_timeout: Duration::from_secs(5),
+            host_timeout: Duration::from_secs(5),
         }
     }
 }
@@ -173,6 +176,7 @@ impl Server {
             spiller,
             admissions: BTreeMap::new(),
             drain_timeout: settings.drain_timeout,
+            host_timeout: settings.host_timeout,
             notices,
             metrics: metrics.clone(),
             outbox_bytes: settings.outbox_bytes,

@@ -3,6 +3,7 @@ use crate::{bare::Bare, times::Times};
 use anyhow::{Context, Result, anyhow, ensure};
 use peal_core::{
     chain::{Finished, Next, Outcome},
+    class::Levels,
     order::Registrations,
     registration::{Codes, Registration},
 };
@@ -156,7 +157,8 @@ impl Hosted {
         let modules = (0..modules).map(|at| load(at).map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
         let mut registrations = Registrations::default();
         for (at, module) in (0..handlers).zip(modules.iter().cycle()) {
-            let registration = Registration::new(&format!("link {at}"), Codes::Single(NEWS));
+            let levels = Levels::Both;
+            let registration = Registration { levels, ..Registration::new(&format!("link {at}"), Codes::Single(NEWS)) };
             registrations.register(registration, module.clone())?;
         }
         Ok(Hosted { registrations, handlers: handlers as usize, _engine: engine })

@@ -4,7 +4,7 @@ use crate::{
     procs::{NEWS, NUMBER, Proc, SENT, infos, number_in, quick},
 };
 use anyhow::Result;
-use peal_client::Client;
+use peal_client::{Client, Levels};
 use peal_model::{Range, Rank};
 use std::{collections::HashSet, sync::Arc, time::Duration};
 use tokio::{
@@ -34,7 +34,7 @@ pub async fn run(proc: &Proc, client: &Arc<Client>) -> Result<()> {
             // The receiver may have given up.
             let _ = tell.send((sent, received, number));
         });
-        client.register(&[NEWS], &[], heard).await?;
+        client.register(&[NEWS], &Levels::Both.directives(), heard).await?;
     }
     client.fence(&[], &[]).await?;
     match rank {

@@ -5,7 +5,7 @@ use crate::{
     times::Times,
 };
 use anyhow::{Context, Result};
-use peal_client::{Client, Handler, Outcome};
+use peal_client::{Client, Handler, Levels, Outcome};
 use peal_model::{Info, Infos, KeyName, Range, Rank, Status, Value, code};
 use std::{path::PathBuf, sync::Arc, time::Instant};
 use tokio::sync::mpsc;
@@ -102,7 +102,7 @@ impl Proc {
             let (receivers, arrivals) = (size(client)? - 1, arrivals.clone());
             // What cannot be written is missed by rank 0, which then waits until it is stopped.
             let arrive = quick(move |_| drop(arrivals.arrive(now(), receivers)));
-            client.register(&[NEWS], &[], arrive).await?;
+            client.register(&[NEWS], &Levels::Both.directives(), arrive).await?;
         }
         client.fence(&[], &[]).await?;
         if client.me().rank == Rank(0) {
@@ -124,7 +124,7 @@ impl Proc {
             let _ = tell.send((Instant::now(), number_in(infos, NUMBER)));
         });
         let answers = client.me().rank == Rank(1);
-        client.register(&[if answers { NEWS } else { ANSWER }], &[], heard).await?;
+        client.register(&[if answers { NEWS } else { ANSWER }], &Levels::Both.directives(), heard).await?;
         client.fence(&[], &[]).await?;
         if answers {
             for _ in 0..self.warm + self.count {

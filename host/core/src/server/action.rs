@@ -1,9 +1,9 @@
 //! What a server wants done: by whoever steps it, and by the host environment.
 #[cfg(doc)]
 use super::Server;
-use super::{Allowance, DecisionId, Denial, FenceId, PeerId, RequestId, Seq};
+use super::{Allowance, DecisionId, DemandId, Denial, FenceId, PeerId, RequestId, Seq};
 use crate::{job_control::JobControl, reach::Reach};
-use peal_model::{Event, LogRequest, PolicyRequest, Proc, Reply, Request};
+use peal_model::{Event, LogRequest, PolicyRequest, Proc, Reply, Request, Status};
 use std::sync::Arc;
 
 /// What is to be done.
@@ -111,8 +111,18 @@ pub enum Upcall {
     ClientFinalized(Proc),
     /// A proc lost its connection without having left in order.
     ClientLost(Proc),
-    /// An event for the host itself.
+    /// An event for the host itself, which registered for it.
     Notify(Arc<Event>),
+    /// Somebody wants events of the environment of these codes (none: of every code), which nobody wanted until now; answered
+    /// by [`Server::host_registered`].
+    RegisterEvents {
+        /// The question.
+        id: DemandId,
+        /// The codes.
+        codes: Vec<Status>,
+    },
+    /// Nobody wants events of the environment of these codes any more; with none, nobody wants those of every code.
+    DeregisterEvents(Vec<Status>),
     /// Procs are to be controlled; answered by [`Server::answer`].
     JobControl {
         /// The request.

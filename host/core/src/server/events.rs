@@ -1,5 +1,9 @@
 //! Events: registration by clients, notification by clients and by the host, delivery.
-use super::{Action, Allowance, Peer, PeerId, RequestId, Server, Upcall, reply};
+use super::{
+    Action, Allowance, DemandId, Peer, PeerId, RequestId, Server, Upcall,
+    demand::{Granted, Wish},
+    reply,
+};
 use crate::{
     audience::{self, Aim},
     class::{Class, Head, Levels},
@@ -39,24 +43,55 @@ pub enum Raiser {
 }
 
 impl Server {
-    pub(super) fn register(&mut self, to: RequestId, codes: &[Status], infos: &[Info]) -> Vec<Action> {
-        let max = self.settings.max_registrations;
-        let Some(peer) = self.peers.get_mut(&to.peer) else { return Vec::new() };
+    pub(super) fn register(&mut self, to: RequestId, codes: Vec<Status>, infos: &[Info]) -> Vec<Action> {
+        let Some(peer) = self.peers.get(&to.peer) else { return Vec::new() };
         let filters = [key::PMIX_EVENT_AFFECTED_PROC, key::PMIX_EVENT_AFFECTED_PROCS];
         let affected = filters.iter().filter_map(|key| infos.value_of(*key)).filter_map(|value| value.as_procs());
         let affected: Vec<Proc> = affected.flatten().collect();
-        if peer.interests.len() + codes.len() + affected.len() >= max || affected.len() > MAX_FILTER {
+        let taken = peer.interests.len() + self.demand.waiting_of(to.peer);
+        if taken + codes.len() + affected.len() >= self.settings.max_registrations || affected.len() > MAX_FILTER {
             return vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)];
         }
         // The registrations of `libpmix` say nothing of classes and want both.
-        let levels = Levels::of(infos, Levels::Both);
+        let wish = Wish { to, codes, levels: Levels::of(infos, Levels::Both), affected };
+        if !wish.levels.include(Class::Environment) {
+            return self.registered(wish);
+        }
+        match self.demand.want(wish) {
+            Granted::Now(wish) => self.registered(wish),
+            Granted::Later(None) => Vec::new(),
+            Granted::Later(Some((id, codes))) => vec![Action::Host(Upcall::RegisterEvents { id, codes })],
+        }
+    }
+
+    /// The host environment's answer to an [`Upcall::RegisterEvents`]: whoever waited for it is registered, or told why not. A
+    /// host that offers no events of its own (`PMIX_ERR_NOT_SUPPORTED`) is not in the way of those of others.
+    pub fn host_registered(&mut self, id: DemandId, answer: Result<(), Status>) -> Vec<Action> {
+        let refusal = answer.err().filter(|status| *status != code::PMIX_ERR_NOT_SUPPORTED);
+        let (wishes, unwanted) = self.demand.answered(id, refusal.is_none());
+        let mut actions: Vec<Action> = given_back(unwanted).collect();
+        for wish in wishes {
+            match refusal {
+                None => actions.extend(self.registered(wish)),
+                Some(status) => {
+                    actions.extend(given_back(self.demand.forget(wish.to.peer, &named(&wish.codes))));
+                    actions.push(reply(wish.to, status));
+                }
+            }
+        }
+        actions
+    }
+
+    /// A registration stands: it is acknowledged, then comes what happened before.
+    fn registered(&mut self, wish: Wish) -> Vec<Action> {
+        let Wish { to, codes, levels, affected } = wish;
+        let Some(peer) = self.peers.get_mut(&to.peer) else { return Vec::new() };
         let missed = if levels.include(Class::Environment) {
-            self.retained.missed(codes, |code| peer.interests.hears_environment(code))
+            self.retained.missed(&codes, |code| peer.interests.hears_environment(code))
         } else {
             0
         };
-        peer.interests.add(codes, levels, affected);
-        // The acknowledgement comes first, then what happened before.
+        peer.interests.add(&codes, levels, affected);
         let mut actions = vec![reply(to, code::PMIX_SUCCESS)];
         if self.retained.begin(to.peer, peer.identity.uid, missed) {
             actions.extend(self.feed(to.peer, BTreeMap::new()));
@@ -68,7 +103,33 @@ impl Server {
         if let Some(peer) = self.peers.get_mut(&peer) {
             peer.interests.forget(codes);
         }
-        Vec::new()
+        given_back(self.demand.forget(peer, codes)).collect()
+    }
+
+    /// The host environment wants to hear events of these codes (none: of every code) that are aimed at it, and what clients do
+    /// against the protocol.
+    pub fn host_registers(&mut self, codes: &[Status]) {
+        self.host.add(codes, Levels::Both, Vec::new());
+    }
+
+    /// The host environment wants these codes no more; `Status::DEFAULT_HANDLER` drops its registration for every code.
+    pub fn host_deregisters(&mut self, codes: &[Status]) {
+        self.host.forget(codes);
+    }
+
+    /// A client sent what is no request, so that this status says what is wrong: an event for nobody but the host (RFC 0002,
+    /// "RM-Host Registrations").
+    pub fn violated(&mut self, peer: PeerId, status: Status) -> Vec<Action> {
+        let Some(peer) = self.peers.get(&peer) else { return Vec::new() };
+        let infos = vec![Info::new(key::PMIX_PROCID, Value::Proc(peer.proc.clone()))];
+        self.tell_host(Arc::new(Event { code: status, source: None, range: Range::Rm, infos }))
+    }
+
+    /// Tells the host of an event that is aimed at it, if it registered for that.
+    fn tell_host(&self, event: Arc<Event>) -> Vec<Action> {
+        let aim = Aim::of(&event);
+        let is_heard = self.host.cover(&Head::of(&event, &aim), &aim);
+        if is_heard { vec![Action::Host(Upcall::Notify(event))] } else { Vec::new() }
     }
 
     pub(super) fn client_notifies(&mut self, to: RequestId, mut event: Event) -> Vec<Action> {
@@ -125,7 +186,7 @@ impl Server {
 
     pub(super) fn spread(&mut self, event: Arc<Event>, reach: Reach, allowance: Allowance) -> Vec<Action> {
         if event.range == Range::Rm {
-            return vec![Action::Host(Upcall::Notify(event))];
+            return self.tell_host(event);
         }
         let mut actions = self.spread_here(event.clone(), reach, allowance);
         if audience::leaves_node(&event) {
@@ -135,7 +196,8 @@ impl Server {
     }
 
     fn spread_here(&mut self, event: Arc<Event>, reach: Reach, allowance: Allowance) -> Vec<Action> {
-        let (aim, head) = (Aim::of(&event), Head::of(&event));
+        let aim = Aim::of(&event);
+        let head = Head::of(&event, &aim);
         let hears = |(_, peer): &(&PeerId, &Peer)| {
             reach.includes(Some(peer.identity.uid))
                 && peer.interests.cover(&head, &aim)
@@ -157,17 +219,29 @@ impl Server {
 
     /// The procs that an event is meant for and that may yet register, without those of the connections that are told.
     fn targets_beside(&self, event: &Event, aim: &Aim, reach: Reach, told: &BTreeSet<PeerId>) -> Vec<(Proc, u32)> {
-        let told: BTreeSet<&Proc> = told.iter().filter_map(|id| self.peers.get(id)).map(|peer| &peer.proc).collect();
+        let told_procs: BTreeSet<&Proc> =
+            told.iter().filter_map(|id| self.peers.get(id)).map(|peer| &peer.proc).collect();
         let reached = |job: &&Job| reach.includes(Some(job.spec.uid)) && aim.may_include(event, &job.spec.nspace);
-        let mut targets = Vec::new();
+        let mut targets = self.named_tools(event, aim, told);
+        targets.retain(|(_, uid)| reach.includes(Some(*uid)));
         for job in self.jobs.values().filter(reached) {
             let alive = job.procs.iter().filter(|(_, life)| matches!(life, Life::Expected | Life::Connected(_)));
             let procs = alive.map(|(rank, _)| Proc::new(job.spec.nspace.clone(), *rank));
-            let beside = procs.filter(|proc| !told.contains(proc) && aim.is_meant_for(event, proc));
+            let beside = procs.filter(|proc| !told_procs.contains(proc) && aim.is_meant_for(event, proc));
             targets.extend(beside.map(|proc| (proc, job.spec.uid)));
         }
         targets
     }
+}
+
+/// What the host is told of codes that nobody wants any more.
+pub(super) fn given_back(unwanted: Vec<Vec<Status>>) -> impl Iterator<Item = Action> {
+    unwanted.into_iter().map(|codes| Action::Host(Upcall::DeregisterEvents(codes)))
+}
+
+/// How a deregistration names what was registered under these codes.
+fn named(codes: &[Status]) -> Vec<Status> {
+    if codes.is_empty() { vec![Status::DEFAULT_HANDLER] } else { codes.to_vec() }
 }
 
 /// What clients are told: an event of a proc says that it has been through a server.
@@ -187,6 +261,7 @@ fn contradicts_nothing(event: &Event) -> Result<(), Status> {
         Range::Undef | Range::ProcLocal => Err(code::PMIX_ERR_BAD_PARAM),
         Range::Custom if event.custom_targets().is_none() => Err(code::PMIX_ERR_BAD_PARAM),
         Range::Custom => Ok(()),
+        Range::Rm if event.stays_local() => Err(code::PMIX_ERR_BAD_PARAM),
         _ if names_targets => Err(code::PMIX_ERR_BAD_PARAM),
         _ => Ok(()),
     }

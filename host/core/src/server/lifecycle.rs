@@ -54,12 +54,11 @@ impl Server {
 
     pub(super) fn finalize(&mut self, to: RequestId, source: Proc) -> Vec<Action> {
         let mut actions = vec![reply(to, code::PMIX_SUCCESS)];
-        let Some(peer) = self.peers.get_mut(&to.peer).filter(|peer| peer.standing == Standing::Active) else {
+        if self.peers.get(&to.peer).is_none_or(|peer| peer.standing == Standing::Left) {
             return actions;
-        };
-        peer.dismiss();
+        }
+        actions.extend(self.dismiss(to.peer));
         self.tool_left(to.peer);
-        self.retained.part(to.peer);
         if self.leave(&source, Life::Finalized) {
             actions.extend(self.departed(&source));
             actions.push(Action::Host(Upcall::ClientFinalized(source)));
@@ -71,14 +70,14 @@ impl Server {
     /// order becomes an event.
     pub fn disconnected(&mut self, peer: PeerId) -> Vec<Action> {
         let Some(gone) = self.peers.remove(&peer) else { return Vec::new() };
-        self.retained.part(peer);
+        let mut actions = self.unregister(peer);
         self.modex.forget(peer);
         self.fences.forget(peer);
         self.tool_left(peer);
-        if gone.standing == Standing::Left || !self.leave(&gone.proc, Life::Lost) {
-            return self.settled(Vec::new());
+        if gone.standing == Standing::Active && self.leave(&gone.proc, Life::Lost) {
+            actions.extend(self.lost(&gone.proc));
         }
-        self.lost(&gone.proc)
+        self.settled(actions)
     }
 
     /// The host environment says that a proc's process has ended, and whether that was abnormal: then the code says how.

@@ -5,6 +5,7 @@
 
 mod action;
 mod data;
+mod demand;
 mod events;
 mod feeding;
 mod gate;
@@ -31,6 +32,8 @@ pub use crate::{
     retained::Seq,
 };
 pub use action::{Action, Upcall};
+use demand::Demand;
+pub use demand::DemandId;
 pub use events::Raiser;
 pub use feeding::EVENTS_MISSED;
 use gate::Gate;
@@ -202,13 +205,6 @@ struct Peer {
     interests: Interests,
 }
 
-impl Peer {
-    /// From now on it is heard no more.
-    fn dismiss(&mut self) {
-        (self.standing, self.interests) = (Standing::Left, Interests::default());
-    }
-}
-
 /// Whether a connection still counts for its proc.
 #[derive(Debug, PartialEq, Eq)]
 enum Standing {
@@ -228,6 +224,9 @@ pub struct Server {
     fences: Fences,
     retained: Retained,
     gate: Gate,
+    demand: Demand,
+    /// What the host environment itself registered for.
+    host: Interests,
     next_peer: u64,
 }
 
@@ -249,6 +248,8 @@ impl Server {
             tools: Tools::default(),
             peers: BTreeMap::new(),
             gate: Gate::default(),
+            demand: Demand::default(),
+            host: Interests::default(),
             next_peer: 0,
         }
     }
@@ -266,14 +267,29 @@ impl Server {
     pub fn remove_job(&mut self, nspace: &Nspace) -> Vec<Action> {
         self.jobs.remove(nspace);
         self.modex.drop_job(nspace);
-        for (id, peer) in self.peers.iter_mut().filter(|(_, peer)| peer.proc.nspace == *nspace) {
-            peer.dismiss();
-            self.retained.part(*id);
-        }
+        let theirs = self.peers.iter().filter(|(_, peer)| peer.proc.nspace == *nspace).map(|(id, _)| *id);
+        let given_back: Vec<Action> =
+            theirs.collect::<Vec<_>>().into_iter().flat_map(|peer| self.dismiss(peer)).collect();
         self.retained.free_job(nspace);
         let waiting = self.modex.give_up_job(nspace).into_iter().chain(self.fences.drop_job(nspace));
-        let actions = waiting.map(|to| reply(to, code::PMIX_ERR_INVALID_NAMESPACE)).collect();
+        let answers = waiting.map(|to| reply(to, code::PMIX_ERR_INVALID_NAMESPACE));
+        let actions = answers.chain(given_back).collect();
         self.settled(actions)
+    }
+
+    /// From now on a connection is heard no more, and told nothing: its registrations go, and with them what the host
+    /// environment was asked for on its behalf alone.
+    fn dismiss(&mut self, id: PeerId) -> Vec<Action> {
+        if let Some(peer) = self.peers.get_mut(&id) {
+            (peer.standing, peer.interests) = (Standing::Left, Interests::default());
+        }
+        self.unregister(id)
+    }
+
+    /// The same for one that is gone.
+    fn unregister(&mut self, id: PeerId) -> Vec<Action> {
+        self.retained.part(id);
+        events::given_back(self.demand.part(id)).collect()
     }
 
     /// What holds where no policy decides is from now on this.
@@ -330,7 +346,7 @@ impl Server {
             Request::Notify { code, range, infos } => {
                 self.client_notifies(to, Event { code, source: Some(source), range, infos })
             }
-            Request::RegisterEvents { codes, infos } => self.register(to, &codes, &infos),
+            Request::RegisterEvents { codes, infos } => self.register(to, codes, &infos),
             Request::DeregisterEvents { codes } => self.deregister(to.peer, &codes),
             Request::Log { timestamp, data, directives } => self.log(to, source, timestamp, data, directives),
             request => match named::by(&request, &source) {

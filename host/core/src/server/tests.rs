@@ -1,5 +1,6 @@
 //! The server stepped by hand: requests in, actions out.
 mod bounds;
+mod demand;
 mod kept;
 mod kept_model;
 
@@ -30,7 +31,8 @@ impl Stage {
     fn ask(&mut self, rank: u32, request: Request) -> (RequestId, Vec<Action>) {
         self.tag += 1;
         let id = RequestId { peer: self.peers[rank as usize], tag: self.tag };
-        (id, self.server.request(id, request, self.now))
+        let actions = self.server.request(id, request, self.now);
+        (id, with_willing_host(&mut self.server, actions))
     }
 
     fn commit(&mut self, rank: u32, scope: Scope, key: KeyName, value: u32) -> Vec<Action> {
@@ -55,6 +57,15 @@ impl Stage {
     fn notify(&mut self, rank: u32, code: i32, range: Range, infos: Vec<Info>) -> Vec<Action> {
         self.ask(rank, Request::Notify { code: Status(code), range, infos }).1
     }
+}
+
+/// The host environment takes every registration at once.
+fn with_willing_host(server: &mut Server, actions: Vec<Action>) -> Vec<Action> {
+    let answer = |action| match action {
+        Action::Host(Upcall::RegisterEvents { id, .. }) => server.host_registered(id, Ok(())),
+        action => vec![action],
+    };
+    actions.into_iter().flat_map(answer).collect()
 }
 
 fn nspace() -> Nspace {

@@ -1,7 +1,8 @@
 //! Tools: procs that no job has. They come by themselves, each in a namespace of its own, and are nobody's to wait for.
 use super::{Action, PeerId, Refusal, Server};
-use peal_model::{Identity, JobEntry, JobInfo, Kval, Nspace, Proc, Value, key};
-use std::collections::BTreeMap;
+use crate::audience::Aim;
+use peal_model::{Event, Identity, JobEntry, JobInfo, Kval, Nspace, Proc, Value, key};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The tools that are connected.
 #[derive(Debug, Default)]
@@ -19,11 +20,12 @@ impl Tools {
         self.0.iter().find(|(proc, _)| proc.nspace == *nspace).map(|(_, tool)| tool.identity)
     }
 
-    /// Forgets the tool of a connection. The last one of its namespace says so.
-    fn leave(&mut self, peer: PeerId) -> Option<Nspace> {
+    /// Forgets the tool of a connection, and tells whether it was the last one of its namespace.
+    fn leave(&mut self, peer: PeerId) -> Option<(Proc, bool)> {
         let gone = self.0.iter().find(|(_, tool)| tool.peer == peer).map(|(proc, _)| proc.clone())?;
         self.0.remove(&gone);
-        self.identity(&gone.nspace).is_none().then_some(gone.nspace)
+        let is_last = self.identity(&gone.nspace).is_none();
+        Some((gone, is_last))
     }
 }
 
@@ -49,20 +51,28 @@ impl Server {
     /// A job takes its name from tools that have it: these are heard no more, and what they wait for is denied.
     pub(super) fn evict(&mut self, nspace: &Nspace) -> Vec<Action> {
         let evicted = self.tools.0.extract_if(.., |proc, _| proc.nspace == *nspace).map(|(_, tool)| tool.peer);
-        for id in evicted.collect::<Vec<_>>() {
-            if let Some(peer) = self.peers.get_mut(&id) {
-                peer.dismiss();
-            }
-            self.retained.part(id);
-        }
+        let mut actions: Vec<Action> =
+            evicted.collect::<Vec<_>>().into_iter().flat_map(|peer| self.dismiss(peer)).collect();
         self.modex.drop_job(nspace);
-        self.deny_held(nspace)
+        actions.extend(self.deny_held(nspace));
+        actions
+    }
+
+    /// The tools that an event names as its targets, except those whose connections are told, and as which user each runs.
+    /// What is meant for others besides they hear if they have registered by then: most tools never do.
+    pub(super) fn named_tools(&self, event: &Event, aim: &Aim, told: &BTreeSet<PeerId>) -> Vec<(Proc, u32)> {
+        let named = |(proc, tool): &(&Proc, &Tool)| {
+            aim.names(proc) && aim.is_meant_for(event, proc) && !told.contains(&tool.peer)
+        };
+        self.tools.0.iter().filter(named).map(|(proc, tool)| (proc.clone(), tool.identity.uid)).collect()
     }
 
     /// A tool left, in order or not: what it has put goes with it.
     pub(super) fn tool_left(&mut self, peer: PeerId) {
-        if let Some(nspace) = self.tools.leave(peer) {
-            self.modex.drop_job(&nspace);
+        let Some((proc, is_last)) = self.tools.leave(peer) else { return };
+        self.retained.free_proc(&proc);
+        if is_last {
+            self.modex.drop_job(&proc.nspace);
         }
     }
 

@@ -5,7 +5,7 @@ mod process;
 mod socket;
 mod table;
 
-pub(crate) use self::claims::Claim;
+pub(crate) use self::{claims::Claim, socket::unread};
 use self::{
     claims::{Claims, FarEnd},
     socket::{Socket, Sockets},

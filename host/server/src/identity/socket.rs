@@ -5,7 +5,7 @@ use crate::quiet::{Once, warn_once};
 use netlink_packet_core::{NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
 use netlink_packet_sock_diag::{
     AF_INET, AF_INET6, IPPROTO_TCP, SockDiagMessage,
-    inet::{ExtensionFlags, InetRequest, SocketId, StateFlags},
+    inet::{ExtensionFlags, InetRequest, InetResponseHeader, SocketId, StateFlags},
 };
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with};
 use std::{io, net::SocketAddr};
@@ -49,8 +49,18 @@ impl Sockets {
     }
 }
 
-/// Asks the kernel about one connection.
+/// How many bytes the process at `far` has received from ours at `near` and not read; none where there is no such connection.
+pub(crate) fn unread(far: SocketAddr, near: SocketAddr) -> io::Result<Option<u32>> {
+    Ok(ask(far, near)?.map(|header| header.recv_queue))
+}
+
+/// Asks the kernel whose the other end of a connection is.
 fn diagnose(far: SocketAddr, near: SocketAddr) -> io::Result<Option<Socket>> {
+    Ok(ask(far, near)?.map(|header| Socket { uid: header.uid, inode: u64::from(header.inode) }))
+}
+
+/// Asks the kernel about the socket at `far` of one connection.
+fn ask(far: SocketAddr, near: SocketAddr) -> io::Result<Option<InetResponseHeader>> {
     let kernel = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(netlink::SOCK_DIAG))?;
     send(&kernel, &question(far, near), SendFlags::empty())?;
     let mut answer = vec![0; ANSWER];
@@ -85,15 +95,15 @@ fn question(far: SocketAddr, near: SocketAddr) -> Vec<u8> {
     bytes
 }
 
-fn understand(answer: &[u8], far: SocketAddr, near: SocketAddr) -> io::Result<Option<Socket>> {
+fn understand(answer: &[u8], far: SocketAddr, near: SocketAddr) -> io::Result<Option<InetResponseHeader>> {
     let message = NetlinkMessage::<SockDiagMessage>::deserialize(answer).map_err(io::Error::other)?;
     match message.payload {
         NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(response)) => {
-            let (header, id) = (&response.header, &response.header.socket_id);
+            let id = &response.header.socket_id;
             // Where the connection is gone, whoever listens at its end is found instead.
             let same = (id.source_address, id.source_port) == (far.ip(), far.port())
                 && (id.destination_address, id.destination_port) == (near.ip(), near.port());
-            Ok(same.then_some(Socket { uid: header.uid, inode: u64::from(header.inode) }))
+            Ok(same.then_some(response.header))
         }
         NetlinkPayload::Error(error) => match error.to_io() {
             error if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -135,6 +145,21 @@ mod tests {
             // A kernel may lack it; then the table has been used above.
             Err(error) => assert_ne!(error.kind(), io::ErrorKind::InvalidInput, "{error}"),
         }
+    }
+
+    #[test]
+    fn what_has_not_been_read_is_counted() {
+        use std::io::{Read, Write};
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (mut stream, far, near) = connection(&listener);
+        let (mut ours, _) = listener.accept().unwrap();
+        let Ok(found) = unread(far, near) else { return };
+        assert_eq!(found, Some(0));
+        ours.write_all(&[7; 1000]).unwrap();
+        stream.read_exact(&mut [0; 400]).unwrap();
+        assert_eq!(unread(far, near).unwrap(), Some(600));
+        stream.read_exact(&mut [0; 600]).unwrap();
+        assert_eq!(unread(far, near).unwrap(), Some(0));
     }
 
     #[test]

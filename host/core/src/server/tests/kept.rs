@@ -251,7 +251,8 @@ fn a_connection_that_goes_takes_along_what_was_held_for_it() {
     // What is in the ring is held for it, too, but is in no need of room elsewhere.
     assert_eq!((late.counts().events_kept, late.counts().events_spilled), (4, 4));
     assert!(matches!(late.stage.server.resume(peer)[..], [Action::Recall { .. }]));
-    assert!(matches!(late.stage.server.disconnected(peer)[..], [Action::Forget { .. }]));
+    let gone = late.stage.server.disconnected(peer);
+    assert!(matches!(gone[..], [Action::Host(Upcall::DeregisterEvents(_)), Action::Forget { .. }]), "{gone:?}");
     assert_eq!(late.stage.server.recalled(peer, Vec::new()), []);
     late.stage.server.retained.check_empty();
 }

@@ -143,6 +143,7 @@ impl World {
         let to = RequestId { peer: self.clients[client].id, tag: self.tag };
         let registers = matches!(request, Request::RegisterEvents { .. });
         let actions = self.server.request(to, request, Time(0));
+        let actions = with_willing_host(&mut self.server, actions);
         if registers {
             let acknowledged = matches!(actions.first(), Some(Action::Reply { to: answered, .. }) if *answered == to);
             assert!(acknowledged, "the acknowledgement comes first: {actions:?}");

@@ -1,0 +1,118 @@
+//! The directives of a registration, as `PMIx_Register_event_handler` takes them.
+use crate::{
+    audience::ProcSet,
+    class::Levels,
+    registration::{Codes, Lifetime, Place, Registration, RegistrationError, Sources},
+};
+use peal_model::{Info, Infos, KeyName, Proc, Range, Status, Value, key};
+
+impl Registration {
+    /// What a list of directives asks for, as `PMIx_Register_event_handler` takes it, of somebody who registers as this proc
+    /// (a job's hosted handlers as its wildcard rank; none: the site). Keys that are none of a registration are passed over.
+    ///
+    /// Where nothing is said of classes only job-specific events are asked for.
+    pub fn from_directives(
+        codes: &[Status],
+        directives: &[Info],
+        registrant: Option<&Proc>,
+    ) -> Result<Registration, RegistrationError> {
+        let mut registration =
+            Registration::new(text(directives, key::PMIX_EVENT_HDLR_NAME)?.unwrap_or_default(), Codes::of(codes));
+        let mut chosen: Option<(&'static str, Place)> = None;
+        for (key, place) in [
+            (key::PMIX_EVENT_HDLR_FIRST, Place::First),
+            (key::PMIX_EVENT_HDLR_LAST, Place::Last),
+            (key::PMIX_EVENT_HDLR_FIRST_IN_CATEGORY, Place::FirstInCategory),
+            (key::PMIX_EVENT_HDLR_LAST_IN_CATEGORY, Place::LastInCategory),
+            (key::PMIX_EVENT_HDLR_PREPEND, Place::Prepend),
+            (key::PMIX_EVENT_HDLR_APPEND, Place::Append),
+        ] {
+            if flag(directives, key)? {
+                choose(&mut chosen, key, place)?;
+            }
+        }
+        if let Some(name) = text(directives, key::PMIX_EVENT_HDLR_BEFORE)? {
+            choose(&mut chosen, key::PMIX_EVENT_HDLR_BEFORE, Place::Before(name.to_owned()))?;
+        }
+        if let Some(name) = text(directives, key::PMIX_EVENT_HDLR_AFTER)? {
+            choose(&mut chosen, key::PMIX_EVENT_HDLR_AFTER, Place::After(name.to_owned()))?;
+        }
+        if let Some((_, place)) = chosen {
+            registration.place = place;
+        }
+        if flag(directives, key::PMIX_EVENT_ONESHOT)? {
+            registration.lifetime = Lifetime::OneShot;
+        }
+        for key in [key::PMIX_EVENT_AFFECTED_PROC, key::PMIX_EVENT_AFFECTED_PROCS] {
+            if let Some(value) = directives.value_of(key) {
+                registration.affected.extend(value.as_procs().ok_or_else(|| bad_procs(key))?);
+            }
+        }
+        for key in [key::PMIX_EVENT_JOB_LEVEL, key::PMIX_EVENT_ENVIRO_LEVEL] {
+            flag(directives, key)?;
+        }
+        registration.levels = Levels::of(directives, registration.levels);
+        registration.sources = sources(directives, registrant)?;
+        registration.object = directives.value_of(key::PMIX_EVENT_RETURN_OBJECT).cloned();
+        Ok(registration)
+    }
+}
+
+/// Whose events are asked for.
+fn sources(directives: &[Info], registrant: Option<&Proc>) -> Result<Sources, RegistrationError> {
+    let listed = match directives.value_of(key::PMIX_EVENT_CUSTOM_RANGE) {
+        None => None,
+        Some(value) => Some(ProcSet::of(value.as_procs().ok_or_else(|| bad_procs(key::PMIX_EVENT_CUSTOM_RANGE))?)),
+    };
+    let range = match directives.value_of(key::PMIX_RANGE) {
+        // A list alone says enough.
+        None if listed.is_some() => Range::Custom,
+        None => Range::Undef,
+        Some(Value::Range(range)) => *range,
+        Some(_) => return Err(RegistrationError::BadDirective { key: key::PMIX_RANGE.0, wanted: "PMIX_DATA_RANGE" }),
+    };
+    let of = |pattern: &dyn Fn(&Proc) -> Proc| {
+        let registrant = registrant.ok_or(RegistrationError::NobodysRange { range })?;
+        Ok(Sources::These(ProcSet::of(vec![pattern(registrant)])))
+    };
+    match (range, listed) {
+        (Range::Custom, Some(procs)) => Ok(Sources::These(procs)),
+        (Range::Custom, None) | (_, Some(_)) => Err(RegistrationError::ContradictoryRange { range }),
+        (Range::Namespace, None) => of(&|proc| Proc::all(proc.nspace.clone())),
+        (Range::ProcLocal, None) => of(&Proc::clone),
+        (Range::Rm, None) => Ok(Sources::ResourceManager),
+        // Whatever reaches a proc comes from its node and session.
+        (Range::Undef | Range::Local | Range::Session | Range::Global, None) => Ok(Sources::Anybody),
+    }
+}
+
+fn bad_procs(key: KeyName) -> RegistrationError {
+    RegistrationError::BadDirective { key: key.0, wanted: "PMIX_PROC or an array of them" }
+}
+
+fn choose(chosen: &mut Option<(&'static str, Place)>, key: KeyName, place: Place) -> Result<(), RegistrationError> {
+    match chosen {
+        Some((first, _)) => Err(RegistrationError::TwoPlaces { first, second: key.0 }),
+        None => {
+            *chosen = Some((key.0, place));
+            Ok(())
+        }
+    }
+}
+
+fn flag(directives: &[Info], key: KeyName) -> Result<bool, RegistrationError> {
+    match directives.value_of(key) {
+        None => Ok(false),
+        Some(Value::Bool(truth)) => Ok(*truth),
+        Some(_) => Err(RegistrationError::BadDirective { key: key.0, wanted: "PMIX_BOOL" }),
+    }
+}
+
+fn text(directives: &[Info], key: KeyName) -> Result<Option<&str>, RegistrationError> {
+    match directives.value_of(key) {
+        None => Ok(None),
+        Some(value) => {
+            value.as_str().map(Some).ok_or(RegistrationError::BadDirective { key: key.0, wanted: "PMIX_STRING" })
+        }
+    }
+}

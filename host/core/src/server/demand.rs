@@ -1,0 +1,184 @@
+//! Which events of the environment the host environment is asked for: each code once, when the first client wants it, and
+//! no more when the last one has gone (RFC 0002, "PMIx Server Registrations").
+use super::{PeerId, RequestId};
+use crate::class::Levels;
+use peal_model::{Proc, Status};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The number of a question to the host environment; never used twice.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct DemandId(u64);
+
+/// What the host can be asked for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Want {
+    /// Events of every code: a default registration.
+    All,
+    /// Events of this code.
+    Code(Status),
+}
+
+/// How far the host is with what it was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Progress {
+    Asked(DemandId),
+    Standing,
+}
+
+/// Something that the host was asked for.
+#[derive(Debug)]
+struct Asked {
+    progress: Progress,
+    by: BTreeSet<PeerId>,
+}
+
+/// A registration that makes sense.
+#[derive(Debug)]
+pub(super) struct Wish {
+    pub(super) to: RequestId,
+    pub(super) codes: Vec<Status>,
+    pub(super) levels: Levels,
+    pub(super) affected: Vec<Proc>,
+}
+
+impl Wish {
+    fn wants(&self) -> impl Iterator<Item = Want> {
+        let all = self.codes.is_empty().then_some(Want::All);
+        all.into_iter().chain(self.codes.iter().copied().map(Want::Code))
+    }
+}
+
+/// A wish whose acknowledgement waits for the host.
+#[derive(Debug)]
+struct Waiting {
+    wish: Wish,
+    on: BTreeSet<DemandId>,
+}
+
+/// Codes to be asked for, or given back; with none, the demand for every code.
+pub(super) type Codes = Vec<Status>;
+
+/// What comes of a wish.
+#[derive(Debug)]
+pub(super) enum Granted {
+    /// The host knows already.
+    Now(Wish),
+    /// It has to be asked first: for these codes, if it was not asked yet.
+    Later(Option<(DemandId, Codes)>),
+}
+
+/// What the host is asked for, and who waits for its answers.
+#[derive(Debug, Default)]
+pub(super) struct Demand {
+    asked: BTreeMap<Want, Asked>,
+    waiting: Vec<Waiting>,
+    next: u64,
+}
+
+impl Demand {
+    /// Somebody wants events of the environment.
+    pub(super) fn want(&mut self, wish: Wish) -> Granted {
+        let (id, peer) = (DemandId(self.next), wish.to.peer);
+        let (mut new, mut on) = (Vec::new(), BTreeSet::new());
+        for want in wish.wants() {
+            let asked = self.asked.entry(want).or_insert_with(|| {
+                new.push(want);
+                Asked { progress: Progress::Asked(id), by: BTreeSet::new() }
+            });
+            asked.by.insert(peer);
+            if let Progress::Asked(id) = asked.progress {
+                on.insert(id);
+            }
+        }
+        if on.is_empty() {
+            return Granted::Now(wish);
+        }
+        self.waiting.push(Waiting { wish, on });
+        if new.is_empty() {
+            return Granted::Later(None);
+        }
+        self.next += 1;
+        Granted::Later(Some((id, codes(&new))))
+    }
+
+    /// The host has answered. Which wishes need wait no more and, where it refused, which are refused; then what nobody wants
+    /// any more.
+    pub(super) fn answered(&mut self, id: DemandId, is_standing: bool) -> (Vec<Wish>, Vec<Codes>) {
+        let mut unwanted = Vec::new();
+        let theirs = |asked: &Asked| asked.progress == Progress::Asked(id);
+        if is_standing {
+            for (want, asked) in self.asked.iter_mut().filter(|(_, asked)| theirs(asked)) {
+                asked.progress = Progress::Standing;
+                if asked.by.is_empty() {
+                    unwanted.push(*want);
+                }
+            }
+            unwanted.iter().for_each(|want| drop(self.asked.remove(want)));
+        } else {
+            self.asked.retain(|_, asked| !theirs(asked));
+        }
+        let settled =
+            self.waiting.extract_if(.., |waiting| waiting.on.remove(&id) && (waiting.on.is_empty() || !is_standing));
+        let wishes = settled.map(|waiting| waiting.wish).collect();
+        (wishes, given_back(&unwanted))
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.asked.is_empty() && self.waiting.is_empty()
+    }
+
+    /// How many codes and filters of a connection wait.
+    pub(super) fn waiting_of(&self, peer: PeerId) -> usize {
+        let theirs = self.waiting.iter().filter(|waiting| waiting.wish.to.peer == peer);
+        theirs.map(|waiting| waiting.wish.codes.len() + waiting.wish.affected.len() + 1).sum()
+    }
+
+    /// A connection wants these codes no more (`Status::DEFAULT_HANDLER`: all codes), except where it is registering again.
+    /// What nobody wants any more.
+    pub(super) fn forget(&mut self, peer: PeerId, codes: &[Status]) -> Vec<Codes> {
+        let wants = codes.iter().map(|code| match *code {
+            Status::DEFAULT_HANDLER => Want::All,
+            code => Want::Code(code),
+        });
+        let mut unwanted = Vec::new();
+        for want in wants {
+            let is_renewed =
+                |waiting: &Waiting| waiting.wish.to.peer == peer && waiting.wish.wants().any(|w| w == want);
+            if !self.waiting.iter().any(is_renewed) && self.leave(peer, want) {
+                unwanted.push(want);
+            }
+        }
+        given_back(&unwanted)
+    }
+
+    /// A connection is heard no more. What nobody wants any more.
+    pub(super) fn part(&mut self, peer: PeerId) -> Vec<Codes> {
+        self.waiting.retain(|waiting| waiting.wish.to.peer != peer);
+        let wants: Vec<Want> = self.asked.keys().copied().collect();
+        let unwanted: Vec<Want> = wants.into_iter().filter(|want| self.leave(peer, *want)).collect();
+        given_back(&unwanted)
+    }
+
+    /// Whether that was the last one, and the host is to be told.
+    fn leave(&mut self, peer: PeerId, want: Want) -> bool {
+        let Some(asked) = self.asked.get_mut(&want) else { return false };
+        let is_last = asked.by.remove(&peer) && asked.by.is_empty();
+        // While the host has not answered it cannot be told to forget.
+        let is_told = is_last && asked.progress == Progress::Standing;
+        if is_told {
+            self.asked.remove(&want);
+        }
+        is_told
+    }
+}
+
+fn codes(wants: &[Want]) -> Codes {
+    wants.iter().filter_map(|want| if let Want::Code(code) = want { Some(*code) } else { None }).collect()
+}
+
+fn given_back(wants: &[Want]) -> Vec<Codes> {
+    let some = Some(codes(wants)).filter(|codes| !codes.is_empty());
+    let all = wants.contains(&Want::All).then(Codes::new);
+    some.into_iter().chain(all).collect()
+}

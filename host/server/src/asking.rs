@@ -1,0 +1,85 @@
+//! What the actor asks of the host environment and of other servers. It waits for none of them: what is not answered at once
+//! comes back as a message.
+use crate::{actor::Actor, handle::Internal, host::Host, notice::Notice, upcalls};
+use peal_core::{
+    job::Life,
+    server::{DemandId, FenceId, RequestId, Upcall},
+};
+use peal_model::{Proc, RankData, Reply, Status, code};
+use std::{
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+impl Actor {
+    /// Gathers what other servers have for a fence.
+    pub(crate) fn gather(&mut self, id: FenceId, procs: Vec<Proc>, data: Vec<RankData>) {
+        let (fabric, me) = (self.fabric.clone(), self.id);
+        self.go_on(async move {
+            let outcome = fabric.gather(me, procs, data).await;
+            Internal::Gathered { id, outcome }
+        });
+    }
+
+    /// Tells or asks the host environment.
+    pub(crate) fn tell_host(&mut self, upcall: Upcall) {
+        match upcall {
+            Upcall::ClientConnected(proc) => {
+                self.host.client_connected(&proc);
+                self.notices.tell(Notice::ProcConnected(proc));
+            }
+            Upcall::ClientFinalized(proc) => {
+                self.host.client_departed(&proc, Life::Finalized);
+                self.notices.tell(Notice::ProcFinalized(proc));
+            }
+            Upcall::ClientLost(proc) => self.host.client_departed(&proc, Life::Lost),
+            Upcall::Notify(event) => self.host.notify(event),
+            Upcall::RegisterEvents { id, codes } => self.register_with_host(id, codes),
+            Upcall::DeregisterEvents(codes) => self.host.deregister_events(codes),
+            Upcall::Request { to, source, request } => {
+                let identity = self.state.identity(&source);
+                self.answer(to, |host| async move { upcalls::ask(&*host, source, identity, request).await });
+            }
+            Upcall::JobControl { to, source, control } => {
+                self.answer(to, |host| async move { upcalls::control(&*host, source, control).await });
+            }
+        }
+    }
+
+    /// A client waits for the acknowledgement: a host that never answers must not keep it.
+    fn register_with_host(&mut self, id: DemandId, codes: Vec<Status>) {
+        let (host, limit) = (self.host.clone(), self.host_timeout);
+        self.go_on(async move {
+            let answer = tokio::time::timeout(limit, host.register_events(codes)).await;
+            Internal::HostRegistered { id, answer: answer.unwrap_or(Err(code::PMIX_ERR_TIMEOUT)) }
+        });
+    }
+
+    /// Answers a request when the host has.
+    fn answer<F>(&mut self, to: RequestId, ask: impl FnOnce(Arc<dyn Host>) -> F)
+    where
+        F: Future<Output = Reply> + Send + 'static,
+    {
+        let asked = ask(self.host.clone());
+        self.go_on(async move {
+            let reply = asked.await;
+            Internal::Answer { to, reply }
+        });
+    }
+
+    /// Goes on with an answer: at once if it is there already, as it is where nobody else takes part. Then nobody is left waiting
+    /// for a task to be started.
+    fn go_on(&mut self, asking: impl Future<Output = Internal> + Send + 'static) {
+        let mut asking = Box::pin(asking);
+        match asking.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => {
+                let actions = self.internal(answer);
+                self.act_all(actions);
+            }
+            Poll::Pending => {
+                let handle = self.handle.clone();
+                tokio::spawn(async move { handle.say(asking.await) });
+            }
+        }
+    }
+}

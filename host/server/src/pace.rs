@@ -1,0 +1,58 @@
+//! How much a client is sent before it has read what came before.
+//!
+//! `libpmix` misreads its stream if a frame's header arrives in two pieces (ARCHITECTURE, "Decisions worth knowing"). That
+//! happens when a receiver is so far behind that its window ends inside of a frame. So no more than its window certainly
+//! holds is on the way at any time: then every bunch of frames arrives whole.
+use crate::identity::unread;
+use std::{net::SocketAddr, time::Duration};
+use tokio::{net::TcpStream, task::yield_now, time::sleep};
+
+/// How often a client is looked at again that has not read, before others are let run for longer than a turn.
+const GLANCES: u32 = 4;
+
+/// The least and the longest time between two looks at a client that does not read.
+const SHORTEST: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_millis(64);
+
+/// The pace of one client.
+pub(crate) struct Pace {
+    /// The client's end and ours, as far as they are known.
+    ends: Option<(SocketAddr, SocketAddr)>,
+    /// What was sent since the client was last seen to have read everything, in bytes.
+    sent: usize,
+}
+
+impl Pace {
+    /// How much may be on the way, in bytes: half of the window that Linux gives a new connection.
+    pub(crate) const AT_ONCE: usize = 32 * 1024;
+
+    /// That of a client that has read everything.
+    pub(crate) fn of(stream: &TcpStream) -> Pace {
+        Pace { ends: stream.peer_addr().ok().zip(stream.local_addr().ok()), sent: 0 }
+    }
+
+    /// Waits until so many bytes may be sent: at once as long as they are few, else when the client has read all before them.
+    pub(crate) async fn room(&mut self, bytes: usize) {
+        if self.sent + bytes > Pace::AT_ONCE {
+            self.read_up().await;
+            self.sent = 0;
+        }
+        self.sent += bytes;
+    }
+
+    /// Waits until the client has read everything; where the kernel does not say, not at all.
+    async fn read_up(&self) {
+        let Some((far, near)) = self.ends else { return };
+        let has_unread = || unread(far, near).is_ok_and(|bytes| bytes.is_some_and(|bytes| bytes > 0));
+        let (mut glances, mut pause) = (0, SHORTEST);
+        while has_unread() {
+            if glances < GLANCES {
+                glances += 1;
+                yield_now().await;
+            } else {
+                sleep(pause).await;
+                pause = (pause * 2).min(LONGEST);
+            }
+        }
+    }
+}
