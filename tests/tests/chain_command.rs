@@ -5,6 +5,9 @@ use peal_tests::{
 };
 use serde_json::Value;
 
+/// Who is affected by an event: then it is about jobs.
+const AFFECTED: &str = "PMIX_EVENT_AFFECTED_PROC=other:0";
+
 const MODULES: [&str; 6] = [
     "name = \"plain\"",
     "name = \"narrow\"\ncodes = [\"PMIX_ERR_PROC_ABORTED\"]\nplace = \"first-in-category\"",
@@ -58,7 +61,7 @@ fn the_order_in_force_is_shown_and_why_each_stands_where_it_does() {
     let text = daemon.tell(&["chain", "show"]);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 6, "{text}");
-    assert!(lines[2].contains("registration 3; -3001, PMIX_ERR_PROC_ABORTED; oneshot"), "{text}");
+    assert!(lines[2].contains("registration 3; -3001, PMIX_ERR_PROC_ABORTED; about jobs; oneshot"), "{text}");
 }
 
 #[test]
@@ -68,9 +71,11 @@ fn of_an_event_it_is_shown_who_is_passed_over_and_why() {
     assert_eq!(all(&rows, "position"), ["1", "null", "2", "3", "4", "null"]);
     assert_eq!(rows[1]["passed_over"], "it is for other codes");
     assert_eq!(rows[5]["passed_over"], "the event does not concern its owner");
-    let rows = show(&daemon, &["PMIX_ERR_PROC_ABORTED", "--info", "PMIX_EVENT_NON_DEFAULT=true"]);
+    let rows = show(&daemon, &["PMIX_ERR_PROC_ABORTED", "--info", "PMIX_EVENT_NON_DEFAULT=true", "--info", AFFECTED]);
     assert_eq!(all(&rows, "position"), ["null", "1", "2", "null", "null", "null"]);
     assert_eq!(rows[3]["passed_over"], "the event is marked non-default");
+    let rows = show(&daemon, &["-3001"]);
+    assert_eq!(rows[2]["passed_over"], "it is for the other class of events");
     let text = daemon.tell(&["chain", "show", "-3002", "--range", "namespace", "--source", "solver:0"]);
     assert!(text.lines().nth(1).unwrap().ends_with("passed over: it is for other codes"), "{text}");
 }

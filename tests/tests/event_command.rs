@@ -81,9 +81,10 @@ impl Watch {
 fn an_administrator_sees_what_each_handler_answered() {
     let (place, daemon) = site();
     let watch = Watch::start(event(&place, &daemon, &["watch", "-3001", "--json"]));
-    let raise_one = || drop(raise(&place, &daemon, &["-3001", "--info", "site.load=5"]).expect_status(0));
+    let raise_one =
+        || drop(raise(&place, &daemon, &["-3001", "--info", "site.load=5", "--range", "namespace"]).expect_status(0));
     let seen: Value = serde_json::from_str(&watch.sees(raise_one)).unwrap();
-    assert_eq!((&seen["code"]["number"], &seen["range"]), (&Value::from(-3001), &Value::from("PMIX_RANGE_SESSION")));
+    assert_eq!((&seen["code"]["number"], &seen["range"]), (&Value::from(-3001), &Value::from("PMIX_RANGE_NAMESPACE")));
     let info = |key: &str| seen["infos"].as_array().unwrap().iter().find(|info| info["key"] == key).unwrap().clone();
     assert_eq!((&info("site.load")["value"], &info("site.load")["type"]), (&5.into(), &"PMIX_INT64".into()));
     assert_eq!(info("pmix.evtstamp")["attribute"], "PMIX_EVENT_TIMESTAMP");
@@ -107,7 +108,9 @@ fn a_line_says_it_all_and_enough_is_enough() {
     let watch = Watch::start(event(&place, &daemon, &["watch", "--count", "1"]));
     let line = watch.sees(|| {
         let evil = "--info=site.text=\u{1b}[2J\nmore";
-        let raised = raise(&place, &daemon, &["PMIX_ERR_PROC_ABORTED", evil]).expect_status(0);
+        let raised =
+            raise(&place, &daemon, &["PMIX_ERR_PROC_ABORTED", evil, "--info=PMIX_EVENT_AFFECTED_PROC=solver:0"])
+                .expect_status(0);
         assert!(
             raised.stdout.starts_with("PMIX_ERR_PROC_ABORTED (") && raised.stdout.lines().count() == 1,
             "{raised:?}"

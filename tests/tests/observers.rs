@@ -1,5 +1,6 @@
 //! Observers: what a server tells of an event's way, before its first handler and behind its last chain.
 use peal_core::{
+    class::Levels,
     owner::Owner,
     registration::{Codes, Registration},
 };
@@ -43,7 +44,8 @@ async fn an_event_is_told_before_its_first_handler_and_once_behind_its_last_chai
     let (mut chains, handler) = (HostedChains::default(), complete());
     let user = Owner::User(rustix::process::geteuid().as_raw());
     for owner in [Owner::Site, user.clone()] {
-        let registration = Registration::new("complete", Codes::Single(HANDLED));
+        let registration =
+            Registration { levels: Levels::Both, ..Registration::new("complete", Codes::Single(HANDLED)) };
         chains.register(owner, registration, handler.clone()).unwrap();
     }
     let notices = Notices::default();

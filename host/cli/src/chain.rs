@@ -5,11 +5,12 @@ use crate::{
 };
 use anyhow::Result;
 use peal_core::{
+    class::{Class, Levels},
     owner::Owner,
     reach::Reach,
-    registration::{Codes, Place, Registration},
+    registration::{Codes, Place, Registration, Sources},
 };
-use peal_model::{Event, Nspace, Status};
+use peal_model::{Event, Nspace, Proc, Status};
 use peal_server::admin::{Call, Chain, ChainHandler, ChainOwner, Reply, SeenStatus};
 use serde_json::json;
 use std::{
@@ -54,6 +55,10 @@ enum PassedOver {
     Code,
     /// It is not for handlers of all codes.
     NonDefault,
+    /// It is of another class.
+    Class,
+    /// It comes from somebody else.
+    Source,
     /// It affects others.
     NotAffected,
 }
@@ -70,7 +75,12 @@ impl PassedOver {
             _ if registration.matches(event) => None,
             codes if !is_for(codes) => Some(PassedOver::Code),
             Codes::Default if event.is_non_default() => Some(PassedOver::NonDefault),
-            _ => Some(PassedOver::NotAffected),
+            _ if !registration.levels.include(Class::of(event)) => Some(PassedOver::Class),
+            _ => {
+                let whoever_is_affected = Registration { affected: Vec::new(), ..registration.clone() };
+                let is_affected = whoever_is_affected.matches(event);
+                Some(if is_affected { PassedOver::NotAffected } else { PassedOver::Source })
+            }
         }
     }
 }
@@ -81,6 +91,8 @@ impl fmt::Display for PassedOver {
             PassedOver::Owner => "the event does not concern its owner",
             PassedOver::Code => "it is for other codes",
             PassedOver::NonDefault => "the event is marked non-default",
+            PassedOver::Class => "it is for the other class of events",
+            PassedOver::Source => "it is for events of others",
             PassedOver::NotAffected => "the event affects none of its procs",
         })
     }
@@ -147,6 +159,19 @@ impl Row<'_> {
     fn remarks(&self) -> String {
         let codes = if self.handler.codes.is_empty() { "all codes".to_owned() } else { self.codes().join(", ") };
         let mut remarks = vec![format!("registration {}", self.handler.registration), codes];
+        remarks.extend(match self.registration.levels {
+            Levels::Neither => Some("no events".to_owned()),
+            Levels::JobSpecific => Some("about jobs".to_owned()),
+            Levels::Environment => Some("of the environment".to_owned()),
+            Levels::Both => None,
+        });
+        remarks.extend(match &self.registration.sources {
+            Sources::Anybody => None,
+            Sources::ResourceManager => Some("from the resource manager".to_owned()),
+            Sources::These(procs) => {
+                Some(format!("from {}", procs.iter().map(Proc::to_string).collect::<Vec<_>>().join(" or ")))
+            }
+        });
         remarks.extend(self.handler.oneshot.then(|| "oneshot".to_owned()));
         remarks.extend(
             (!self.registration.affected.is_empty())
@@ -167,6 +192,8 @@ impl Row<'_> {
             "registration": self.handler.registration,
             "codes": self.handler.codes.iter().map(|code| SeenStatus::from(Status(*code))).collect::<Vec<_>>(),
             "oneshot": self.handler.oneshot,
+            "levels": self.handler.levels,
+            "sources": self.handler.sources,
             "affected": self.affected(),
         })
     }

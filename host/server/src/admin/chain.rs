@@ -1,8 +1,10 @@
 //! The hosted chains as they are said on the admin socket.
 use crate::chains::Standing;
 use peal_core::{
+    audience::ProcSet,
+    class::Levels,
     owner::Owner,
-    registration::{Codes, Lifetime, Place, Registration},
+    registration::{Codes, Lifetime, Place, Registration, Sources},
 };
 use peal_model::{IdentError, Nspace, Proc, Rank, Status};
 use serde::{Deserialize, Serialize};
@@ -43,8 +45,41 @@ pub struct ChainHandler {
     pub place: ChainPlace,
     /// Whether it is called only once.
     pub oneshot: bool,
-    /// If any procs are named, it is only for events that affect one of them: namespaces and ranks.
-    pub affected: Vec<(String, u32)>,
+    /// The classes of events that it is for.
+    pub levels: ChainLevels,
+    /// Whose events it is for.
+    pub sources: ChainSources,
+    /// If any procs are named, it is only for events that affect one of them.
+    pub affected: Vec<ChainProc>,
+}
+
+/// A proc: its namespace and rank.
+pub type ChainProc = (String, u32);
+
+/// The classes of events that a handler is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChainLevels {
+    /// None.
+    Neither,
+    /// Those about jobs.
+    JobSpecific,
+    /// Those of the environment.
+    Environment,
+    /// All.
+    Both,
+}
+
+/// Whose events a handler is for.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChainSources {
+    /// Anybody's.
+    Anybody,
+    /// Those of the resource manager.
+    ResourceManager,
+    /// Those of these procs.
+    Procs(Vec<ChainProc>),
 }
 
 /// Where a handler asked to stand.
@@ -121,6 +156,58 @@ impl From<&ChainPlace> for Place {
     }
 }
 
+impl From<Levels> for ChainLevels {
+    fn from(levels: Levels) -> ChainLevels {
+        match levels {
+            Levels::Neither => ChainLevels::Neither,
+            Levels::JobSpecific => ChainLevels::JobSpecific,
+            Levels::Environment => ChainLevels::Environment,
+            Levels::Both => ChainLevels::Both,
+        }
+    }
+}
+
+impl From<ChainLevels> for Levels {
+    fn from(levels: ChainLevels) -> Levels {
+        match levels {
+            ChainLevels::Neither => Levels::Neither,
+            ChainLevels::JobSpecific => Levels::JobSpecific,
+            ChainLevels::Environment => Levels::Environment,
+            ChainLevels::Both => Levels::Both,
+        }
+    }
+}
+
+impl From<&Sources> for ChainSources {
+    fn from(sources: &Sources) -> ChainSources {
+        match sources {
+            Sources::Anybody => ChainSources::Anybody,
+            Sources::ResourceManager => ChainSources::ResourceManager,
+            Sources::These(procs) => ChainSources::Procs(procs.iter().map(said).collect()),
+        }
+    }
+}
+
+impl TryFrom<&ChainSources> for Sources {
+    type Error = IdentError;
+
+    fn try_from(sources: &ChainSources) -> Result<Sources, IdentError> {
+        Ok(match sources {
+            ChainSources::Anybody => Sources::Anybody,
+            ChainSources::ResourceManager => Sources::ResourceManager,
+            ChainSources::Procs(procs) => Sources::These(ProcSet::of(meant(procs)?)),
+        })
+    }
+}
+
+fn said(proc: &Proc) -> ChainProc {
+    (proc.nspace.to_string(), proc.rank.0)
+}
+
+fn meant(procs: &[ChainProc]) -> Result<Vec<Proc>, IdentError> {
+    procs.iter().map(|(nspace, rank)| Ok(Proc::new(Nspace::new(nspace)?, Rank(*rank)))).collect()
+}
+
 impl From<&Standing> for ChainHandler {
     fn from(standing: &Standing) -> ChainHandler {
         let Standing { id, registration, module } = standing;
@@ -129,7 +216,6 @@ impl From<&Standing> for ChainHandler {
             Codes::Multi(codes) => codes.iter().map(|code| code.0).collect(),
             Codes::Default => Vec::new(),
         };
-        let affected = registration.affected.iter().map(|proc| (proc.nspace.to_string(), proc.rank.0));
         ChainHandler {
             registration: id.0,
             name: registration.name.to_string(),
@@ -137,7 +223,9 @@ impl From<&Standing> for ChainHandler {
             codes,
             place: (&registration.place).into(),
             oneshot: registration.lifetime == Lifetime::OneShot,
-            affected: affected.collect(),
+            levels: registration.levels.into(),
+            sources: (&registration.sources).into(),
+            affected: registration.affected.iter().map(said).collect(),
         }
     }
 }
@@ -147,11 +235,12 @@ impl TryFrom<&ChainHandler> for Registration {
 
     fn try_from(handler: &ChainHandler) -> Result<Registration, IdentError> {
         let codes: Vec<Status> = handler.codes.iter().copied().map(Status).collect();
-        let proc = |(nspace, rank): &(String, u32)| Ok(Proc::new(Nspace::new(nspace)?, Rank(*rank)));
         Ok(Registration {
             place: (&handler.place).into(),
             lifetime: if handler.oneshot { Lifetime::OneShot } else { Lifetime::Standing },
-            affected: handler.affected.iter().map(proc).collect::<Result<_, IdentError>>()?,
+            levels: handler.levels.into(),
+            sources: (&handler.sources).try_into()?,
+            affected: meant(&handler.affected)?,
             ..Registration::new(&handler.name, Codes::of(&codes))
         })
     }
@@ -167,11 +256,15 @@ mod tests {
         let places = [Place::First, Place::Last, Place::FirstInCategory, Place::LastInCategory, Place::Prepend];
         let beside = [Place::Append, Place::Before("a".into()), Place::After("b".into())];
         for (at, place) in places.into_iter().chain(beside).enumerate() {
+            let job = vec![Proc::all(Nspace::new("job").unwrap())];
             let codes = (0..at).map(|code| Status(-1 - i32::try_from(code).unwrap())).collect::<Vec<_>>();
             let registration = Registration {
                 place,
                 lifetime: if at % 2 == 0 { Lifetime::OneShot } else { Lifetime::Standing },
-                affected: vec![Proc::all(Nspace::new("job").unwrap())],
+                levels: [Levels::Both, Levels::Neither, Levels::Environment, Levels::JobSpecific][at % 4],
+                sources: [Sources::Anybody, Sources::ResourceManager, Sources::These(ProcSet::of(job.clone()))][at % 3]
+                    .clone(),
+                affected: job.clone(),
                 ..Registration::new("name", Codes::of(&codes))
             };
             let standing = Standing { id: RegistrationId(7), registration: registration.clone(), module: "m".into() };

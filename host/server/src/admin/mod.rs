@@ -15,7 +15,7 @@ mod socket;
 mod watch;
 
 pub use access::{AdminGroup, Caller, GroupError};
-pub use chain::{Chain, ChainHandler, ChainOwner, ChainPlace};
+pub use chain::{Chain, ChainHandler, ChainLevels, ChainOwner, ChainPlace, ChainProc, ChainSources};
 pub use channel::AdminChannel;
 pub use client::{Answers, AskError, ask};
 pub use desk::{AdminParts, Order};
