@@ -167,7 +167,7 @@ fn a_component_of_the_site_is_a_file_that_nobody_else_can_have_written() {
 #[test]
 fn a_right_configuration_is_told_to_be_so() {
     let module = format!("name = \"m\"\npath = {:?}\ngrants = [\"logging\"]\n", guest("report"));
-    let (dir, file) = site("[server]\nevent_cache = 9\n");
+    let (dir, file) = site("[events]\nring_size = 9\n");
     fs::create_dir(dir.path().join("modules.d")).unwrap();
     fs::write(dir.path().join("modules.d/m.toml"), module).unwrap();
     let done = check(&file).expect_status(0);
@@ -178,7 +178,7 @@ fn a_right_configuration_is_told_to_be_so() {
 
 #[test]
 fn what_holds_is_shown_with_the_layer_that_it_comes_from() {
-    let (_dir, file) = site("[server]\nevent_cache = 9\noutbox = 10\nmax_clones = 11\n");
+    let (_dir, file) = site("[events]\nring_size = 9\n[server]\noutbox = 10\nmax_clones = 11\n");
     let show = |more: &[&str]| {
         let mut command = peal(["config", "show", "--config"]);
         command.arg(&file).args(more).env("PEAL_SERVER_OUTBOX", "20").env("PEAL_STORE_PATH", "/srv/peal.db");
@@ -186,7 +186,7 @@ fn what_holds_is_shown_with_the_layer_that_it_comes_from() {
     };
     let text = show(&[]);
     for (value, origin) in [
-        ("event_cache = 9", format!("{}:2:1", file.display())),
+        ("ring_size = 9", format!("{}:2:1", file.display())),
         ("outbox = 20", "PEAL_SERVER_OUTBOX".to_owned()),
         ("path = \"/srv/peal.db\"", "PEAL_STORE_PATH".to_owned()),
         ("max_clones = 30", "--set server.max_clones".to_owned()),
@@ -200,7 +200,7 @@ fn what_holds_is_shown_with_the_layer_that_it_comes_from() {
     let row = |key: &str| json["settings"].as_array().unwrap().iter().find(|row| row["key"] == key).unwrap().clone();
     assert_eq!(row("server.outbox")["value"], 20);
     assert_eq!(row("server.outbox")["origin"]["variable"], "PEAL_SERVER_OUTBOX");
-    assert_eq!(row("server.event_cache")["origin"]["line"], 2);
+    assert_eq!(row("events.ring_size")["origin"]["line"], 2);
     assert_eq!(row("server.max_clones")["origin"]["option"], "--set server.max_clones");
     let wrong = run(peal(["config", "show"]).env("PEAL_SERVER_OUTBX", "20")).expect_status(125).stderr;
     assert_eq!(wrong, "peal: PEAL_SERVER_OUTBX: unknown setting; did you mean `PEAL_SERVER_OUTBOX`?\n");

@@ -24,7 +24,7 @@ fn late(settings: &[&str], range: &str, count: &str, expected: &str) -> Option<D
 #[test]
 fn who_registers_late_is_told_every_event_about_its_job_in_order() {
     // Much more than the memory for them, too.
-    for settings in [&[][..], &["server.event_memory=10000"]] {
+    for settings in [&[][..], &["events.memory_limit=10000"]] {
         let Some(done) = late(settings, "namespace", "2000", "2000") else { return };
         assert_eq!(done.stdout, "heard 2001, from 0 to 2000, 0 out of order, 0 missed\n");
     }
@@ -34,7 +34,7 @@ fn who_registers_late_is_told_every_event_about_its_job_in_order() {
 fn of_events_of_the_environment_the_newest_are_told_and_how_many_were_missed() {
     let Some(done) = late(&[], "session", "2000", "512") else { return };
     assert_eq!(done.stdout, "heard 513, from 1488 to 2000, 0 out of order, 1488 missed\n");
-    let Some(done) = late(&["server.event_cache=7"], "session", "600", "7") else { return };
+    let Some(done) = late(&["events.ring_size=7"], "session", "600", "7") else { return };
     assert_eq!(done.stdout, "heard 8, from 593 to 600, 0 out of order, 593 missed\n");
 }
 

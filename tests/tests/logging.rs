@@ -201,6 +201,8 @@ async fn jobs_that_are_registered_log_to_the_servers_own_output() {
         uri: node.server.uri().clone(),
         hostname: "node".to_owned(),
         metrics: node.server.metrics(),
+        chains: node.server.chains(),
+        notices: Notices::default(),
         store: None,
     };
     let socket = dir.path().join("admin.sock");

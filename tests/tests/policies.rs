@@ -15,7 +15,7 @@ use peal_model::{
 };
 use peal_sandbox::{Engine, EngineSettings, Grants, Limits, Module, Services};
 use peal_server::{
-    Answer, EmbeddedFabric, Host, HostedChains, HostedHandler, HostedPolicies, JobControlled, Notice, Notices,
+    Answer, EmbeddedFabric, Heard, Host, HostedChains, HostedHandler, HostedPolicies, JobControlled, Notice, Notices,
     PolicyError, ServerSettings,
 };
 use peal_tests::{
@@ -221,7 +221,8 @@ async fn who_handles(policies: HostedPolicies) -> Vec<(Status, Owner)> {
         let registration = Registration { levels: Levels::Both, ..Registration::new("complete", Codes::Default) };
         chains.register(owner, registration, handler).unwrap();
     }
-    let (notices, mut told) = Notices::listened();
+    let notices = Notices::default();
+    let mut told = notices.listen(Notice::is_passed);
     let modules = Modules { policies, chains, notices, ..Modules::default() };
     let (node, _) = node_with(ServerSettings::default(), modules).await;
     node.client(0).await.notify(NEWS, Range::Global, Vec::new()).await.unwrap();
@@ -229,10 +230,11 @@ async fn who_handles(policies: HostedPolicies) -> Vec<(Status, Owner)> {
     let mut handled = Vec::new();
     // The last to hear of the second event heard of the first before, if at all.
     while !handled.contains(&(RM_NEWS, namespace("theirs"))) {
-        if let Notice::Handled { owner, event, .. } = soon("an event is handled", told.recv()).await.unwrap()
+        let heard = soon("an event has passed", told.recv()).await.unwrap();
+        if let Heard::Notice(Notice::Passed { event, results }) = heard
             && [NEWS, RM_NEWS].contains(&event.code)
         {
-            handled.push((event.code, owner));
+            handled.extend(results.iter().map(|chain| (event.code, chain.owner.clone())));
         }
     }
     handled

@@ -1,7 +1,8 @@
 //! Components as files: reading them, and what of their settings they do not fit, before anything is compiled.
-use crate::{seats::Seats, serve};
+use crate::{scope, seats::Seats, serve};
 use anyhow::{Context, Result, bail};
 use peal_config::{Config, ModuleEntry, Problem, Problems, Resolved, check_owner};
+use peal_core::owner::Owner;
 use peal_model::Hook;
 use peal_sandbox::{Capability, Digest, Inspection, MAX_COMPONENT_BYTES, Role, inspect};
 use rustix::fs::OFlags;
@@ -52,15 +53,24 @@ pub fn check_all(resolved: &Resolved) -> Result<(), Problems> {
     if problems.is_empty() { Ok(()) } else { Err(Problems(problems)) }
 }
 
+/// The component of a module, and whose it is.
+pub struct Component {
+    /// Its file.
+    pub bytes: Vec<u8>,
+    /// Whose chain it stands in.
+    pub owner: Owner,
+}
+
 /// The components of all modules, in their order; or everything that they and their settings do not fit.
-pub fn all(resolved: &Resolved) -> Result<Vec<Vec<u8>>, Problems> {
+pub fn all(resolved: &Resolved) -> Result<Vec<Component>, Problems> {
     let (mut components, mut problems, mut seats) = (Vec::new(), Vec::new(), Seats::default());
     for entry in &resolved.modules {
         match of(entry) {
-            Ok((bytes, inspection)) => {
+            Ok((component, inspection)) => {
                 problems.extend(unfit(entry, &inspection, &resolved.config));
-                problems.extend(seats.take(entry, &inspection.roles));
-                components.push(bytes);
+                problems.extend(scope::unfit(entry, &component.owner, &inspection));
+                problems.extend(seats.take(entry, &component.owner, &inspection.roles));
+                components.push(component);
             }
             Err(problem) => {
                 problems.push(problem);
@@ -72,8 +82,8 @@ pub fn all(resolved: &Resolved) -> Result<Vec<Vec<u8>>, Problems> {
 }
 
 /// The component of a module, if it is the one that the settings say.
-fn of(entry: &ModuleEntry) -> Result<(Vec<u8>, Inspection), Problem> {
-    let settings = &entry.settings;
+fn of(entry: &ModuleEntry) -> Result<(Component, Inspection), Problem> {
+    let (settings, owner) = (&entry.settings, scope::owner(entry)?);
     let bytes = read_for_site(entry).map_err(|error| entry.problem("module.path", format!("{error:#}")))?;
     let digest = Digest::of(&bytes);
     if let Some(pin) = settings.sha256.map(Digest)
@@ -84,7 +94,7 @@ fn of(entry: &ModuleEntry) -> Result<(Vec<u8>, Inspection), Problem> {
         return Err(entry.problem("module.sha256", message));
     }
     match inspect(&bytes) {
-        Ok(inspection) => Ok((bytes, inspection)),
+        Ok(inspection) => Ok((Component { bytes, owner }, inspection)),
         Err(error) => Err(entry.problem("module.path", format!("module {}: {error}", settings.name))),
     }
 }

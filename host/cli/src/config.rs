@@ -24,21 +24,21 @@ pub fn load(args: ConfigArgs, options: impl IntoIterator<Item = Given>) -> Resul
 
 /// The limits and times of the server.
 pub fn server_settings(config: &Config) -> ServerSettings {
-    let server = &config.server;
+    let (server, events) = (&config.server, &config.events);
     let mut wire = ServerSettings::default().wire;
     wire.max_message = server.max_message;
     wire.max_memory = server.max_message_memory;
-    let dir = server.event_spill_dir.clone().unwrap_or_else(std::env::temp_dir);
-    let spill = SpillSettings { dir, max_bytes: server.event_spill_bytes as u64 };
+    let dir = events.spill_dir.clone().unwrap_or_else(std::env::temp_dir);
+    let spill = SpillSettings { dir, max_bytes: events.spill_limit as u64 };
     ServerSettings {
         wire,
         spill,
         core: peal_core::server::Settings {
             get_timeout: server.get_timeout,
-            event_cache: server.event_cache,
-            event_cache_bytes: server.event_cache_bytes,
-            event_memory: server.event_memory,
-            event_index_bytes: server.event_index_bytes,
+            event_cache: events.ring_size,
+            event_cache_bytes: events.ring_bytes,
+            event_memory: events.memory_limit,
+            event_index_bytes: events.index_limit,
             max_event_bytes: server.max_event_bytes,
             max_put_bytes: server.max_put_bytes,
             max_held_gets: server.max_held_gets,

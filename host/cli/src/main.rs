@@ -1,22 +1,26 @@
 //! `peal`: one verb per thing a person does.
 mod admin;
 mod args;
+mod chain;
 mod component;
 mod config;
 mod config_command;
+mod event;
 mod inspect;
 mod job;
 mod modules;
 mod node;
 mod reload;
 mod run;
+mod scope;
 mod seats;
 mod serve;
 mod stats;
 mod trace;
 mod transcript;
+mod words;
 
-use args::{Args, Command, ModuleCommand};
+use args::{Args, ChainCommand, Command, ModuleCommand};
 use clap::{CommandFactory, Parser};
 use clap_complete::Shell;
 use peal_server::admin::Call;
@@ -44,6 +48,8 @@ fn obey(command: Command) -> anyhow::Result<ExitCode> {
         Command::Status(status) => stats::status(status),
         Command::Stats(stats) => stats::stats(stats),
         Command::Job(command) => job::run(command),
+        Command::Event(command) => event::run(command),
+        Command::Chain(ChainCommand::Show(show)) => chain::show(show),
         Command::Drain(drain) => admin::end(drain, Call::Drain),
         Command::Stop(stop) => admin::end(stop, Call::Stop),
         Command::Reload(server) => reload::ask(server),

@@ -1,5 +1,10 @@
 //! Loads the modules of a run and puts each where its roles belong: chains of handlers, policies, log channels.
-use crate::{component, config::module_limits, node::Brought, seats};
+use crate::{
+    component::{self, Component},
+    config::module_limits,
+    node::Brought,
+    seats,
+};
 use anyhow::{Context, Result, bail};
 use peal_config::{ModuleEntry, Problem, Problems, Sandbox, SinkName};
 use peal_core::{
@@ -85,13 +90,13 @@ pub struct Loader<'a> {
 /// The modules of a node: the site's from the configuration, with their components, and those that a job brings.
 pub fn hosted<'a>(
     loader: &Loader<'_>,
-    site: impl IntoIterator<Item = (&'a ModuleEntry, Vec<u8>)>,
+    site: impl IntoIterator<Item = (&'a ModuleEntry, Component)>,
     job: Option<Brought<'_>>,
 ) -> Result<Hosted> {
     let mut hosted = Hosted::default();
     let mut problems = Vec::new();
-    for (entry, bytes) in site {
-        problems.extend(add_configured(&mut hosted, loader, entry, &bytes).err());
+    for (entry, component) in site {
+        problems.extend(add_configured(&mut hosted, loader, entry, component).err());
     }
     if !problems.is_empty() {
         return Err(Problems(problems).into());
@@ -105,14 +110,20 @@ pub fn hosted<'a>(
     Ok(hosted)
 }
 
-/// Adds a module of the site, in every role that it fills.
-fn add_configured(hosted: &mut Hosted, loader: &Loader<'_>, entry: &ModuleEntry, bytes: &[u8]) -> Result<(), Problem> {
-    let settings = &entry.settings;
+/// Adds a module of the configuration, in every role that it fills.
+fn add_configured(
+    hosted: &mut Hosted,
+    loader: &Loader<'_>,
+    entry: &ModuleEntry,
+    component: Component,
+) -> Result<(), Problem> {
+    let (settings, Component { bytes, owner }) = (&entry.settings, component);
     let wrong = |key: &'static str| move |error: anyhow::Error| entry.problem(key, format!("{error:#}"));
     let grants = grants(entry);
-    let services = Services { sinks: sinks(loader.host, &settings.sinks), state: state(entry, &grants, loader.store)? };
+    let services =
+        Services { sinks: sinks(loader.host, &settings.sinks), state: state(entry, &owner, &grants, loader.store)? };
     let limits = module_limits(&settings.limits);
-    let module = Module::load(loader.engine, &settings.name, bytes, &grants, limits, services);
+    let module = Module::load(loader.engine, &settings.name, &bytes, &grants, limits, services);
     let module = Arc::new(module.map_err(|error| wrong("module.path")(error.into()))?);
     let wishes = module.init(&settings.config).map_err(|error| wrong("module.config")(error.into()))?;
     let (name, place) = (&settings.name, || settings.place.clone());
@@ -124,7 +135,7 @@ fn add_configured(hosted: &mut Hosted, loader: &Loader<'_>, entry: &ModuleEntry,
             return Err(entry.problem(first, message));
         }
         let registration = seats::registration(settings);
-        register(&mut hosted.chains, Owner::Site, &module, wishes, registration).map_err(wrong("module.place"))?;
+        register(&mut hosted.chains, owner, &module, wishes, registration).map_err(wrong("module.place"))?;
     }
     for hook in seats::hooks(&roles) {
         let on_failure = match settings.on_failure {
@@ -155,14 +166,19 @@ fn grants(entry: &ModuleEntry) -> Grants {
     Capability::ALL.into_iter().filter(is_granted).collect()
 }
 
-/// Where a module of the site keeps its state, if it may.
-fn state(entry: &ModuleEntry, grants: &Grants, store: Option<&Arc<Store>>) -> Result<Option<Arc<dyn State>>, Problem> {
+/// Where a module of the configuration keeps its state, if it may.
+fn state(
+    entry: &ModuleEntry,
+    owner: &Owner,
+    grants: &Grants,
+    store: Option<&Arc<Store>>,
+) -> Result<Option<Arc<dyn State>>, Problem> {
     if !grants.allows(Capability::State) {
         return Ok(None);
     }
     let store = store.ok_or_else(|| entry.problem("module.grants", "`state` needs a store: set store.path"))?;
     let settings = &entry.settings;
-    Ok(Some(Arc::new(StoredState::new(store, &settings.name, &Owner::Site, settings.state_quota))))
+    Ok(Some(Arc::new(StoredState::new(store, &settings.name, owner, settings.state_quota))))
 }
 
 /// A module that a job brings has the tenant's grants and handles every code, unless it says itself what it wants.

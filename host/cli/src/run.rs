@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use peal_config::{Config, Given, OnAbort};
 use peal_model::Nspace;
 use peal_server::{
-    Listener, Notice, Notices, Rendezvous, Serves,
+    Heard, Listener, Notice, Notices, Rendezvous, Serves,
     embedded::{JobEnd, JobRequest, LaunchError, RunningJob, Tagging},
 };
 use peal_store::{Store, StoreError};
@@ -36,8 +36,9 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
     let nspace = Nspace::new(&format!("{me}@1"))?;
     // Modules are compiled and started before anything else: one that does not fit ends the run before it began.
     let brought = Brought { nspace: &nspace, handlers: &args.handlers };
-    let (notices, transcript) = args.events.then(Notices::listened).unzip();
-    let (notices, told) = notices.unwrap_or_default().recorded();
+    let notices = Notices::default();
+    let transcript = args.events.then(|| notices.listen(transcript::is_told));
+    let (notices, told) = notices.recorded();
     let prepared = Prepared::new(&resolved, &me, notices, Some(brought))?;
     let request = request(&args, config, nspace.clone())?;
     let runtime = node::runtime()?;
@@ -177,8 +178,11 @@ fn keep_record((mut told, store, request): (mpsc::UnboundedReceiver<Notice>, Arc
 
 /// Tells what happens, on a thread that may wait for terminals; ends when nobody can tell any more.
 fn print_transcript(mut told: Listener) {
-    while let Some(notice) = told.blocking_recv() {
-        transcript::print(&notice);
+    while let Some(heard) = told.blocking_recv() {
+        match heard {
+            Heard::Notice(notice) => transcript::print(&notice),
+            Heard::Missed(lost) => tracing::warn!(lost, "who reads the transcript does not keep up: notices are lost"),
+        }
     }
 }
 

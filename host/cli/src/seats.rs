@@ -2,6 +2,7 @@
 use peal_config::{Module, ModuleEntry, Problem};
 use peal_core::{
     order::Registrations,
+    owner::Owner,
     policy::{OnFailure, PolicyChain},
     registration::{Codes, Lifetime, Registration, RegistrationError},
 };
@@ -38,7 +39,7 @@ pub fn hooks(roles: &BTreeSet<Role>) -> impl Iterator<Item = Hook> {
 /// The seats that are taken.
 #[derive(Default)]
 pub struct Seats<'a> {
-    handlers: Registrations<()>,
+    handlers: BTreeMap<Owner, Registrations<()>>,
     policies: BTreeMap<Hook, PolicyChain<()>>,
     channels: Registrations<()>,
     served: BTreeMap<&'a Key, &'a str>,
@@ -55,14 +56,15 @@ impl<'a> Seats<'a> {
     }
 
     /// Gives a module the seats of its roles, or says why it cannot have them.
-    pub fn take(&mut self, entry: &'a ModuleEntry, roles: &BTreeSet<Role>) -> Vec<Problem> {
+    pub fn take(&mut self, entry: &'a ModuleEntry, owner: &Owner, roles: &BTreeSet<Role>) -> Vec<Problem> {
         let (settings, mut problems) = (&entry.settings, Vec::new());
         let mut wrong = |key, message: String| problems.push(entry.problem(key, message));
         if roles.contains(&Role::EventHandler) {
             if roles.contains(&Role::Lifecycle) && handler_keys(entry, roles).is_empty() {
                 // What it registers it says only when it is started.
                 self.has_unnamed = true;
-            } else if let Err(error) = self.handlers.register(registration(settings), ())
+            } else if let Err(error) =
+                self.handlers.entry(owner.clone()).or_default().register(registration(settings), ())
                 && is_certain(&error, self.has_unknown || self.has_unnamed)
             {
                 wrong("module.place", format!("module {} cannot be registered: {error}", settings.name));

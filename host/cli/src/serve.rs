@@ -28,7 +28,8 @@ pub fn serve(args: Serve) -> Result<ExitCode> {
     let claim = SocketClaim::new(&config.admin.socket.clone().unwrap_or_else(admin::usual_socket))?;
     let socket = claim.path().to_owned();
     let group = admin_group(&resolved).map_err(|problem| Problems(vec![problem]))?;
-    let prepared = Prepared::new(&resolved, &node::name(), Notices::default(), None)?;
+    let notices = Notices::default();
+    let prepared = Prepared::new(&resolved, &node::name(), notices.clone(), None)?;
     let runtime = node::runtime()?;
     runtime.block_on(async {
         let mut signals = Signals::new().context("cannot listen to signals")?;
@@ -45,6 +46,8 @@ pub fn serve(args: Serve) -> Result<ExitCode> {
             uri: uri.clone(),
             hostname: node::hostname(),
             metrics: node.server.metrics(),
+            chains: node.server.chains(),
+            notices: notices.clone(),
             store: node.store.clone(),
         };
         let (channel, orders) = AdminChannel::start(claim, parts)?;

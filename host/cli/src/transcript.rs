@@ -1,11 +1,16 @@
 //! Tells on standard error what happens in a job, in terms that a newcomer understands.
 use peal_core::owner::Owner;
 use peal_model::{Event, Proc, Step, Value, code};
-use peal_server::Notice;
+use peal_server::{ChainResults, Notice};
 use std::io::Write;
 
 /// How much of a text is shown, in characters.
 const LONGEST: usize = 200;
+
+/// Whether there is anything to tell of a notice.
+pub fn is_told(notice: &Notice) -> bool {
+    !matches!(notice, Notice::Raised(_))
+}
 
 /// Prints one notice.
 pub fn print(notice: &Notice) {
@@ -15,8 +20,9 @@ pub fn print(notice: &Notice) {
         Notice::ProcConnected(proc) => format!("{} connected\n", rank(proc)),
         Notice::ProcFinalized(proc) => format!("{} left in order\n", rank(proc)),
         Notice::ProcEnded { proc, end } => format!("{} {end}\n", rank(proc)),
-        Notice::Handled { owner, event, steps } => handled(owner, event, steps),
-        Notice::NotHandled(event) => format!("{}: no handler is registered for it\n", headline(event)),
+        // What is told of an event is what became of it.
+        Notice::Raised(_) => return,
+        Notice::Passed { event, results } => passed(event, results),
         Notice::JobEnded { nspace, exit_status } => format!("job {nspace} ended with status {exit_status}\n"),
         Notice::JobEnding { nspace, because } => format!("job {nspace} is being ended: {because}\n"),
     };
@@ -35,6 +41,13 @@ fn headline(event: &Event) -> String {
         None => "the resource manager".to_owned(),
     };
     format!("event {} from {source}, range {}", event.code, event.range.name())
+}
+
+fn passed(event: &Event, results: &[ChainResults]) -> String {
+    if results.is_empty() {
+        return format!("{}: no handler is registered for it\n", headline(event));
+    }
+    results.iter().map(|chain| handled(&chain.owner, event, &chain.steps)).collect()
 }
 
 fn handled(owner: &Owner, event: &Event, steps: &[Step]) -> String {

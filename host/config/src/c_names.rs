@@ -21,8 +21,8 @@ const fn none(c: &'static str, note: &'static str) -> CName {
 
 /// Every such name. Those of MCA parameters are what `pmix_info --all` of OpenPMIx 4.2 lists, without `PMIX_MCA_`.
 pub const C_NAMES: &[CName] = &[
-    same("PMIx_server_cache_size", "server.event_cache", "RFC 0002's name; no release of OpenPMIx has it"),
-    same("pmix_max_events", "server.event_cache", "512 in both"),
+    same("PMIx_server_cache_size", "events.ring_size", "RFC 0002's name; no release of OpenPMIx has it"),
+    same("pmix_max_events", "events.ring_size", "512 in both"),
     none("pmix_event_eviction_time", "events are kept until the ring is full, however old they are"),
     none("pmix_event_caching_window", "events are not gathered before they are reported"),
     same("ptl_base_max_msg_size", "server.max_message", "in bytes; the C parameter is in megabytes"),

@@ -29,12 +29,13 @@ pub use c_names::{C_NAMES, CName};
 pub use document::ModuleEntry;
 pub use files::{Exposed, check_owner};
 pub use layers::{Given, Resolved, Sources};
+pub use nearest::nearest;
 pub use problem::{Origin, Position, Problem, Problems};
 pub use settings::{
-    Admin, Config, Identity, Limits, Log, Metrics, Module, Policy, Run, Sandbox, Server, Store, Tools, Trace,
+    Admin, Config, Events, Identity, Limits, Log, Metrics, Module, Policy, Run, Sandbox, Server, Store, Tools, Trace,
 };
 pub use table::{Setting, Settings};
 pub use values::{
-    IdentityCheck, Mode, OnAbort, OnFailure, OrderedChannel, PolicyDefault, Requirement, Scope, SinkName, Word,
+    IdentityCheck, Mode, OnAbort, OnFailure, OrderedChannel, PolicyDefault, Requirement, Scope, SinkName, User, Word,
 };
 pub use view::{Shown, View};

@@ -3,9 +3,10 @@ use crate::{
     kinds::{Kind, alternatives},
     nearest::instead,
     reading::{Reading, described, quoted},
+    values::{Scope, User},
 };
 use peal_core::{log::CHANNELS, registration::Place};
-use peal_model::{Info, Key, Status, Value as PmixValue};
+use peal_model::{Info, Key, Nspace, Status, Value as PmixValue};
 use std::fmt::Write as _;
 use toml::{Spanned, Table, Value, de::DeValue};
 
@@ -235,6 +236,50 @@ fn digest(text: &str) -> Option<[u8; 32]> {
     }
     let bytes: Option<Vec<u8>> = (0..32).map(|at| u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()).collect();
     bytes?.try_into().ok()
+}
+
+/// Whose a module is: the site's, a user's or a job's.
+pub(crate) struct ModuleScope;
+
+impl ModuleScope {
+    fn parse(text: &str) -> Option<Scope> {
+        let is_plain = |name: &str| !name.is_empty() && !name.contains(char::is_control);
+        match text.split_once(':') {
+            None => (text == "site").then_some(Scope::Site),
+            Some(("user", name)) => match name.parse() {
+                Ok(id) => Some(Scope::User(User::Id(id))),
+                Err(_) => {
+                    let is_name = is_plain(name) && name.len() <= 32 && !name.contains([':', '/', ' ']);
+                    is_name.then(|| Scope::User(User::Name(name.to_owned())))
+                }
+            },
+            Some(("namespace", name)) => Nspace::new(name).ok().filter(|_| is_plain(name)).map(Scope::Namespace),
+            Some(_) => None,
+        }
+    }
+}
+
+impl Kind<Scope> for ModuleScope {
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<Scope> {
+        let scope = value.get_ref().as_str().and_then(ModuleScope::parse);
+        if scope.is_none() {
+            reading.refuse(value, &self.wanted());
+        }
+        scope
+    }
+
+    fn write(&self, value: &Scope) -> Option<Value> {
+        Some(Value::String(match value {
+            Scope::Site => "site".to_owned(),
+            Scope::User(User::Id(id)) => format!("user:{id}"),
+            Scope::User(User::Name(name)) => format!("user:{name}"),
+            Scope::Namespace(nspace) => format!("namespace:{nspace}"),
+        }))
+    }
+
+    fn wanted(&self) -> String {
+        "\"site\", \"user:NAME\" or \"user:UID\", or \"namespace:NAME\"".to_owned()
+    }
 }
 
 /// What a module is called.

@@ -14,7 +14,7 @@ fn common(one: &str, other: &str) -> usize {
 
 /// The name that is nearest to what was written: with the fewest letters dropped, added, changed or swapped; of several,
 /// the one that begins alike the longest.
-pub(crate) fn nearest<'a>(written: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(written: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // What differs more in length than it may in letters need not be compared, which takes long for what is long.
     let near = names.into_iter().filter(|name| written.len().abs_diff(name.len()) <= reach(name));
     let with_distance = near.map(|name| (strsim::osa_distance(written, name), name));

@@ -35,7 +35,7 @@ pub enum Origin {
     },
     /// The command line.
     CommandLine {
-        /// The option, as in `--set server.event_cache`.
+        /// The option, as in `--set events.ring_size`.
         option: String,
     },
 }

@@ -6,7 +6,7 @@ use crate::{
         ChannelOrder, FilePath, GroupName, Loopback, Millis, Number, Required, Switch, TraceFilter, Unset, Words,
         WordsSoFar,
     },
-    module_kinds::{Capability, Channel, Code, List, ModuleName, OwnSettings, Placement, Sha256},
+    module_kinds::{Capability, Channel, Code, List, ModuleName, ModuleScope, OwnSettings, Placement, Sha256},
     table::settings,
     values::{IdentityCheck, Mode, OnAbort, OnFailure, OrderedChannel, PolicyDefault, Scope, SinkName},
 };
@@ -45,19 +45,6 @@ settings! {
 
     /// The limits and times of the server.
     "server" server: Server {
-        /// How many events are kept for late registrations.
-        event_cache "server.event_cache": usize = 512, Number(0, MILLION), "2048";
-        /// How much memory these may take, in bytes.
-        event_cache_bytes "server.event_cache_bytes": usize = 64 * MIB, Number(0, TIB), "1048576";
-        /// Bytes of memory for events that are kept until everybody whom they are for has been told; more go to disk.
-        event_memory "server.event_memory": usize = 64 * MIB, Number(0, TIB), "1048576";
-        /// Bytes that it may take to know which events are kept and for whom; half of them for one user's.
-        event_index_bytes "server.event_index_bytes": usize = 256 * MIB, Number(4096, TIB), "1048576";
-        /// Bytes of disk for kept events that there is no room for in memory; in files without names, gone with the server.
-        event_spill_bytes "server.event_spill_bytes": usize = 4096 * MIB, Number(0, 1 << 50), "1048576";
-        /// The directory of these files.
-        event_spill_dir "server.event_spill_dir": Option<PathBuf> = None,
-            Unset("the system's directory for temporary files", FilePath), "\"/var/tmp\"";
         /// How much memory one event may take, in bytes.
         max_event_bytes "server.max_event_bytes": usize = MIB, Number(1024, 1 << 30), "65536";
         /// How much memory the keys and values that one proc has put may take, in bytes.
@@ -98,6 +85,23 @@ settings! {
         chain_drain_timeout "server.chain_drain_timeout_ms": Duration = Duration::from_secs(10), Millis(0, DAY), "1000";
         /// How long clients have to take what is left for them at the end.
         drain_timeout "server.drain_timeout_ms": Duration = Duration::from_secs(5), Millis(0, DAY), "1000";
+    }
+
+    /// What is kept of events for those who have not been told of them.
+    "events" events: Events {
+        /// How many events of the environment are kept for late registrations: the newest.
+        ring_size "events.ring_size": usize = 512, Number(0, MILLION), "2048";
+        /// How much memory these may take, in bytes.
+        ring_bytes "events.ring_bytes": usize = 64 * MIB, Number(0, TIB), "1048576";
+        /// Bytes of memory for events that are kept until everybody whom they are for has been told; more go to disk.
+        memory_limit "events.memory_limit": usize = 64 * MIB, Number(0, TIB), "1048576";
+        /// Bytes that it may take to know which events are kept and for whom; half of them for one user's.
+        index_limit "events.index_limit": usize = 256 * MIB, Number(4096, TIB), "1048576";
+        /// Bytes of disk for kept events that there is no room for in memory; in files without names, gone with the server.
+        spill_limit "events.spill_limit": usize = 4096 * MIB, Number(0, 1 << 50), "1048576";
+        /// The directory of these files.
+        spill_dir "events.spill_dir": Option<PathBuf> = None,
+            Unset("the system's directory for temporary files", FilePath), "\"/var/tmp\"";
     }
 
     /// How peers are identified.
@@ -203,8 +207,8 @@ settings! {
         /// The digest that the file must have.
         sha256 "module.sha256": Option<[u8; 32]> = None, Unset("any", Sha256),
             "\"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\"";
-        /// Whose it is. So far only the site's.
-        scope "module.scope": Scope = Scope::Site, WordsSoFar(&["user", "namespace"]), "\"site\"";
+        /// Whose it is: a handler of a user or a job sees what concerns their procs, in a chain of its own behind the site's.
+        scope "module.scope": Scope = Scope::Site, ModuleScope, "\"namespace:solver\"";
         /// Whether it takes part. So far it always does.
         mode "module.mode": Mode = Mode::Active, WordsSoFar(&["shadow"]), "\"active\"";
         /// The events that a handler is for; an empty array means all.

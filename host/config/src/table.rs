@@ -4,7 +4,7 @@ use toml::{Spanned, Value, de::DeValue};
 
 /// A key and all that is known about it; `T` is what it is a setting of.
 pub struct Setting<T> {
-    /// The whole key, as in `server.event_cache`.
+    /// The whole key, as in `events.ring_size`.
     pub key: &'static str,
     /// A value other than the default, as a file has it.
     pub example: &'static str,
@@ -51,7 +51,7 @@ impl<T: Settings> Setting<T> {
         (self.is_required)()
     }
 
-    /// The environment variable that sets it, as in `PEAL_SERVER_EVENT_CACHE`.
+    /// The environment variable that sets it, as in `PEAL_EVENTS_RING_SIZE`.
     pub fn variable(&self) -> String {
         format!("PEAL_{}", self.key.replace(['.', '-'], "_").to_uppercase())
     }

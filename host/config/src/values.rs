@@ -1,4 +1,5 @@
-//! The types of settings that are words.
+//! The types of settings that are words, or begin with one.
+use peal_model::Nspace;
 
 /// A type whose values are words.
 pub trait Word: Copy + PartialEq + Sized + 'static {
@@ -69,12 +70,6 @@ words! {
         Pass = "pass",
     }
 
-    /// Whose module it is.
-    Scope {
-        /// The site's.
-        Site = "site",
-    }
-
     /// Whether a module takes part.
     Mode {
         /// It does.
@@ -88,6 +83,26 @@ words! {
         /// The standard error of `peal`.
         Stderr = "stderr",
     }
+}
+
+/// Whose module it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Scope {
+    /// The site's.
+    Site,
+    /// A user's.
+    User(User),
+    /// A job's, which may be registered later.
+    Namespace(Nspace),
+}
+
+/// A user, as the configuration names one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum User {
+    /// By number.
+    Id(u32),
+    /// By name, which the system knows.
+    Name(String),
 }
 
 /// A log channel's place in the site's order.

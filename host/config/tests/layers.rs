@@ -59,8 +59,8 @@ fn every_key_of_a_module_is_read() {
             .collect();
         let loaded = load(&format!("[[module]]\n{name} = {}\n{needed}", setting.example)).unwrap();
         let module = &loaded.modules[0];
-        // So far there is one scope and one mode.
-        if !["module.scope", "module.mode"].contains(&setting.key) {
+        // So far there is one mode.
+        if setting.key != "module.mode" {
             assert_ne!(setting.value(&module.settings), setting.value(&Module::default()), "{}", setting.key);
         }
         assert_eq!(line(module.at(setting.key)), (2, column(name)), "{}", setting.key);
@@ -104,20 +104,22 @@ fn names_are_told_apart_in_every_layer() {
 
 #[test]
 fn each_layer_overrides_those_before_it() {
-    let site = Site::new("[server]\nevent_cache = 1\noutbox = 11\nmax_clones = 21\n\n[run]\non_abort = \"continue\"\n");
+    let site = Site::new(
+        "[events]\nring_size = 1\n\n[server]\noutbox = 11\nmax_clones = 21\n\n[run]\non_abort = \"continue\"\n",
+    );
     let mut sources = site.sources();
     let cache = |sources: &Sources| {
         let loaded = sources.load().unwrap();
-        (loaded.config.server.event_cache, loaded.origin("server.event_cache").to_string())
+        (loaded.config.events.ring_size, loaded.origin("events.ring_size").to_string())
     };
     assert_eq!(cache(&Sources::default()), (512, "built-in".to_owned()));
     assert_eq!(cache(&sources), (1, format!("{}:2:1", site.file().display())));
-    sources.environment.push(("PEAL_SERVER_EVENT_CACHE".into(), "2".into()));
+    sources.environment.push(("PEAL_EVENTS_RING_SIZE".into(), "2".into()));
     sources.environment.push(("PEAL_SERVER_OUTBOX".into(), "12".into()));
-    assert_eq!(cache(&sources), (2, "PEAL_SERVER_EVENT_CACHE".to_owned()));
-    sources.given.push(Given::set("server.event_cache=3").unwrap());
-    assert_eq!(cache(&sources), (3, "--set server.event_cache".to_owned()));
-    sources.given.push(Given::set(" server.event_cache = 4 ").unwrap());
+    assert_eq!(cache(&sources), (2, "PEAL_EVENTS_RING_SIZE".to_owned()));
+    sources.given.push(Given::set("events.ring_size=3").unwrap());
+    assert_eq!(cache(&sources), (3, "--set events.ring_size".to_owned()));
+    sources.given.push(Given::set(" events.ring_size = 4 ").unwrap());
     assert_eq!(cache(&sources).0, 4, "the later one counts");
     sources.given.push(Given::option("--on-abort", "run.on_abort", "terminate".to_owned()));
     let loaded = sources.load().unwrap();
@@ -130,10 +132,10 @@ fn each_layer_overrides_those_before_it() {
 
 #[test]
 fn the_file_is_found_where_it_is_named_or_where_it_usually_lies() {
-    let site = Site::new("[server]\nevent_cache = 7\n");
+    let site = Site::new("[events]\nring_size = 7\n");
     let by_variable =
         |file: &str| Sources { environment: vec![("PEAL_CONFIG".into(), file.into())], ..Sources::default() }.load();
-    assert_eq!(by_variable(site.file().to_str().unwrap()).unwrap().config.server.event_cache, 7);
+    assert_eq!(by_variable(site.file().to_str().unwrap()).unwrap().config.events.ring_size, 7);
     let absent = by_variable("/no/such.toml").unwrap_err().to_string();
     assert!(absent.starts_with("cannot read the configuration \"/no/such.toml\""), "{absent}");
     let mut both = site.sources();
@@ -175,7 +177,7 @@ fn drop_ins_follow_in_the_order_of_their_names() {
     );
     assert_eq!(loaded.files.len(), 4);
 
-    site.drop_in("40-wrong.toml", "[[module]]\nname = \"main\"\npath = \"x\"\n[server]\nevent_cache = 3\n");
+    site.drop_in("40-wrong.toml", "[[module]]\nname = \"main\"\npath = \"x\"\n[server]\noutbox = 3\n");
     let problems = site.load().unwrap_err();
     assert_eq!(problems.len(), 2, "{problems:#?}");
     assert!(
@@ -209,13 +211,10 @@ fn what_is_shown_can_be_read_again_and_is_the_same() {
         };
         assert_eq!(settings(&again), settings(&loaded), "{shown}");
     }
-    let json = serde_json::to_value(load("[server]\nevent_cache = 9\n").unwrap().view()).unwrap();
+    let json = serde_json::to_value(load("[events]\nring_size = 9\n").unwrap().view()).unwrap();
     let row = |key: &str| json["settings"].as_array().unwrap().iter().find(|row| row["key"] == key).unwrap();
-    assert_eq!(
-        (&row("server.event_cache")["value"], &row("server.event_cache")["origin"]["line"]),
-        (&9.into(), &2.into())
-    );
-    assert_eq!(row("server.event_cache")["origin"]["layer"], "file");
+    assert_eq!((&row("events.ring_size")["value"], &row("events.ring_size")["origin"]["line"]), (&9.into(), &2.into()));
+    assert_eq!(row("events.ring_size")["origin"]["layer"], "file");
     assert_eq!(row("server.outbox")["origin"]["layer"], "built-in");
     assert!(row("store.path")["value"].is_null() && row("store.path")["unset"] == "nothing is kept");
 }

@@ -77,10 +77,10 @@ fn every_misspelling_of_every_key_is_refused_with_the_nearest_right_name() {
 #[test]
 fn a_key_in_the_wrong_place_is_shown_the_right_one() {
     assert_eq!(
-        problem("[run]\nevent_cache = 3\n"),
-        "peal.toml:2:1: unknown key \"run.event_cache\"; did you mean `server.event_cache`?"
+        problem("[run]\nring_size = 3\n"),
+        "peal.toml:2:1: unknown key \"run.ring_size\"; did you mean `events.ring_size`?"
     );
-    assert!(problem("[server]\ncolour = 3\n").contains("unknown key \"server.colour\"; known are `event_cache`"));
+    assert!(problem("[server]\ncolour = 3\n").contains("unknown key \"server.colour\"; known are `max_event_bytes`"));
     assert!(problem("server = 3\n").starts_with("peal.toml:1:10: server is 3; it is a section: write [server]"));
     assert!(problem("[module]\nname = \"m\"\n").contains("module is a table; write [[module]]"));
     assert!(problem("module = [1]\n").contains("a module is 1; write [[module]]"));
@@ -97,12 +97,12 @@ fn a_key_in_the_wrong_place_is_shown_the_right_one() {
 fn a_wrong_value_is_refused_with_what_would_be_right() {
     for (text, says) in [
         (
-            "server.event_cache = 1000001",
-            "1:22: server.event_cache is 1000001; it should be a whole number from 0 to 1000000",
+            "events.ring_size = 1000001",
+            "1:20: events.ring_size is 1000001; it should be a whole number from 0 to 1000000",
         ),
-        ("server.event_cache = -1", "1:22: server.event_cache is -1; it should be a whole number from 0 to 1000000"),
-        ("server.event_cache = 1.5", "1:22: server.event_cache is 1.5; it should be a whole number from 0 to 1000000"),
-        ("server.event_cache = \"many\"", "1:22: server.event_cache is \"many\"; it should be a whole number"),
+        ("events.ring_size = -1", "1:20: events.ring_size is -1; it should be a whole number from 0 to 1000000"),
+        ("events.ring_size = 1.5", "1:20: events.ring_size is 1.5; it should be a whole number from 0 to 1000000"),
+        ("events.ring_size = \"many\"", "1:20: events.ring_size is \"many\"; it should be a whole number"),
         (
             "server.max_connections = 0",
             "1:26: server.max_connections is 0; it should be a whole number from 1 to 1000000",
@@ -161,8 +161,15 @@ fn a_wrong_value_is_refused_with_what_would_be_right() {
         ("channels = [\"pmix.log.syspri\"]", "4:13: module.channels: there is no channel \"pmix.log.syspri\""),
         ("sinks = [\"mail\"]", "4:10: module.sinks is \"mail\"; it should be \"stdout\" or \"stderr\""),
         ("on_failure = \"retry\"", "4:14: module.on_failure is \"retry\"; it should be \"deny\" or \"pass\""),
-        ("scope = \"user\"", "4:9: module.scope is \"user\", which this release cannot do yet; it should be \"site\""),
-        ("scope = \"planet\"", "4:9: module.scope is \"planet\"; it should be \"site\""),
+        (
+            "scope = \"user\"",
+            "4:9: module.scope is \"user\"; it should be \"site\", \"user:NAME\" or \"user:UID\", or \"namespace:NAME\"",
+        ),
+        ("scope = \"user:\"", "4:9: module.scope is \"user:\"; it should be \"site\""),
+        ("scope = \"user:a b\"", "4:9: module.scope is \"user:a b\"; it should be \"site\""),
+        ("scope = \"site:here\"", "4:9: module.scope is \"site:here\"; it should be \"site\""),
+        ("scope = \"namespace:\"", "4:9: module.scope is \"namespace:\"; it should be \"site\""),
+        ("scope = \"namespace:a\\nb\"", "4:9: module.scope is \"namespace:a\\nb\"; it should be \"site\""),
         (
             "mode = \"shadow\"",
             "4:8: module.mode is \"shadow\", which this release cannot do yet; it should be \"active\"",
@@ -188,17 +195,17 @@ fn a_wrong_value_is_refused_with_what_would_be_right() {
     no_text.environment.push(("PEAL_STORE_PATH".into(), std::os::unix::ffi::OsStringExt::from_vec(vec![0xff])));
     let no_text = no_text.load().unwrap_err().to_string();
     assert!(no_text.ends_with("PEAL_STORE_PATH: store.path is no UTF-8; it should be a path"), "{no_text}");
-    let variable = with_variable("PEAL_SERVER_EVENT_CACHE", "many").load().unwrap_err().to_string();
+    let variable = with_variable("PEAL_EVENTS_RING_SIZE", "many").load().unwrap_err().to_string();
     assert_eq!(
         variable,
-        "PEAL_SERVER_EVENT_CACHE: server.event_cache is \"many\"; it should be a whole number from 0 to 1000000"
+        "PEAL_EVENTS_RING_SIZE: events.ring_size is \"many\"; it should be a whole number from 0 to 1000000"
     );
 }
 
 #[test]
 fn everything_that_is_wrong_is_told_at_once_also_across_layers() {
     let site =
-        support::Site::new("[server]\nevnt_cache = 1\nmax_clones = 0\n\n[[module]]\npath = \"p\"\nplaec = \"first\"\n");
+        support::Site::new("[server]\noutbx = 1\nmax_clones = 0\n\n[[module]]\npath = \"p\"\nplaec = \"first\"\n");
     site.drop_in("m.toml", "name = \"m\"\npath = \"p\"\nsha256 = 3\n");
     let mut sources = site.sources();
     sources.environment.push(("PEAL_RUN_ON_ABORT".into(), "explode".into()));
@@ -209,9 +216,9 @@ fn everything_that_is_wrong_is_told_at_once_also_across_layers() {
 
 #[test]
 fn what_is_no_toml_is_refused_where_it_goes_wrong() {
-    let told = load("[run]\non_abort = \n[server\nevent_cache = 1\nevent_cache = 2\n").unwrap_err();
+    let told = load("[run]\non_abort = \n[server\noutbox = 1\noutbox = 2\n").unwrap_err();
     assert!(told.len() >= 2 && told[0].starts_with("peal.toml:2:"), "{told:#?}");
-    let twice = problem("[server]\nevent_cache = 1\nevent_cache = 2\n");
+    let twice = problem("[server]\noutbox = 1\noutbox = 2\n");
     assert!(twice.starts_with("peal.toml:3:1: duplicate key"), "{twice}");
     let deep = problem(&format!("a = {}{}\n", "[".repeat(10_000), "]".repeat(10_000)));
     assert!(deep.starts_with("peal.toml:1:"), "{deep}");

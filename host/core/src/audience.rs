@@ -106,6 +106,11 @@ impl ProcSet {
         let first = Proc::new(pattern.nspace.clone(), Rank(0));
         self.0.range(first..).next().is_some_and(|next| next.nspace == pattern.nspace)
     }
+
+    /// Those that it was made of.
+    pub fn iter(&self) -> impl Iterator<Item = &Proc> {
+        self.0.iter()
+    }
 }
 
 /// Whether other servers must hear of it.

@@ -296,6 +296,8 @@ impl Actor {
     }
 
     fn remove_job(&mut self, nspace: &Nspace) -> Vec<Action> {
+        let losses = self.state.tell_losses_of(nspace);
+        self.act_all(losses);
         self.fabric.forgets(self.id, nspace);
         self.jobs = Arc::new(self.jobs.iter().filter(|(known, _)| known != nspace).cloned().collect());
         self.state.remove_job(nspace)

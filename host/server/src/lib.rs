@@ -30,7 +30,7 @@ mod stored;
 mod turns;
 mod upcalls;
 
-pub use chains::{ChainSettings, GuestPools, HostedChains, HostedHandler};
+pub use chains::{ChainSettings, ChainView, GuestPools, HostedChains, HostedHandler, Standing};
 pub use channels::{ChannelError, ChannelSettings, HostedChannels};
 pub use decisions::{HostedPolicies, PolicyError};
 pub use fabric::{EmbeddedFabric, Fabric, Gathered, ServerId};
@@ -38,7 +38,7 @@ pub use handle::{AddJobError, ServerHandle};
 pub use host::{Answer, Group, GroupOperation, Host, JobControlled, ProcessOf, Spawned};
 pub use identity::{IdentityCheck, Peer, peer_of};
 pub use metrics::{Counter, Counters, Metrics};
-pub use notice::{Listener, Notice, Notices};
+pub use notice::{ChainResults, Heard, Listener, Notice, Notices};
 pub use rendezvous::{Rendezvous, RendezvousError, Serves, ToolSettings};
 pub use server::{Parts, Server, ServerError, ServerSettings};
 pub use spill::SpillSettings;

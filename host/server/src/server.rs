@@ -2,7 +2,7 @@
 use crate::{
     actor::Actor,
     admission::ToolNames,
-    chains::{ChainSettings, Chains, GuestPools, HostedChains},
+    chains::{ChainSettings, ChainView, Chains, GuestPools, HostedChains},
     channels::{ChannelSettings, Channels, HostedChannels},
     connection::{self, Lobby, Stage},
     decisions::{Decisions, HostedPolicies},
@@ -129,6 +129,7 @@ pub struct Server {
     uri: ServerUri,
     handle: ServerHandle,
     metrics: Arc<Metrics>,
+    chains: ChainView,
     actor: JoinHandle<()>,
     /// None when it has been waited for.
     listener: Option<JoinHandle<()>>,
@@ -148,6 +149,7 @@ impl Server {
         let notices = parts.notices;
         let chains =
             Chains::start(parts.chains, &parts.pools, settings.chains, &raised, notices.clone(), metrics.clone());
+        let view = chains.view();
         let id = parts.fabric.allot();
         parts.fabric.join(id, handle.clone());
         let (queue, pool) = (settings.core.max_decisions, &parts.pools.policies);
@@ -198,6 +200,7 @@ impl Server {
             uri,
             handle,
             metrics,
+            chains: view,
             actor: tokio::spawn(actor.run(inbox)),
             listener: Some(tokio::spawn(listen(listener, lobby, settings.max_connections, stage))),
             stopping,
@@ -215,6 +218,11 @@ impl Server {
     /// By which the host environment reaches it.
     pub fn handle(&self) -> ServerHandle {
         self.handle.clone()
+    }
+
+    /// The hosted chains, as they are.
+    pub fn chains(&self) -> ChainView {
+        self.chains.clone()
     }
 
     /// What it counts.

@@ -26,7 +26,7 @@ impl Losses {
         self.by_job.entry(proc.nspace.clone()).or_default().push(proc.clone());
     }
 
-    fn take_job(&mut self, nspace: &Nspace) -> Vec<Proc> {
+    pub(super) fn take_job(&mut self, nspace: &Nspace) -> Vec<Proc> {
         let taken = self.by_job.remove(nspace).unwrap_or_default();
         if self.by_job.is_empty() {
             self.due = None;
@@ -54,8 +54,8 @@ impl Server {
         lost.into_values().flat_map(|procs| self.lost_together(&procs)).collect()
     }
 
-    /// The same of one job, before it goes.
-    pub(super) fn tell_losses_of(&mut self, nspace: &Nspace) -> Vec<Action> {
+    /// The same of one job, before it is removed: nobody would know then whose it was.
+    pub fn tell_losses_of(&mut self, nspace: &Nspace) -> Vec<Action> {
         let lost = self.losses.take_job(nspace);
         self.lost_together(&lost)
     }

@@ -269,10 +269,10 @@ impl Server {
         self.settled(denied)
     }
 
-    /// Drops a job and all that its procs put. Those who are still connected are heard no more, and nobody goes on waiting
+    /// Drops a job and all that its procs put, also what [`Server::tell_losses_of`] was not asked for. Those who are still connected are heard no more, and nobody goes on waiting
     /// for any of them.
     pub fn remove_job(&mut self, nspace: &Nspace) -> Vec<Action> {
-        let losses = self.tell_losses_of(nspace);
+        self.losses.take_job(nspace);
         self.jobs.remove(nspace);
         self.modex.drop_job(nspace);
         let theirs = self.peers.iter().filter(|(_, peer)| peer.proc.nspace == *nspace).map(|(id, _)| *id);
@@ -281,7 +281,7 @@ impl Server {
         self.retained.free_job(nspace);
         let waiting = self.modex.give_up_job(nspace).into_iter().chain(self.fences.drop_job(nspace));
         let answers = waiting.map(|to| reply(to, code::PMIX_ERR_INVALID_NAMESPACE));
-        let actions = losses.into_iter().chain(answers).chain(given_back).collect();
+        let actions = answers.chain(given_back).collect();
         self.settled(actions)
     }
 

@@ -1,9 +1,10 @@
 //! The admin channel's connections: who calls, one request, its replies. Bounded in number, size and time.
 use super::{
     access::{Access, Caller},
-    desk::{AdminParts, Desk, Order},
+    desk::{AdminParts, Answer, Desk, Order, Then},
     protocol::{Call, MAX_REQUEST, PROTOCOL, Phase, Reply, Request},
     socket::{AdminSocket, SocketClaim, SocketError},
+    watch::{Watcher, encoded},
 };
 use crate::quiet::Quiet;
 use std::{
@@ -114,7 +115,7 @@ async fn serve(stream: UnixStream, seat: OwnedSemaphorePermit, desk: &Desk, acce
         Ok(cred) => Caller { uid: cred.uid(), gid: cred.gid(), pid: cred.pid() },
         Err(error) => return tracing::warn!(%error, "the kernel does not say who calls on the admin socket"),
     };
-    let (reader, mut writer) = stream.into_split();
+    let (mut reader, mut writer) = stream.into_split();
     let who = access.who();
     if !tokio::task::spawn_blocking(move || access.allows(caller)).await.unwrap_or(false) {
         desk.parts.metrics.counters().admin_callers_refused.count();
@@ -124,17 +125,72 @@ async fn serve(stream: UnixStream, seat: OwnedSemaphorePermit, desk: &Desk, acce
         let reason = format!("user {} may not administer this server: {who} may", caller.uid);
         return say(&mut writer, &Reply::Refused { reason }).await;
     }
-    let (verb, reply) = match read(reader).await {
+    let (verb, Answer { reply, then }) = match read(&mut reader).await {
         Ok(call) => (call.to_string(), desk.answer(caller, call).await),
-        Err(reason) => ("(not understood)".to_owned(), Reply::Refused { reason }),
+        Err(reason) => ("(not understood)".to_owned(), Reply::Refused { reason }.into()),
     };
     desk.record(caller, verb, &reply).await;
     say(&mut writer, &reply).await;
     drop(seat);
-    if matches!(reply, Reply::Draining | Reply::Stopping) {
-        ended(&mut desk.phase.subscribe()).await;
-        say(&mut writer, &Reply::Ended).await;
+    let mut phase = desk.phase.subscribe();
+    match then {
+        Then::Nothing => return,
+        Then::End => ended(&mut phase).await,
+        Then::Events(watcher) => {
+            let followed = tokio::select! {
+                followed = follow(*watcher, &mut writer, &mut phase) => followed,
+                () = gone(&mut reader) => Followed::NotToTheEnd,
+            };
+            if let Followed::NotToTheEnd = followed {
+                return;
+            }
+        }
     }
+    say(&mut writer, &Reply::Ended).await;
+}
+
+/// How far a watcher could be told of events.
+enum Followed {
+    /// To the end of the server.
+    ToTheEnd,
+    /// Until he had gone, or did not read what he was told last.
+    NotToTheEnd,
+}
+
+/// Tells a watcher of events until the server ends. He may take as long as he likes for what he is told: what he misses meanwhile
+/// he is told, too.
+async fn follow(
+    mut watcher: Watcher,
+    writer: &mut (impl AsyncWriteExt + Unpin),
+    phase: &mut watch::Receiver<Phase>,
+) -> Followed {
+    loop {
+        let batch = tokio::select! {
+            // All that has happened before the end comes before it.
+            biased;
+            batch = watcher.batch() => batch,
+            () = ended(phase) => None,
+        };
+        let Some(batch) = batch else { return Followed::ToTheEnd };
+        let lines = watcher.lines(batch).await;
+        let mut patience = phase.clone();
+        let patience = async {
+            ended(&mut patience).await;
+            tokio::time::sleep(TIME).await;
+        };
+        tokio::select! {
+            written = writer.write_all(&lines) => if written.is_err() {
+                return Followed::NotToTheEnd;
+            },
+            () = patience => return Followed::NotToTheEnd,
+        }
+    }
+}
+
+/// Waits until a caller has gone. What he says before that has no meaning.
+async fn gone(reader: &mut (impl AsyncReadExt + Unpin)) {
+    let mut bytes = [0; 64];
+    while reader.read(&mut bytes).await.is_ok_and(|count| count > 0) {}
 }
 
 /// Reads a request, or says what is wrong with it.
@@ -160,12 +216,8 @@ async fn read(reader: impl AsyncReadExt + Unpin) -> Result<Call, String> {
 
 /// Writes a reply. If the caller has gone, or does not read, it is not for us to mind.
 async fn say(writer: &mut (impl AsyncWriteExt + Unpin), reply: &Reply) {
-    let write = async {
-        let mut line = serde_json::to_vec(reply).map_err(std::io::Error::other)?;
-        line.push(b'\n');
-        writer.write_all(&line).await
-    };
-    match tokio::time::timeout(TIME, write).await {
+    let Some(line) = encoded(reply) else { return };
+    match tokio::time::timeout(TIME, writer.write_all(&line)).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::debug!(%error, "a caller on the admin socket has gone"),
         Err(_) => tracing::debug!("a caller on the admin socket does not read"),

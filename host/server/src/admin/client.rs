@@ -64,9 +64,14 @@ impl Answers {
         self.line(Some(TIME))
     }
 
+    /// The next reply, which may be long in coming.
+    pub fn wait(&mut self) -> Result<Reply, AskError> {
+        self.line(None)
+    }
+
     /// The last reply to `drain` and `stop`, which comes when the server has ended.
     pub fn end(mut self) -> Result<Reply, AskError> {
-        self.line(None)
+        self.wait()
     }
 
     fn line(&mut self, within: Option<Duration>) -> Result<Reply, AskError> {
@@ -74,7 +79,7 @@ impl Answers {
         let broken = |source| AskError::BrokenOff { path: path.clone(), source };
         self.stream.get_ref().set_read_timeout(within).map_err(broken)?;
         let mut line = Vec::new();
-        (&mut self.stream).take(MAX_REPLY as u64).read_until(b'\n', &mut line).map_err(broken)?;
+        (&mut self.stream).take(MAX_REPLY as u64 + 1).read_until(b'\n', &mut line).map_err(broken)?;
         if line.is_empty() {
             return Err(broken(io::ErrorKind::UnexpectedEof.into()));
         }

@@ -1,14 +1,18 @@
 //! Does what administrators ask for, and records it.
 use super::{
     access::{self, AdminGroup, Caller},
+    chain::{Chain, ChainHandler},
     protocol::{Call, JobStatus, MAX_JOB_SIZE, NewJob, Phase, Registered, Reloaded, Reply, Status},
+    watch::{Watcher, Watchers},
 };
 use crate::{
+    chains::{ChainView, Standing},
     embedded::{EmbeddedHost, environment},
     handle::ServerHandle,
     metrics::Metrics,
+    notice::Notices,
 };
-use peal_core::job::JobSpec;
+use peal_core::{job::JobSpec, owner::Owner};
 use peal_model::{Nspace, Rank};
 use peal_store::{AdminCall, Store, StoreError};
 use peal_wire::{ServerUri, variable};
@@ -46,6 +50,10 @@ pub struct AdminParts {
     pub hostname: String,
     /// What it counts.
     pub metrics: Arc<Metrics>,
+    /// Its hosted chains.
+    pub chains: ChainView,
+    /// What it tells of events.
+    pub notices: Notices,
     /// Where calls are recorded, besides the trace.
     pub store: Option<Arc<Store>>,
 }
@@ -57,19 +65,51 @@ pub(super) struct Desk {
     orders: mpsc::Sender<Order>,
     /// The jobs that were registered here; what others started is not ours to forget.
     registered: Mutex<BTreeMap<Nspace, u32>>,
+    watchers: Watchers,
+}
+
+/// What a call comes to.
+pub(super) struct Answer {
+    pub(super) reply: Reply,
+    pub(super) then: Then,
+}
+
+/// What follows the reply to a call.
+#[derive(Debug)]
+pub(super) enum Then {
+    /// Nothing.
+    Nothing,
+    /// Word of the server's end.
+    End,
+    /// Events.
+    Events(Box<Watcher>),
+}
+
+impl From<Reply> for Answer {
+    fn from(reply: Reply) -> Answer {
+        let then = if matches!(reply, Reply::Draining | Reply::Stopping) { Then::End } else { Then::Nothing };
+        Answer { reply, then }
+    }
 }
 
 impl Desk {
     pub(super) fn new(parts: AdminParts, orders: mpsc::Sender<Order>) -> Desk {
         let phase = watch::Sender::new(Phase::Serving);
-        Desk { parts, phase, orders, registered: Mutex::default() }
+        let watchers = Watchers::new(parts.notices.clone());
+        Desk { parts, phase, orders, registered: Mutex::default(), watchers }
     }
 
     /// Does what is asked for; a refusal says why.
-    pub(super) async fn answer(&self, caller: Caller, call: Call) -> Reply {
+    pub(super) async fn answer(&self, caller: Caller, call: Call) -> Answer {
         let done = match call {
+            Call::Watch { codes } => {
+                let admitted = self.watchers.admit(&codes);
+                let watching = |watcher| Answer { reply: Reply::Watching, then: Then::Events(Box::new(watcher)) };
+                return admitted.map_or_else(|reason| Reply::Refused { reason }.into(), watching);
+            }
             Call::Stats => Ok(Reply::Stats(self.parts.metrics.snapshot())),
             Call::Status => Ok(Reply::Status(self.status())),
+            Call::Chains => Ok(Reply::Chains { chains: self.chains() }),
             Call::Jobs => self.jobs().await.map(|jobs| Reply::Jobs { jobs }),
             Call::Register(job) => self.register(caller, job).await.map(Reply::Registered),
             Call::Environment { nspace } => {
@@ -80,7 +120,7 @@ impl Desk {
             Call::Stop => self.order(Order::Stop, Phase::Stopping).await.map(|()| Reply::Stopping),
             Call::Reload => self.reload().await.map(Reply::Reloaded),
         };
-        done.unwrap_or_else(|reason| Reply::Refused { reason })
+        done.unwrap_or_else(|reason| Reply::Refused { reason }).into()
     }
 
     /// Records a call, in the trace and where there is a store there.
@@ -113,6 +153,14 @@ impl Desk {
             jobs: counters.jobs.get(),
             connections: counters.connections_open.get(),
         }
+    }
+
+    fn chains(&self) -> Vec<Chain> {
+        let chain = |(owner, standing): &(Owner, Arc<[Standing]>)| Chain {
+            owner: owner.into(),
+            handlers: standing.iter().map(ChainHandler::from).collect(),
+        };
+        self.parts.chains.chains().iter().map(chain).collect()
     }
 
     async fn jobs(&self) -> Result<Vec<JobStatus>, String> {

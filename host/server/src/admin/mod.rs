@@ -5,13 +5,17 @@
 //! stop, reload) becomes an [`Order`] for whoever runs it.
 
 mod access;
+mod chain;
 mod channel;
 mod client;
 mod desk;
 mod protocol;
+mod seen;
 mod socket;
+mod watch;
 
 pub use access::{AdminGroup, Caller, GroupError};
+pub use chain::{Chain, ChainHandler, ChainLevels, ChainOwner, ChainPlace, ChainProc, ChainSources};
 pub use channel::AdminChannel;
 pub use client::{Answers, AskError, ask};
 pub use desk::{AdminParts, Order};
@@ -19,4 +23,5 @@ pub use protocol::{
     Call, JobStatus, MAX_JOB_SIZE, MAX_REPLY, MAX_REQUEST, NewJob, PROTOCOL, Phase, Registered, Reloaded, Reply,
     Request, Status,
 };
+pub use seen::{SeenChain, SeenEvent, SeenInfo, SeenResult, SeenStatus};
 pub use socket::{SocketClaim, SocketError};

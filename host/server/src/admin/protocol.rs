@@ -1,7 +1,8 @@
 //! What is said on the admin socket: one request on a line of JSON, and its replies, each on a line of its own.
 //!
 //! A request is `{"peal": 1, "call": {"verb": "status"}}`. There is one to a connection. Every call has one reply; `drain`
-//! and `stop` have a second one, `{"reply": "ended"}`, just before the server ends.
+//! and `stop` have a second one, `{"reply": "ended"}`, just before the server ends. `watch` has one more for each event before that.
+use super::{chain::Chain, seen::SeenEvent};
 use crate::metrics::Snapshot;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -38,6 +39,13 @@ pub enum Call {
     Status,
     /// The jobs that it knows.
     Jobs,
+    /// The hosted chains.
+    Chains,
+    /// Events, as they pass the hosted chains.
+    Watch {
+        /// Of these codes; none means all.
+        codes: Vec<i32>,
+    },
     /// Let the procs of a job connect, which the caller starts.
     Register(NewJob),
     /// Say again how the procs of a job that was registered find their server.
@@ -80,6 +88,9 @@ impl fmt::Display for Call {
             Call::Stats => f.write_str("stats"),
             Call::Status => f.write_str("status"),
             Call::Jobs => f.write_str("jobs"),
+            Call::Chains => f.write_str("chains"),
+            Call::Watch { codes } if codes.is_empty() => f.write_str("watch all events"),
+            Call::Watch { codes } => write!(f, "watch events {codes:?}"),
             Call::Register(NewJob { nspace, size, .. }) => write!(f, "register {nspace:?} with {size} procs"),
             Call::Environment { nspace } => write!(f, "environment {nspace:?}"),
             Call::Deregister { nspace } => write!(f, "deregister {nspace:?}"),
@@ -103,6 +114,20 @@ pub enum Reply {
         /// In the order of their names.
         jobs: Vec<JobStatus>,
     },
+    /// To `chains`.
+    Chains {
+        /// In the order in which they run.
+        chains: Vec<Chain>,
+    },
+    /// To `watch`: from now on.
+    Watching,
+    /// To `watch`, for each event.
+    Event(SeenEvent),
+    /// To `watch`: whoever does not keep up misses events.
+    Missed {
+        /// How many, since he was last told; whatever their codes.
+        events: u64,
+    },
     /// To `register` and `environment`.
     Registered(Registered),
     /// To `deregister`: it is done.
@@ -113,7 +138,7 @@ pub enum Reply {
     Stopping,
     /// To `reload`.
     Reloaded(Reloaded),
-    /// To `drain` and `stop`, at their end: the server is gone.
+    /// To `drain`, `stop` and `watch`, at their end: the server is gone.
     Ended,
     /// To anything: it is not done.
     Refused {

@@ -5,12 +5,15 @@
 //! runs in one hand-over to a guest thread; the site's chain has threads of its own.
 
 mod queue;
+mod view;
 mod worker;
+
+pub use view::{ChainView, Standing};
 
 use crate::{
     handle::Raised,
     metrics::Metrics,
-    notice::{Notice, Notices},
+    notice::{ChainResults, Notice, Notices},
 };
 use peal_core::{
     order::Registrations,
@@ -99,14 +102,8 @@ struct Passing {
     source: Option<Identity>,
     /// The jobs of this server, with their users, when the event was raised.
     jobs: Arc<Vec<(Nspace, Identity)>>,
-    reception: Reception,
-}
-
-/// Whether an event has met a handler.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Reception {
-    Handled,
-    NoHandler,
+    /// What it has met so far.
+    results: Vec<ChainResults>,
 }
 
 /// What the workers and the server share.
@@ -123,9 +120,7 @@ impl Shared {
     /// The last chain is behind an event.
     fn passed(&self, passing: Passing) {
         self.under_way.fetch_sub(1, Ordering::Relaxed);
-        if passing.reception == Reception::NoHandler {
-            self.notices.tell(Notice::NotHandled(passing.event));
-        }
+        self.notices.tell(Notice::Passed { event: passing.event, results: Arc::new(passing.results) });
     }
 }
 
@@ -135,6 +130,7 @@ pub(crate) struct Chains {
     workers: JoinSet<()>,
     settings: ChainSettings,
     shared: Arc<Shared>,
+    view: ChainView,
 }
 
 impl Chains {
@@ -149,6 +145,7 @@ impl Chains {
     ) -> Chains {
         let (under_way, stopped) = (AtomicUsize::new(0), AtomicBool::new(false));
         let shared = Arc::new(Shared { notices, metrics, under_way, stopped });
+        let view = ChainView::default();
         let mut route = Route::end();
         let mut workers = JoinSet::new();
         // From the last owner to the first, so that each knows who comes after it.
@@ -157,6 +154,7 @@ impl Chains {
             let after = route.clone();
             let queue = route.begin_with(owner.clone(), &settings);
             let modules = registrations.iter().map(|(_, _, handler)| handler.module.name());
+            view.publish(&owner, &registrations);
             let meters = shared.metrics.modules(&owner, Role::EventHandler.name(), modules);
             let worker = Worker {
                 meters,
@@ -166,10 +164,16 @@ impl Chains {
                 raised: raised.clone(),
                 after,
                 shared: shared.clone(),
+                view: view.clone(),
             };
             workers.spawn(worker.run(queue));
         }
-        Chains { route, workers, settings, shared }
+        Chains { route, workers, settings, shared, view }
+    }
+
+    /// What is registered, for whoever asks.
+    pub(crate) fn view(&self) -> ChainView {
+        self.view.clone()
     }
 
     /// Lets an event pass through the chains.
@@ -183,7 +187,8 @@ impl Chains {
     ) {
         let bytes = peal_model::Size::of_event(&event).bytes;
         self.shared.under_way.fetch_add(1, Ordering::Relaxed);
-        let passing = Passing { event, bytes, reach, allowance, source, jobs, reception: Reception::NoHandler };
+        self.shared.notices.tell(Notice::Raised(event.clone()));
+        let passing = Passing { event, bytes, reach, allowance, source, jobs, results: Vec::new() };
         self.route.pass(passing, &self.shared);
     }
 

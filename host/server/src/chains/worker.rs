@@ -1,13 +1,13 @@
 //! One owner's worker: takes events as they come and runs each through the owner's chain on a guest thread.
 use super::{
-    HostedHandler, Passing, Reception, Shared,
+    ChainView, HostedHandler, Passing, Shared,
     queue::{Queue, Route},
 };
 use crate::{
     guest_thread::on_guest_thread,
     handle::Raised,
     metrics::{RoleMeters, Stopwatch},
-    notice::Notice,
+    notice::ChainResults,
 };
 use peal_core::{
     chain::{ChainRun, Finished, Next, Outcome},
@@ -28,6 +28,7 @@ pub(super) struct Worker {
     pub(super) raised: mpsc::Sender<Raised>,
     pub(super) after: Route,
     pub(super) shared: Arc<Shared>,
+    pub(super) view: ChainView,
 }
 
 impl Worker {
@@ -61,10 +62,14 @@ impl Worker {
         for id in &walked.finished.spent {
             self.registrations.deregister(*id);
         }
+        if !walked.finished.spent.is_empty() {
+            self.view.publish(&self.owner, &self.registrations);
+        }
         self.shared.metrics.counters().chains_run.count();
-        passing.reception = Reception::Handled;
-        let (owner, event, steps) = (self.owner.clone(), passing.event.clone(), walked.finished.steps);
-        self.shared.notices.tell(Notice::Handled { owner, event, steps });
+        let results = ChainResults { owner: self.owner.clone(), steps: walked.finished.steps };
+        // They wait with the event for the owners that come after.
+        passing.bytes = passing.bytes.saturating_add(results.bytes());
+        passing.results.push(results);
         if !walked.raised.is_empty() {
             match self.runs_as(&passing.jobs) {
                 Some(raiser) => self.raise(walked.raised, raiser, &mut passing.allowance).await,

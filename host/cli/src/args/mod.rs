@@ -1,4 +1,8 @@
 //! What can be said on the command line.
+mod events;
+
+pub use events::{ChainCommand, ChainShow, EventCommand, EventNotify, EventWatch, ToolArgs};
+
 use clap::{Args as ClapArgs, Parser, Subcommand, builder::PossibleValuesParser};
 use peal_config::{Given, OnAbort, Word};
 use peal_server::admin::MAX_JOB_SIZE;
@@ -22,7 +26,7 @@ Exit status:
 Environment:
   PEAL_LOG     what to trace on standard error, instead of trace.filter unless it is empty, as in PEAL_LOG=info or PEAL_LOG=peal_server=debug,peal::guest=info
   PEAL_CONFIG  the configuration file, unless --config names one; empty for none
-  PEAL_...     settings, as in PEAL_SERVER_EVENT_CACHE=2048 for server.event_cache";
+  PEAL_...     settings, as in PEAL_EVENTS_RING_SIZE=2048 for events.ring_size";
 
 /// The verbs.
 #[derive(Subcommand)]
@@ -47,6 +51,12 @@ pub enum Command {
     /// Let jobs that others start connect to a running server
     #[command(subcommand)]
     Job(JobCommand),
+    /// Raise events at a running server, and watch them
+    #[command(subcommand)]
+    Event(EventCommand),
+    /// Look at the chains of handlers through which events pass
+    #[command(subcommand)]
+    Chain(ChainCommand),
     /// Have a running server take no more jobs and connections, and end when the last connection has ended
     Drain(End),
     /// Have a running server end now
@@ -71,7 +81,7 @@ Examples:
   peal run -n 4 -- ./app
   peal run -n 4 --events --handler report.wasm -- ./app --fast
   peal run -n 4 --config peal.toml --on-abort continue -- ./app
-  peal run -n 4 --set server.event_cache=2048 -- ./app";
+  peal run -n 4 --set events.ring_size=2048 -- ./app";
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
@@ -85,13 +95,13 @@ pub struct ConfigArgs {
     /// A configuration file (docs/peal.example.toml has every key)
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub config: Option<PathBuf>,
-    /// A setting, as in --set server.event_cache=2048; overrides files and environment
+    /// A setting, as in --set events.ring_size=2048; overrides files and environment
     #[arg(long, value_name = "KEY=VALUE", value_parser = given)]
     pub set: Vec<Given>,
 }
 
 fn given(text: &str) -> Result<Given, String> {
-    Given::set(text).ok_or_else(|| "KEY=VALUE is wanted, as in server.event_cache=2048".to_owned())
+    Given::set(text).ok_or_else(|| "KEY=VALUE is wanted, as in events.ring_size=2048".to_owned())
 }
 
 /// `peal run`.

@@ -1,0 +1,219 @@
+//! `peal chain show`: the order in force in the hosted chains, and why each handler stands where it does.
+use crate::{
+    admin,
+    args::{ChainShow, ServerArgs},
+};
+use anyhow::Result;
+use peal_core::{
+    class::{Class, Levels},
+    owner::Owner,
+    reach::Reach,
+    registration::{Codes, Place, Registration, Sources},
+};
+use peal_model::{Event, Nspace, Proc, Status};
+use peal_server::admin::{Call, Chain, ChainHandler, ChainOwner, Reply, SeenStatus};
+use serde_json::json;
+use std::{
+    fmt,
+    io::{self, Write},
+    process::ExitCode,
+};
+
+/// Prints the chains, or how an event would pass them.
+pub fn show(args: ChainShow) -> Result<ExitCode> {
+    let ChainShow { at, code, range, source, infos, json } = args;
+    let event = code.map(|code| Event { code, source, range, infos });
+    let (reply, _) = admin::ask(at.clone(), &Call::Chains)?;
+    let Reply::Chains { chains } = reply else { return admin::unexpected(&reply) };
+    let jobs = if event.is_some() { jobs(at)? } else { Vec::new() };
+    let rows = rows(&chains, event.as_ref(), &jobs)?;
+    let mut out = io::stdout().lock();
+    if json {
+        serde_json::to_writer_pretty(&mut out, &rows.iter().map(Row::json).collect::<Vec<_>>())?;
+        writeln!(out)?;
+    } else if rows.is_empty() {
+        writeln!(out, "no handlers are hosted")?;
+    } else {
+        write(&mut out, &rows)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The jobs that the server knows, with their users: whether an event concerns a user depends on that.
+fn jobs(at: ServerArgs) -> Result<Vec<(Nspace, u32)>> {
+    let (reply, _) = admin::ask(at, &Call::Jobs)?;
+    let Reply::Jobs { jobs } = reply else { return admin::unexpected(&reply) };
+    jobs.into_iter().map(|job| Ok((Nspace::new(&job.nspace)?, job.uid))).collect()
+}
+
+/// Why a handler does not see an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum PassedOver {
+    /// It does not concern the procs of the chain's owner.
+    Owner,
+    /// It has another code.
+    Code,
+    /// It is not for handlers of all codes.
+    NonDefault,
+    /// It is of another class.
+    Class,
+    /// It comes from somebody else.
+    Source,
+    /// It affects others.
+    NotAffected,
+}
+
+impl PassedOver {
+    /// Why, if it does not.
+    fn why(registration: &Registration, event: &Event) -> Option<PassedOver> {
+        let is_for = |codes: &Codes| match codes {
+            Codes::Single(code) => *code == event.code,
+            Codes::Multi(codes) => codes.contains(&event.code),
+            Codes::Default => true,
+        };
+        match &registration.codes {
+            _ if registration.matches(event) => None,
+            codes if !is_for(codes) => Some(PassedOver::Code),
+            Codes::Default if event.is_non_default() => Some(PassedOver::NonDefault),
+            _ if !registration.levels.include(Class::of(event)) => Some(PassedOver::Class),
+            _ => {
+                let whoever_is_affected = Registration { affected: Vec::new(), ..registration.clone() };
+                let is_affected = whoever_is_affected.matches(event);
+                Some(if is_affected { PassedOver::NotAffected } else { PassedOver::Source })
+            }
+        }
+    }
+}
+
+impl fmt::Display for PassedOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PassedOver::Owner => "the event does not concern its owner",
+            PassedOver::Code => "it is for other codes",
+            PassedOver::NonDefault => "the event is marked non-default",
+            PassedOver::Class => "it is for the other class of events",
+            PassedOver::Source => "it is for events of others",
+            PassedOver::NotAffected => "the event affects none of its procs",
+        })
+    }
+}
+
+/// A handler, and what is to be said of it.
+struct Row<'a> {
+    /// Which one it is of those that run.
+    position: Result<usize, PassedOver>,
+    owner: Owner,
+    handler: &'a ChainHandler,
+    registration: Registration,
+}
+
+/// What is to be said of all handlers. As far as an event reaches everybody: how far policies let it reach is known only when it
+/// is raised.
+fn rows<'a>(chains: &'a [Chain], event: Option<&Event>, jobs: &[(Nspace, u32)]) -> Result<Vec<Row<'a>>> {
+    let (mut rows, mut running) = (Vec::new(), 0);
+    for chain in chains {
+        let owner = Owner::try_from(&chain.owner)?;
+        let users = jobs.iter().map(|(nspace, uid)| (nspace, *uid));
+        let sees = event.is_none_or(|event| owner.sees(event, Reach::Everybody, users));
+        for handler in &chain.handlers {
+            let registration = Registration::try_from(handler)?;
+            let passed_over = match event {
+                Some(_) if !sees => Some(PassedOver::Owner),
+                Some(event) => PassedOver::why(&registration, event),
+                None => None,
+            };
+            running += usize::from(passed_over.is_none());
+            let position = passed_over.map_or(Ok(running), Err);
+            rows.push(Row { position, owner: owner.clone(), handler, registration });
+        }
+    }
+    Ok(rows)
+}
+
+impl Row<'_> {
+    /// Why it stands where it does.
+    fn stands(&self) -> String {
+        let category = self.registration.codes.category();
+        match &self.registration.place {
+            Place::First => "FIRST".to_owned(),
+            Place::Last => "LAST".to_owned(),
+            Place::FirstInCategory => format!("{category}, FIRST_IN_CATEGORY"),
+            Place::LastInCategory => format!("{category}, LAST_IN_CATEGORY"),
+            Place::Prepend => format!("{category}, prepended"),
+            Place::Append => format!("{category}, appended"),
+            Place::Before(name) => format!("{category}, before {name:?}"),
+            Place::After(name) => format!("{category}, after {name:?}"),
+        }
+    }
+
+    fn codes(&self) -> Vec<String> {
+        let name = |code: &i32| Status(*code).name().map_or(code.to_string(), str::to_owned);
+        self.handler.codes.iter().map(name).collect()
+    }
+
+    fn affected(&self) -> Vec<String> {
+        self.registration.affected.iter().map(ToString::to_string).collect()
+    }
+
+    /// What else there is to say of it.
+    fn remarks(&self) -> String {
+        let codes = if self.handler.codes.is_empty() { "all codes".to_owned() } else { self.codes().join(", ") };
+        let mut remarks = vec![format!("registration {}", self.handler.registration), codes];
+        remarks.extend(match self.registration.levels {
+            Levels::Neither => Some("no events".to_owned()),
+            Levels::JobSpecific => Some("about jobs".to_owned()),
+            Levels::Environment => Some("of the environment".to_owned()),
+            Levels::Both => None,
+        });
+        remarks.extend(match &self.registration.sources {
+            Sources::Anybody => None,
+            Sources::ResourceManager => Some("from the resource manager".to_owned()),
+            Sources::These(procs) => {
+                Some(format!("from {}", procs.iter().map(Proc::to_string).collect::<Vec<_>>().join(" or ")))
+            }
+        });
+        remarks.extend(self.handler.oneshot.then(|| "oneshot".to_owned()));
+        remarks.extend(
+            (!self.registration.affected.is_empty())
+                .then(|| format!("if {} is affected", self.affected().join(" or "))),
+        );
+        remarks.extend(self.position.err().map(|why| format!("passed over: {why}")));
+        remarks.join("; ")
+    }
+
+    fn json(&self) -> serde_json::Value {
+        json!({
+            "position": self.position.ok(),
+            "passed_over": self.position.err().map(|why| why.to_string()),
+            "owner": ChainOwner::from(&self.owner),
+            "name": self.handler.name,
+            "module": self.handler.module,
+            "stands": self.stands(),
+            "registration": self.handler.registration,
+            "codes": self.handler.codes.iter().map(|code| SeenStatus::from(Status(*code))).collect::<Vec<_>>(),
+            "oneshot": self.handler.oneshot,
+            "levels": self.handler.levels,
+            "sources": self.handler.sources,
+            "affected": self.affected(),
+        })
+    }
+}
+
+/// A line for each handler. Names come from modules, which are others' work.
+fn write(out: &mut impl Write, rows: &[Row<'_>]) -> io::Result<()> {
+    let cells: Vec<[String; 6]> = rows
+        .iter()
+        .map(|row| {
+            let position = row.position.map_or("-".to_owned(), |position| position.to_string());
+            let owner = row.owner.to_string().escape_debug().to_string();
+            let (name, module) = (format!("{:?}", row.handler.name), format!("module {:?}", row.handler.module));
+            [position, owner, name, module, row.stands(), row.remarks()]
+        })
+        .collect();
+    let width = |at: usize| cells.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max();
+    let [position, owner, name, module, stands] = [0, 1, 2, 3, 4].map(|at| width(at).unwrap_or_default());
+    for [p, o, n, m, s, remarks] in &cells {
+        writeln!(out, "{p:>position$}  {o:owner$}  {n:name$}  {m:module$}  {s:stands$}  {remarks}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,37 @@
+//! `peal event`: raising events at running servers and watching them.
+mod notify;
+mod print;
+mod watch;
+
+use crate::{
+    args::{EventCommand, ToolArgs},
+    node,
+};
+use anyhow::Result;
+use peal_client::{Attach, ToolSettings};
+use std::process::ExitCode;
+
+/// Does what is asked.
+pub fn run(command: EventCommand) -> Result<ExitCode> {
+    let runtime = node::runtime()?;
+    let done = runtime.block_on(async {
+        match command {
+            EventCommand::Notify(args) => notify::notify(args).await,
+            EventCommand::Watch(args) => watch::watch(args).await,
+        }
+    });
+    // A terminal that takes nothing, or a server that says nothing, must not keep us.
+    runtime.shutdown_background();
+    done
+}
+
+/// How a tool comes to the server that is meant.
+fn tool_settings(server: ToolArgs) -> Result<ToolSettings> {
+    let attach = match server {
+        ToolArgs { pid: Some(pid), .. } => Attach::Pid(pid),
+        ToolArgs { nspace: Some(nspace), .. } => Attach::Nspace(nspace),
+        ToolArgs { uri: Some(uri), .. } => Attach::Uri(uri),
+        ToolArgs { pid: None, nspace: None, uri: None } => Attach::Any,
+    };
+    Ok(ToolSettings { attach, ..ToolSettings::read()? })
+}

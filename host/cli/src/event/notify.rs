@@ -1,0 +1,60 @@
+//! `peal event notify`: raises an event at a running server, as a tool.
+use super::{
+    print::{self, Form},
+    tool_settings,
+};
+use crate::args::EventNotify;
+use anyhow::{Result, bail};
+use peal_client::{ClientError, Tool};
+use peal_model::{DataArray, Event, Info, Infos, Range, Value, key};
+use peal_server::admin::SeenEvent;
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// Raises the event, and says how it went.
+pub async fn notify(args: EventNotify) -> Result<ExitCode> {
+    let EventNotify { server, code, range, mut infos, targets, json } = args;
+    let range = match (range, targets.is_empty()) {
+        (None, true) => Range::Session,
+        (None | Some(Range::Custom), false) => Range::Custom,
+        (Some(range), false) => {
+            bail!("--target makes the range of an event custom; it cannot be {} as well", range.name())
+        }
+        (Some(Range::Custom), true) if infos.value_of(key::PMIX_EVENT_CUSTOM_RANGE).is_none() => {
+            bail!("--range custom needs to know whom the event is for: --target NSPACE:RANK")
+        }
+        (Some(Range::ProcLocal), true) => {
+            bail!("an event of range PMIX_RANGE_PROC_LOCAL never leaves the process that raises it")
+        }
+        (Some(range), true) => range,
+    };
+    if !targets.is_empty() {
+        infos.push(Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::DataArray(DataArray::procs(targets))));
+    }
+    if infos.value_of(key::PMIX_EVENT_TIMESTAMP).is_none() {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        infos.push(Info::new(key::PMIX_EVENT_TIMESTAMP, Value::Time(now)));
+    }
+    let tool = Tool::init(tool_settings(server)?).await?;
+    let event = Event { code, source: Some(tool.me().clone()), range, infos };
+    tool.notify(code, range, event.infos.clone()).await.or_else(refused)?;
+    tool.finalize().await?;
+    let seen = SeenEvent::of(&event);
+    let form = if json { Form::Json } else { Form::Plain };
+    let line = print::whole(&seen, form)?;
+    io::stdout().lock().write_all(line.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says why, where the server does.
+fn refused(error: ClientError) -> Result<()> {
+    let ClientError::Refused { infos, .. } = &error else { return Err(error.into()) };
+    let reasons: Vec<String> = infos.iter().map(|info| print::info(&info.into())).collect();
+    if reasons.is_empty() {
+        return Err(error.into());
+    }
+    bail!("{error}, because of {}", reasons.join(", "))
+}

@@ -1,0 +1,138 @@
+//! Events as lines, for people and for programs. What programs and components put into events has nothing in it then that could end a
+//! line or move the cursor.
+use peal_server::admin::{ChainOwner, SeenChain, SeenEvent, SeenInfo, SeenResult, SeenStatus};
+use serde_json::Value;
+use std::fmt::Write as _;
+
+/// How much of a value is shown to people, in characters.
+const LONGEST: usize = 200;
+
+/// How events are printed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// For people.
+    Plain,
+    /// For people, on a terminal.
+    Colored,
+    /// For programs.
+    Json,
+}
+
+/// An event as a line, with its end.
+pub fn whole(event: &SeenEvent, form: Form) -> serde_json::Result<String> {
+    Ok(match form {
+        Form::Plain => line(event) + "\n",
+        Form::Colored => colored(event) + "\n",
+        Form::Json => return json(event),
+    })
+}
+
+/// An event in a line, without the end of the line.
+pub fn line(event: &SeenEvent) -> String {
+    let source = event.source.as_ref().map_or("the resource manager".to_owned(), |source| plain(source));
+    let mut line = format!("{} from {source}, range {}", status(&event.code), plain(&event.range));
+    for of in &event.infos {
+        // Writing to a text cannot fail.
+        let _ = write!(line, ", {}", info(of));
+    }
+    for result in event.chains.iter().flatten().flat_map(results) {
+        let _ = write!(line, " -> {result}");
+    }
+    line
+}
+
+/// The same with the code emphasized, for terminals.
+fn colored(event: &SeenEvent) -> String {
+    let code = status(&event.code);
+    let line = line(event);
+    let rest = line.strip_prefix(&code).unwrap_or_default();
+    format!("\u{1b}[1m{code}\u{1b}[0m{rest}")
+}
+
+/// An event as a line of JSON, with its end.
+fn json(event: &SeenEvent) -> serde_json::Result<String> {
+    let mut line = String::new();
+    for character in serde_json::to_string(event)?.chars() {
+        // JSON escapes only those of ASCII; all such stand inside of texts, where this means the same.
+        if character.is_control() {
+            let _ = write!(line, "\\u{:04x}", u32::from(character));
+        } else {
+            line.push(character);
+        }
+    }
+    line.push('\n');
+    Ok(line)
+}
+
+/// An info as `key=value`.
+pub fn info(info: &SeenInfo) -> String {
+    let key = info.attribute.as_ref().unwrap_or(&info.key);
+    format!("{}={}", plain(key), value(&info.value).chars().take(LONGEST).collect::<String>())
+}
+
+fn results(chain: &SeenChain) -> impl Iterator<Item = String> {
+    let owner = match &chain.owner {
+        ChainOwner::Site => "site".to_owned(),
+        ChainOwner::User(uid) => format!("user {uid}"),
+        ChainOwner::Namespace(nspace) => format!("namespace {}", plain(nspace)),
+    };
+    chain.results.iter().map(move |SeenResult { handler, status: of, infos }| {
+        let infos: String = infos.iter().map(|of| format!(" {}", info(of))).collect();
+        format!("{owner}/{}: {}{infos}", plain(handler), status(of))
+    })
+}
+
+fn status(status: &SeenStatus) -> String {
+    match &status.name {
+        Some(name) => format!("{} ({})", plain(name), status.number),
+        None => status.number.to_string(),
+    }
+}
+
+fn plain(text: &str) -> String {
+    text.escape_debug().take(LONGEST).collect()
+}
+
+fn value(of: &Value) -> String {
+    match of {
+        Value::String(text) => format!("{text:?}"),
+        Value::Array(items) => format!("[{}]", items.iter().map(value).collect::<Vec<_>>().join(", ")),
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(name, of)| format!("{}: {}", plain(name), value(of)));
+            format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> SeenInfo {
+        SeenInfo { key: "site.\u{1b}[2J".into(), attribute: None, data_type: "PMIX_STRING".into(), value: text.into() }
+    }
+
+    #[test]
+    fn nothing_in_an_event_moves_the_cursor() {
+        let evil = "\n\u{1b}[2J\u{9b}H\u{7f}\u{202e}";
+        let status = SeenStatus { number: -3001, name: None };
+        let result = SeenResult { handler: evil.into(), status: status.clone(), infos: vec![text(evil)] };
+        let chain = SeenChain { owner: ChainOwner::Namespace(evil.into()), results: vec![result] };
+        let infos = vec![text(evil), SeenInfo { value: vec![evil; 3].into(), ..text("") }];
+        let event = SeenEvent {
+            code: status,
+            source: Some(evil.into()),
+            range: "PMIX_RANGE_LOCAL".into(),
+            infos,
+            chains: Some(vec![chain]),
+        };
+        let people = line(&event);
+        assert!(!people.chars().any(|of| of.is_control() || of == '\u{202e}'), "{people:?}");
+        assert!(people.contains(" -> namespace ") && people.contains(": -3001 "), "{people}");
+        assert!(colored(&event).starts_with("\u{1b}[1m-3001\u{1b}[0m from "));
+        let programs = json(&event).unwrap();
+        assert!(!programs.trim_end_matches('\n').chars().any(char::is_control), "{programs:?}");
+        assert_eq!(serde_json::from_str::<SeenEvent>(&programs).unwrap(), event);
+    }
+}

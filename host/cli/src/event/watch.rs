@@ -1,0 +1,179 @@
+//! `peal event watch`: events as they happen, from the admin channel of a server or as one of its tools.
+use super::{
+    print::{self, Form},
+    tool_settings,
+};
+use crate::{
+    admin,
+    args::{EventWatch, ServerArgs},
+};
+use anyhow::{Context, Result, bail};
+use peal_client::{Attach, Handler, Outcome, Tool, ToolSettings};
+use peal_model::{Event, Info, Range, Status, Value, code, key};
+use peal_server::admin::{Answers, Call, Reply, SeenEvent};
+use peal_wire::ServerUri;
+use std::{
+    io::{self, IsTerminal},
+    process::ExitCode,
+    time::Duration,
+};
+use tokio::{
+    io::AsyncWriteExt,
+    signal::unix::{SignalKind, signal},
+    sync::mpsc,
+};
+
+/// How many events may wait to be printed; then whoever tells of them waits.
+const WAITING: usize = 256;
+
+/// How long a server may take to let a tool go.
+const LEAVE: Duration = Duration::from_secs(2);
+
+/// What a watcher is told.
+enum Told {
+    Event(Box<SeenEvent>),
+    /// He does not keep up.
+    Missed(u64),
+    /// No more will come.
+    Over(String),
+}
+
+/// Prints events until there are enough, nobody reads them, a signal comes, or the server is lost.
+pub async fn watch(args: EventWatch) -> Result<ExitCode> {
+    let EventWatch { server, socket, config, codes, count, tool, json } = args;
+    let settings = tool_settings(server)?;
+    let form = match json {
+        true => Form::Json,
+        false if io::stdout().is_terminal() => Form::Colored,
+        false => Form::Plain,
+    };
+    let (tell, told) = mpsc::channel(WAITING);
+    let answers = if tool { None } else { from_admin(ServerArgs { socket, config }, &settings, &codes)? };
+    let tool = match answers {
+        Some(answers) => {
+            tokio::task::spawn_blocking(move || follow(answers, &tell));
+            None
+        }
+        None => Some(as_tool(settings, &codes, tell).await?),
+    };
+    let mut signals = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let printed = tokio::select! {
+        printed = print_all(told, count, form) => printed,
+        _ = signals.0.recv() => Ok(()),
+        _ = signals.1.recv() => Ok(()),
+    };
+    if let (Some(tool), Ok(())) = (tool, &printed) {
+        // A server that is lost by now need not be told.
+        let _ = tool.within(LEAVE).finalize().await;
+    }
+    printed.map(|()| ExitCode::SUCCESS)
+}
+
+/// Has the server that is meant tell of events by its admin socket; nothing if that may not be used, and then it says so, unless
+/// that socket was asked for.
+fn from_admin(at: ServerArgs, settings: &ToolSettings, codes: &[Status]) -> Result<Option<Answers>> {
+    let is_asked_for = at.socket.is_some();
+    match ask(at, settings, codes) {
+        Err(error) if !is_asked_for => {
+            crate::say(&format!("watching as a tool, without the answers of handlers: {error:#}"));
+            Ok(None)
+        }
+        answers => answers.map(Some),
+    }
+}
+
+fn ask(at: ServerArgs, settings: &ToolSettings, codes: &[Status]) -> Result<Answers> {
+    let (reply, _) = admin::ask(at.clone(), &Call::Status)?;
+    let Reply::Status(status) = reply else { return admin::unexpected(&reply) };
+    if at.socket.is_none() && !is_meant(&status, settings) {
+        bail!("the admin socket here is that of another server");
+    }
+    let codes = codes.iter().map(|code| code.0).collect();
+    match admin::ask(at, &Call::Watch { codes })? {
+        (Reply::Watching, answers) => Ok(answers),
+        (reply, _) => admin::unexpected(&reply),
+    }
+}
+
+/// Whether the server of the admin socket is the one that a tool would come to.
+fn is_meant(status: &peal_server::admin::Status, settings: &ToolSettings) -> bool {
+    let is_at = |uri: &ServerUri| status.uri == uri.to_string();
+    match &settings.attach {
+        Attach::Pid(pid) => status.pid == *pid,
+        Attach::Nspace(nspace) => status.uri.parse().is_ok_and(|uri: ServerUri| uri.proc.nspace == *nspace),
+        Attach::Uri(uri) => is_at(uri),
+        _ => settings.environment.as_ref().is_none_or(|environment| is_at(&environment.server)),
+    }
+}
+
+/// Passes on what the server says, until it ends or nobody listens any more.
+fn follow(mut answers: Answers, tell: &mpsc::Sender<Told>) {
+    loop {
+        let told = match answers.wait() {
+            Ok(Reply::Event(event)) => Told::Event(Box::new(event)),
+            Ok(Reply::Missed { events }) => Told::Missed(events),
+            Ok(Reply::Ended) => Told::Over("the server has ended".to_owned()),
+            Ok(reply) => Told::Over(format!("the server said something else: {reply:?}")),
+            Err(error) => Told::Over(format!("the server is lost: {error}")),
+        };
+        let is_last = matches!(told, Told::Over(_));
+        if tell.blocking_send(told).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+/// Becomes a tool that hears all that its user may hear.
+async fn as_tool(settings: ToolSettings, codes: &[Status], tell: mpsc::Sender<Told>) -> Result<Tool> {
+    let tool = Tool::init(settings).await?;
+    let lost = tell.clone();
+    let of_server = Handler::native(move |call| {
+        if is_own(call.event()) {
+            // Nobody listens any more.
+            let _ = lost.blocking_send(Told::Over("the server is lost: it has closed the connection".to_owned()));
+        }
+        Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+    });
+    tool.register(&[code::PMIX_ERR_LOST_CONNECTION], &[], of_server).await?;
+    let handler = Handler::native(move |call| {
+        if !is_own(call.event()) {
+            let _ = tell.blocking_send(Told::Event(Box::new(SeenEvent::of(call.event()))));
+        }
+        Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+    });
+    let both = [key::PMIX_EVENT_JOB_LEVEL, key::PMIX_EVENT_ENVIRO_LEVEL].map(|key| Info::new(key, Value::Bool(true)));
+    tool.register(codes, &both, handler).await?;
+    Ok(tool)
+}
+
+/// Whether an event is the client's own: it tells of its connection, not of the world.
+fn is_own(event: &Event) -> bool {
+    event.range == Range::ProcLocal
+}
+
+/// Prints what is told, line by line, until there are enough or nobody reads it.
+async fn print_all(mut told: mpsc::Receiver<Told>, count: Option<u64>, form: Form) -> Result<()> {
+    let mut out = tokio::io::stdout();
+    let mut left = count;
+    while left != Some(0) {
+        let event = match told.recv().await.context("nobody can tell of events any more")? {
+            Told::Event(event) => event,
+            Told::Missed(events) => {
+                crate::say(&format!("{events} events were missed: they came faster than they are read"));
+                continue;
+            }
+            Told::Over(why) => bail!(why),
+        };
+        let line = print::whole(&event, form)?;
+        let written = async {
+            out.write_all(line.as_bytes()).await?;
+            out.flush().await
+        };
+        match written.await {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+            written => written?,
+        }
+        left = left.map(|left| left - 1);
+    }
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! Whose a module of the configuration is, and what follows from that: its chain, and what it may be.
+use peal_config::{ModuleEntry, Problem, Scope, User};
+use peal_core::owner::Owner;
+use peal_sandbox::{Capability, Grants, Inspection, Role};
+
+/// Whose chain a module stands in. Blocks for as long as the system's directory takes.
+pub fn owner(entry: &ModuleEntry) -> Result<Owner, Problem> {
+    match &entry.settings.scope {
+        Scope::Site => Ok(Owner::Site),
+        Scope::Namespace(nspace) => Ok(Owner::Namespace(nspace.clone())),
+        Scope::User(User::Id(uid)) => Ok(Owner::User(*uid)),
+        Scope::User(User::Name(name)) => {
+            let wrong = |why: String| entry.problem("module.scope", format!("module.scope: {why}"));
+            match nix::unistd::User::from_name(name) {
+                Ok(Some(user)) => Ok(Owner::User(user.uid.as_raw())),
+                Ok(None) => {
+                    Err(wrong(format!("there is no user {name:?} here; `getent passwd` lists those there are")))
+                }
+                Err(error) => Err(wrong(format!("cannot look up user {name:?}: {error}"))),
+            }
+        }
+    }
+}
+
+/// Whether a module of the configuration may have a capability. One of a tenant has what tenants may have, and state, which is
+/// kept for its owner alone; what writes to outputs of the site is not for it.
+fn may_have(owner: &Owner, capability: Capability) -> bool {
+    *owner == Owner::Site || capability == Capability::State || Grants::tenant().allows(capability)
+}
+
+/// What of a module does not go with whose it is: policies decide and channels log for everybody, so they are the site's.
+pub fn unfit(entry: &ModuleEntry, owner: &Owner, found: &Inspection) -> Vec<Problem> {
+    if *owner == Owner::Site {
+        return Vec::new();
+    }
+    let name = &entry.settings.name;
+    let mut problems = Vec::new();
+    for role in found.roles.iter().filter(|role| !matches!(role, Role::EventHandler | Role::Lifecycle)) {
+        let message = format!("module {name} is a {}, which belongs to the site: leave out module.scope", role.name());
+        problems.push(entry.problem("module.scope", message));
+    }
+    let granted = |capability: &Capability| entry.settings.grants.iter().any(|grant| grant == capability.name());
+    for capability in Capability::ALL.into_iter().filter(granted).filter(|grant| !may_have(owner, *grant)) {
+        let grant = capability.name();
+        let message =
+            format!("module {name} is of {owner} and cannot be granted {grant:?}: only the site's modules can");
+        problems.push(entry.problem("module.grants", message));
+    }
+    problems
+}

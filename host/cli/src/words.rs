@@ -1,0 +1,202 @@
+//! What people write on the command line for things of the Standard: codes, ranges, procs, infos; and what they meant where
+//! that is no such thing.
+use peal_config::nearest;
+use peal_model::{
+    DataArray, Info, Key, Nspace, Proc, Range, Rank, Status, Value,
+    names::{ATTRIBUTES, Attribute, STATUS_ALIASES},
+    rank,
+};
+use std::fmt::Display;
+
+/// A code, by its name in the Standard or by number.
+pub fn status(text: &str) -> Result<Status, String> {
+    Status::from_name(text).ok_or_else(|| {
+        let hint = meant(text, STATUS_ALIASES.iter().map(|entry| entry.0));
+        format!("the Standard has no such code{}", hint.unwrap_or_else(|| ": give its name or number".to_owned()))
+    })
+}
+
+const RANGES: [(&str, Range); 7] = [
+    ("rm", Range::Rm),
+    ("local", Range::Local),
+    ("namespace", Range::Namespace),
+    ("session", Range::Session),
+    ("global", Range::Global),
+    ("custom", Range::Custom),
+    ("proc-local", Range::ProcLocal),
+];
+
+/// A range, by a word or by its name in the Standard.
+pub fn range(text: &str) -> Result<Range, String> {
+    let found = RANGES.iter().find(|(word, range)| *word == text || range.name() == text);
+    found.map(|(_, range)| *range).ok_or_else(|| {
+        let words = RANGES.map(|range| range.0);
+        format!("one of {} is wanted{}", words.join(", "), meant(text, words).unwrap_or_default())
+    })
+}
+
+/// The name of a job or server.
+pub fn nspace(text: &str) -> Result<Nspace, String> {
+    Nspace::new(text).map_err(|error| error.to_string())
+}
+
+/// A proc, as in `solver:0`; all of a job are `solver:*`.
+pub fn proc(text: &str) -> Result<Proc, String> {
+    let wanted = || format!("{text:?} is no NSPACE:RANK, as in solver:0, or solver:* for all of a job");
+    let (nspace, number) = text.rsplit_once(':').filter(|(nspace, _)| !nspace.is_empty()).ok_or_else(wanted)?;
+    let nspace = self::nspace(nspace)?;
+    if number == "*" {
+        return Ok(Proc::all(nspace));
+    }
+    let number = number.parse().map(Rank).ok().filter(|rank| rank.is_valid());
+    Ok(Proc::new(nspace, number.ok_or_else(wanted)?))
+}
+
+/// The value of a type, as it is written.
+type Read = fn(&str) -> Result<Value, String>;
+
+/// A number, or whatever else is read as it is printed.
+fn plain<T: std::str::FromStr<Err: Display>>(text: &str, value: fn(T) -> Value) -> Result<Value, String> {
+    text.parse().map(value).map_err(|error: T::Err| error.to_string())
+}
+
+/// The types that a value may be given, by the Standard's names in short; those of C that mean the same.
+const TYPES: [(&str, &[&str], Read); 22] = [
+    ("bool", &["bool"], |text| plain(text, Value::Bool)),
+    ("string", &["char*"], |text| Ok(Value::string(text))),
+    ("int", &["int"], |text| plain(text, Value::Int)),
+    ("int8", &[], |text| plain(text, Value::Int8)),
+    ("int16", &[], |text| plain(text, Value::Int16)),
+    ("int32", &["int32_t"], |text| plain(text, Value::Int32)),
+    ("int64", &[], |text| plain(text, Value::Int64)),
+    ("uint", &[], |text| plain(text, Value::Uint)),
+    ("uint8", &[], |text| plain(text, Value::Uint8)),
+    ("uint16", &["uint16_t"], |text| plain(text, Value::Uint16)),
+    ("uint32", &["uint32_t"], |text| plain(text, Value::Uint32)),
+    ("uint64", &["uint64_t"], |text| plain(text, Value::Uint64)),
+    ("size", &["size_t"], |text| plain(text, Value::Size)),
+    ("pid", &["pid_t"], |text| plain(text, Value::Pid)),
+    ("float", &["float"], |text| plain(text, Value::Float)),
+    ("double", &["double"], |text| plain(text, Value::Double)),
+    ("time", &["time_t"], |text| plain(text, Value::Time)),
+    ("status", &["pmix_status_t"], |text| status(text).map(Value::Status)),
+    ("proc", &["pmix_proc_t*"], |text| proc(text).map(Value::Proc)),
+    ("procs", &[], |text| {
+        let procs: Result<Vec<Proc>, String> = text.split(',').map(proc).collect();
+        procs.map(|procs| Value::DataArray(DataArray::procs(procs)))
+    }),
+    ("rank", &["pmix_rank_t"], |text| match text {
+        "*" => Ok(Value::Rank(rank::PMIX_RANK_WILDCARD)),
+        number => plain(number, |number| Value::Rank(Rank(number))),
+    }),
+    ("range", &["pmix_data_range_t"], |text| range(text).map(Value::Range)),
+];
+
+/// Lists of procs: the only arrays that the attributes of events have.
+const PROC_LISTS: [&str; 2] = ["PMIX_EVENT_AFFECTED_PROCS", "PMIX_EVENT_CUSTOM_RANGE"];
+
+/// An info: `KEY=VALUE`, or `KEY:TYPE=VALUE` with the type said. Keys of the Standard may be given by their names, and have the
+/// Standard's types unless told otherwise; elsewhere `true` and `5` are a boolean and a number.
+pub fn info(text: &str) -> Result<Info, String> {
+    let wanted = || "KEY=VALUE is wanted, as in site.load=5, or KEY:TYPE=VALUE as in site.load:uint64=5".to_owned();
+    let (left, value) = text.split_once('=').filter(|(left, _)| !left.is_empty()).ok_or_else(wanted)?;
+    let (name, read) = match left.rsplit_once(':') {
+        None => (left, None),
+        Some((name, of)) => {
+            let read = TYPES.iter().find(|row| row.0 == of).map(|row| row.2);
+            let words = TYPES.map(|row| row.0);
+            let unknown = || format!("{of:?} is no type; these can be given: {}", words.join(", "));
+            (name, Some(read.ok_or_else(unknown)?))
+        }
+    };
+    let attribute = attribute(name)?;
+    let key = Key::new(attribute.map_or(name, |attribute| attribute.key)).map_err(|error| error.to_string())?;
+    if key.as_str().is_empty() {
+        return Err(wanted());
+    }
+    let read = read.or_else(|| attribute.and_then(usual)).unwrap_or(guessed);
+    let value = read(value).map_err(|error| format!("{value:?} is no value for {name}: {error}"))?;
+    Ok(Info::new(key, value))
+}
+
+/// The attribute that is meant by its name or key; none for a key of somebody's own.
+fn attribute(name: &str) -> Result<Option<&'static Attribute>, String> {
+    let found = ATTRIBUTES.iter().find(|attribute| attribute.name == name || attribute.key == name);
+    if found.is_none() && name.starts_with("PMIX_") {
+        let hint = meant(name, ATTRIBUTES.iter().map(|attribute| attribute.name));
+        return Err(format!("the Standard has no attribute {name}{}", hint.unwrap_or_default()));
+    }
+    Ok(found)
+}
+
+/// How values of an attribute are read.
+fn usual(attribute: &Attribute) -> Option<Read> {
+    let by_word = |word: &str| TYPES.iter().find(|row| row.0 == word);
+    let row = if PROC_LISTS.contains(&attribute.name) {
+        by_word("procs")
+    } else {
+        TYPES.iter().find(|row| row.1.contains(&attribute.c_type))
+    };
+    row.map(|row| row.2)
+}
+
+/// What a value is by its looks.
+fn guessed(text: &str) -> Result<Value, String> {
+    let number = text.parse().map(Value::Int64).or_else(|_| text.parse().map(Value::Uint64));
+    let value = text.parse().map(Value::Bool).ok().or(number.ok());
+    Ok(value.unwrap_or_else(|| Value::string(text)))
+}
+
+fn meant<'a>(text: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    nearest(text, names).map(|near| format!("; did you mean `{near}`?"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peal_model::{code, key};
+
+    #[test]
+    fn codes_ranges_and_procs_are_what_the_standard_calls_them_and_what_is_near_is_suggested() {
+        assert_eq!(status("PMIX_ERR_PROC_ABORTED"), Ok(code::PMIX_ERR_PROC_ABORTED));
+        assert_eq!(status("-3001"), Ok(Status(-3001)));
+        assert!(status("PMIX_ERR_PROC_ABORTD").unwrap_err().ends_with("did you mean `PMIX_ERR_PROC_ABORTED`?"));
+        assert!(status("trouble").unwrap_err().contains("give its name or number"));
+        assert_eq!((range("session"), range("PMIX_RANGE_RM")), (Ok(Range::Session), Ok(Range::Rm)));
+        assert!(range("sesion").unwrap_err().ends_with("did you mean `session`?"));
+        assert_eq!(proc("a:b:3").map(|proc| proc.to_string()), Ok("a:b:3".to_owned()));
+        assert_eq!(proc("a:*").map(|proc| proc.rank), Ok(rank::PMIX_RANK_WILDCARD));
+        for wrong in ["a", ":1", "a:", "a:x", "a:-1", "a:4294967295"] {
+            assert!(proc(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn infos_have_the_type_that_is_said_else_the_standards_else_what_they_look_like() {
+        let value = |text: &str| info(text).unwrap().value;
+        assert_eq!(
+            [value("a=true"), value("a=5"), value("a=-5")],
+            [Value::Bool(true), Value::Int64(5), Value::Int64(-5)]
+        );
+        assert_eq!([value("a=5x"), value("a=")], [Value::string("5x"), Value::string("")]);
+        assert_eq!([value("n:uint64=5"), value("t:string=5")], [Value::Uint64(5), Value::string("5")]);
+        assert_eq!(value("a=b=c"), Value::string("b=c"));
+        let flag = info("PMIX_EVENT_NON_DEFAULT=true").unwrap();
+        assert_eq!((flag.key == key::PMIX_EVENT_NON_DEFAULT, flag.value), (true, Value::Bool(true)));
+        assert_eq!(value("PMIX_EVENT_TEXT_MESSAGE=5"), Value::string("5"), "a text by the Standard");
+        assert_eq!(value("PMIX_EVENT_AFFECTED_PROC=a:0"), value("pmix.evproc:proc=a:0"));
+        assert_eq!(value("PMIX_EVENT_AFFECTED_PROCS=a:0,b:*"), value("x:procs=a:0,b:*"));
+        for (text, says) in [
+            ("a", "KEY=VALUE is wanted"),
+            ("=5", "KEY=VALUE is wanted"),
+            (":int=5", "KEY=VALUE is wanted"),
+            ("a:uint8=256", "\"256\" is no value for a: number too large"),
+            ("a:colour=red", "\"colour\" is no type; these can be given: bool, string"),
+            ("PMIX_EVENT_NON_DEFALT=true", "did you mean `PMIX_EVENT_NON_DEFAULT`?"),
+            ("PMIX_EVENT_NON_DEFAULT=5", "\"5\" is no value for PMIX_EVENT_NON_DEFAULT"),
+        ] {
+            let error = info(text).unwrap_err();
+            assert!(error.contains(says), "{text}: {error}");
+        }
+    }
+}

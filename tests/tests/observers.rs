@@ -1,0 +1,69 @@
+//! Observers: what a server tells of an event's way, before its first handler and behind its last chain.
+use peal_core::{
+    class::Levels,
+    owner::Owner,
+    registration::{Codes, Registration},
+};
+use peal_model::{Event, Range, Status, code};
+use peal_sandbox::{Engine, EngineSettings, Grants, Limits, Module, Services};
+use peal_server::{
+    EmbeddedFabric, Heard, HostedChains, HostedHandler, Listener, Notice, Notices, ServerSettings,
+    embedded::EmbeddedHost,
+};
+use peal_tests::{
+    guest,
+    in_process::{Modules, Node, soon},
+};
+use std::{sync::Arc, time::Duration};
+
+const HANDLED: Status = Status(-3001);
+const PASSED_BY: Status = Status(-3002);
+
+/// A handler that ends its chain.
+fn complete() -> HostedHandler {
+    let engine = Engine::new(&EngineSettings::default()).unwrap();
+    let limits = Limits { call_time: Duration::from_secs(60), ..Limits::default() };
+    let bytes = std::fs::read(guest("complete")).unwrap();
+    let module = Module::load(&engine, "complete", &bytes, &Grants::tenant(), limits, Services::default());
+    HostedHandler { module: Arc::new(module.unwrap()), tag: 0 }
+}
+
+fn is_of_events(notice: &Notice) -> bool {
+    matches!(notice, Notice::Raised(_) | Notice::Passed { .. })
+}
+
+async fn next(listener: &mut Listener) -> Notice {
+    match soon("something is told", listener.recv()).await.unwrap() {
+        Heard::Notice(notice) => notice,
+        Heard::Missed(missed) => panic!("{missed} notices are missed"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_is_told_before_its_first_handler_and_once_behind_its_last_chain() {
+    let (mut chains, handler) = (HostedChains::default(), complete());
+    let user = Owner::User(rustix::process::geteuid().as_raw());
+    for owner in [Owner::Site, user.clone()] {
+        let registration =
+            Registration { levels: Levels::Both, ..Registration::new("complete", Codes::Single(HANDLED)) };
+        chains.register(owner, registration, handler.clone()).unwrap();
+    }
+    let notices = Notices::default();
+    let (mut first, mut second) = (notices.listen(is_of_events), notices.listen(is_of_events));
+    let modules = Modules { chains, notices: notices.clone(), ..Modules::default() };
+    let host = Arc::new(EmbeddedHost::new(Notices::default()));
+    let node = Node::with(modules, host, ServerSettings::default(), &EmbeddedFabric::new(), "job", 1).await;
+    for (code, owners) in [(HANDLED, vec![Owner::Site, user]), (PASSED_BY, Vec::new())] {
+        node.server.handle().notify(Event { code, source: None, range: Range::Global, infos: Vec::new() });
+        for listener in [&mut first, &mut second] {
+            let Notice::Raised(raised) = next(listener).await else { panic!("it is not told before its handlers") };
+            let Notice::Passed { event, results } = next(listener).await else { panic!("it is told twice") };
+            assert!(Arc::ptr_eq(&raised, &event) && event.code == code);
+            assert_eq!(results.iter().map(|chain| chain.owner.clone()).collect::<Vec<_>>(), owners);
+            for chain in results.iter() {
+                let [step] = &chain.steps[..] else { panic!("{chain:?}") };
+                assert_eq!((&*step.name, step.status), ("complete", code::PMIX_EVENT_ACTION_COMPLETE));
+            }
+        }
+    }
+}
