@@ -70,7 +70,7 @@ fn noted(event: &Event) -> (Status, &str) {
 fn component(name: &str, bytes: &[u8]) -> Handler {
     let engine = Engine::new(&EngineSettings::default()).unwrap();
     let limits = Limits { call_time: Duration::from_secs(60), ..Limits::default() };
-    Handler::Component(Arc::new(
+    Handler::component(Arc::new(
         Module::load(&engine, name, bytes, &Grants::tenant(), limits, Services::default()).unwrap(),
     ))
 }

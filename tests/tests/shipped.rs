@@ -1,7 +1,7 @@
 //! The policies and log channels that ship with Peal, called as a server calls them.
 use peal_model::{
-    ConnectionKind, DataArray, Identity, Info, Infos, Key, KeyName, LogRequest, Matter, Nspace, PolicyOutcome,
-    PolicyRequest, Proc, Range, Rank, Status, Target, Value, code, key,
+    Amendment, ConnectionKind, DataArray, Identity, Info, Infos, Key, KeyName, LogRequest, Matter, Nspace,
+    PolicyOutcome, PolicyRequest, Proc, Range, Rank, Status, Target, Value, code, key,
 };
 use peal_sandbox::{
     Capability, ChannelCall, Engine, EngineSettings, FailureKind, Grants, Limits, Module, PolicyCall, Role, Services,
@@ -47,6 +47,7 @@ fn request(matter: Matter, targets: Vec<Target>) -> PolicyRequest {
         identity: Some(user(1000)),
         server: SERVER,
         targets,
+        codes: Vec::new(),
         infos: Vec::new(),
         directives: Vec::new(),
     }
@@ -56,7 +57,7 @@ fn request(matter: Matter, targets: Vec<Target>) -> PolicyRequest {
 fn decide(module: &Module, request: PolicyRequest) -> (PolicyOutcome, String) {
     let result = module.decide(&PolicyCall { request: Arc::new(request), steps: Arc::default() });
     let reason = result.infos.value_of(REASON).and_then(Value::as_str).unwrap_or_default().to_owned();
-    assert_eq!(result.amended, None);
+    assert_eq!(result.amendment, Amendment::default());
     (result.outcome.unwrap(), reason)
 }
 

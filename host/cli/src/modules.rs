@@ -206,13 +206,8 @@ fn register(
     if wishes.is_empty() {
         return chains.register(owner, otherwise, HostedHandler { module: module.clone(), tag: 0 }).with_context(unfit);
     }
-    let registrant = owner.registrant();
     for wish in wishes {
-        let mut registration =
-            Registration::from_directives(&wish.codes, &wish.directives, registrant.as_ref()).with_context(unfit)?;
-        registration.name = wish.name.as_deref().unwrap_or(module.name()).into();
-        let handler = HostedHandler { module: module.clone(), tag: wish.tag };
-        chains.register(owner.clone(), registration, handler).with_context(unfit)?;
+        chains.register_wish(owner.clone(), module, &wish).with_context(unfit)?;
     }
     Ok(())
 }

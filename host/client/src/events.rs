@@ -7,7 +7,7 @@ use peal_core::{
     registration::{Registration, RegistrationError, RegistrationId},
 };
 use peal_model::{DataArray, Event, Info, InfoFlags, Key, Range, Status, Step, Value};
-use peal_sandbox::{EventCall, GuestPool, Module};
+use peal_sandbox::{Change, EventCall, GuestPool, Module};
 use std::{
     cell::RefCell,
     collections::BTreeMap,
@@ -93,7 +93,12 @@ pub(crate) struct Wishes {
     pub(crate) raised: Vec<Raised>,
     /// Registrations that have ended: taken out by a handler, or spent.
     pub(crate) gone: Vec<RegistrationId>,
+    /// How components want their own registrations changed.
+    pub(crate) changes: Vec<(Arc<Module>, Change)>,
 }
+
+/// How many registrations one component may have, as hosted ones.
+const MAX_REGISTRATIONS: usize = 64;
 
 type Native = dyn Fn(&HandlerCall<'_>) -> Outcome + Send + Sync;
 
@@ -106,7 +111,12 @@ pub enum Handler {
     /// to run on the handlers' thread: the way there takes longer than that of the event from its source.
     Quick(Arc<Native>),
     /// A component, on the handlers' thread.
-    Component(Arc<Module>),
+    Component {
+        /// The component.
+        module: Arc<Module>,
+        /// The tag that it gave the registration; zero where it did not make it.
+        tag: u32,
+    },
 }
 
 impl Handler {
@@ -120,6 +130,15 @@ impl Handler {
         Handler::Quick(Arc::new(handler))
     }
 
+    /// A component as a handler.
+    pub fn component(module: Arc<Module>) -> Handler {
+        Handler::Component { module, tag: 0 }
+    }
+
+    fn is(&self, component: &Arc<Module>) -> bool {
+        matches!(self, Handler::Component { module, .. } if Arc::ptr_eq(module, component))
+    }
+
     fn call(&self, call: &PendingCall<Handler>, wishes: &RefCell<Wishes>) -> Outcome {
         let Member { id, registration, .. } = call.member();
         let (event, id) = (call.event(), *id);
@@ -131,18 +150,20 @@ impl Handler {
                     Outcome::status(Status::PEAL_ERR_HANDLER_TRAPPED)
                 })
             }
-            Handler::Component(module) => {
+            Handler::Component { module, tag } => {
                 let steps = call.steps().clone();
                 let result = module.handle(&EventCall {
                     registration: id.0,
-                    tag: 0,
+                    tag: *tag,
                     event: event.clone(),
                     identity: None,
                     steps,
                 });
                 let raised = result.notifications.into_iter();
                 let raised = raised.map(|event| Raised { code: event.code, range: event.range, infos: event.infos });
-                wishes.borrow_mut().raised.extend(raised);
+                let mut wishes = wishes.borrow_mut();
+                wishes.raised.extend(raised);
+                wishes.changes.extend(result.changes.into_iter().map(|change| (module.clone(), change)));
                 Outcome { status: result.status, infos: result.infos }
             }
         }
@@ -154,7 +175,7 @@ impl fmt::Debug for Handler {
         match self {
             Handler::Native(_) => f.write_str("a native handler"),
             Handler::Quick(_) => f.write_str("a native handler that never blocks"),
-            Handler::Component(module) => write!(f, "module {}", module.name()),
+            Handler::Component { module, .. } => write!(f, "module {}", module.name()),
         }
     }
 }
@@ -267,6 +288,16 @@ impl Handlers {
             }
         }
         Some(if unwanted.is_empty() { ForServer::Nothing } else { ForServer::Deregister(unwanted) })
+    }
+
+    /// Whether a registration is this component's.
+    pub(crate) fn is_of(&self, id: RegistrationId, module: &Arc<Module>) -> bool {
+        lock(&self.state).chain.get(id).is_some_and(|(_, handler)| handler.is(module))
+    }
+
+    /// Whether a component may have one more registration.
+    pub(crate) fn has_room_for(&self, module: &Arc<Module>) -> bool {
+        lock(&self.state).chain.iter().filter(|(_, _, handler)| handler.is(module)).count() < MAX_REGISTRATIONS
     }
 
     /// What a server must be asked for that knows of nothing.

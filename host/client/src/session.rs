@@ -1,13 +1,17 @@
 //! What a client's calls and its event task share: who it is, its handlers, and its connections.
 use crate::{
     Call, ClientError, ClientSettings,
-    events::{ForServer, Handlers, Raised},
+    events::{ForServer, Handler, Handlers, Raised},
     link::{Appointment, Connected, Link, Pending},
     lock,
     queue::{Arrival, EventQueue},
 };
-use peal_core::{audience, registration::RegistrationId};
+use peal_core::{
+    audience,
+    registration::{Registration, RegistrationId},
+};
 use peal_model::{CommandCode, Event, Info, Proc, Range, Request, Status, Value, code, key};
+use peal_sandbox::{Change, Module, ModuleRegistration};
 use peal_wire::ServerUri;
 use std::sync::{Arc, Mutex};
 use tokio::{sync::mpsc, time::timeout};
@@ -174,6 +178,9 @@ impl Session {
         for id in wishes.gone {
             self.deregister_in_time(id).await;
         }
+        for (module, change) in wishes.changes {
+            self.change(module, change).await;
+        }
         for Raised { code, range, infos } in wishes.raised {
             let event = Event { code, source: Some(self.me.clone()), range, infos };
             if audience::includes(&event, &self.me) {
@@ -189,6 +196,38 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// Changes what a component is registered for, if it may. What cannot be is traced: the component has returned.
+    async fn change(&self, module: Arc<Module>, change: Change) {
+        match change {
+            Change::Deregister(number) => {
+                let id = RegistrationId(number);
+                if self.handlers.is_of(id, &module) {
+                    self.deregister_in_time(id).await;
+                }
+            }
+            Change::Register(wish) if self.handlers.has_room_for(&module) => {
+                let name = module.name().to_owned();
+                let registered = timeout(self.settings.answer_timeout, self.register_wish(module, wish)).await;
+                let call = Call(CommandCode::RegisterEvents);
+                let late = ClientError::TimedOut { call, limit: self.settings.answer_timeout };
+                if let Err(error) = registered.unwrap_or(Err(late)) {
+                    tracing::warn!(module = name, %error, "a component cannot be registered as it wishes");
+                }
+            }
+            Change::Register(_) => tracing::warn!(module = module.name(), "a component may have no more registrations"),
+        }
+    }
+
+    /// The server's answer is not waited for: it may lie behind events whose handling waits for us.
+    async fn register_wish(&self, module: Arc<Module>, wish: ModuleRegistration) -> Result<(), ClientError> {
+        let mut registration = Registration::from_directives(&wish.codes, &wish.directives, Some(&self.me))?;
+        registration.name = wish.name.as_deref().unwrap_or(module.name()).into();
+        let _turn = self.changes.lock().await;
+        let handler = Handler::Component { module, tag: wish.tag };
+        let (_, for_server) = self.handlers.register(&wish.codes, registration, handler)?;
+        self.tell(for_server).await.map(drop)
     }
 
     /// Sends an event without waiting for the answer, which may lie behind more events than may wait: handling them must

@@ -58,6 +58,8 @@ pub enum What<'a> {
         /// The source that is claimed.
         claimed: Option<&'a Value>,
     },
+    /// To hear of events. What may be raised, and whom it reaches, is decided for each event.
+    Registration,
     /// To write to log channels.
     Log,
     /// To control, watch or ask about others, or to act as some user.
@@ -75,6 +77,7 @@ impl<'a> Case<'a> {
         let what = match request.matter {
             Matter::Connection(kind) => What::Connection(kind),
             Matter::Event { .. } => What::Event { claimed: request.infos.value_of(key::PMIX_EVENT_PROXY) },
+            Matter::Registration => What::Registration,
             Matter::JobControl => What::Others { hook: Hook::JobControl, users: &[] },
         };
         let PolicyRequest { requester, identity, server, targets, .. } = request;
@@ -87,7 +90,7 @@ impl What<'_> {
     pub fn hook(&self) -> Hook {
         match self {
             What::Connection(_) => Hook::Connection,
-            What::Event { .. } => Hook::Event,
+            What::Event { .. } | What::Registration => Hook::Event,
             What::Log => Hook::Log,
             What::Others { hook, .. } => *hook,
         }
@@ -158,6 +161,8 @@ impl Refused {
 /// What a hook's default says to a case.
 pub fn decide(default: HookDefault, case: &Case<'_>) -> Result<(), Refused> {
     match default {
+        // A site that lets nobody raise events need not keep anybody from hearing those of the resource manager.
+        _ if matches!(case.what, What::Registration) => Ok(()),
         HookDefault::Grant => Ok(()),
         HookDefault::Deny => Err(Refused::Configured(case.what.hook())),
         HookDefault::BuiltIn => built_in(case),
@@ -170,7 +175,7 @@ fn built_in(case: &Case<'_>) -> Result<(), Refused> {
         What::Connection(ConnectionKind::Tool) => tool(case),
         What::Event { claimed } => own_event(case, claimed),
         // The channels that there are, are those that the admin lists; what is not there nobody can be granted.
-        What::Log => Ok(()),
+        What::Log | What::Registration => Ok(()),
         What::Others { users, .. } => own_only(case, users),
     }
 }

@@ -122,6 +122,12 @@ impl<H> Registrations<H> {
         taken.map(|entry| entry.handler)
     }
 
+    /// The registration of this number and its handler, if it stands.
+    pub fn get(&self, id: RegistrationId) -> Option<(&Registration, &H)> {
+        let entry = self.entries().find(|entry| entry.id == id)?;
+        Some((&*entry.registration, &entry.handler))
+    }
+
     /// Number, registration and handler of each, in the order in which they run.
     pub fn iter(&self) -> impl Iterator<Item = (RegistrationId, &Registration, &H)> {
         self.entries().map(|entry| (entry.id, &*entry.registration, &entry.handler))

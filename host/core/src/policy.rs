@@ -5,7 +5,7 @@ use crate::{
     order::Registrations,
     registration::{Codes, Place, Registration, RegistrationError},
 };
-use peal_model::{Info, KeyName, Matter, PolicyOutcome, PolicyRequest, Status, Step, Value, code};
+use peal_model::{Amendment, Info, KeyName, Matter, PolicyOutcome, PolicyRequest, Range, Status, Step, Value, code};
 use std::{collections::VecDeque, fmt, sync::Arc};
 
 /// Under this key a requester is told in words why something was refused, where Peal itself refuses.
@@ -59,6 +59,8 @@ pub enum Verdict {
         by: DecidedBy,
         /// The directives, of an event the infos, as they have become.
         amended: Vec<Info>,
+        /// The range of an event, as it has become; none where it is about something else.
+        range: Option<Range>,
     },
     /// It may not.
     Denied {
@@ -98,8 +100,8 @@ pub struct Said {
     pub outcome: Result<PolicyOutcome, PolicyFailure>,
     /// What it pushed: its reasons.
     pub infos: Vec<Info>,
-    /// The directives, of an event the infos, as it wants them.
-    pub amended: Option<Vec<Info>>,
+    /// How it changes the request.
+    pub amendment: Amendment,
 }
 
 /// How a policy failed.
@@ -219,7 +221,7 @@ impl<P> PolicyRun<P> {
 /// What a hook's default says.
 pub fn by_default(default: HookDefault, request: &PolicyRequest) -> Verdict {
     match defaults::decide(default, &Case::of(request)) {
-        Ok(()) => Verdict::Granted { by: DecidedBy::Default, amended: amendable(request).to_vec() },
+        Ok(()) => granted(DecidedBy::Default, request),
         Err(refused) => refused.into(),
     }
 }
@@ -251,12 +253,12 @@ impl<P> PendingPolicy<P> {
         let by = DecidedBy::Policy(member.name.to_string());
         let (status, infos) = match said.outcome {
             Ok(PolicyOutcome::Pass) => {
-                run.amend(said.amended);
+                run.amend(said.amendment);
                 (code::PMIX_SUCCESS, said.infos)
             }
             Ok(PolicyOutcome::Grant) => {
-                run.amend(said.amended);
-                run.verdict = Some(Verdict::Granted { by, amended: amendable(&run.request).to_vec() });
+                run.amend(said.amendment);
+                run.verdict = Some(granted(by, &run.request));
                 (code::PMIX_SUCCESS, said.infos)
             }
             Ok(PolicyOutcome::Deny(status)) => {
@@ -279,21 +281,31 @@ impl<P> PendingPolicy<P> {
 }
 
 impl<P> PolicyRun<P> {
-    fn amend(&mut self, amended: Option<Vec<Info>>) {
-        if let Some(amended) = amended {
-            let request = Arc::make_mut(&mut self.request);
+    fn amend(&mut self, Amendment { infos, range }: Amendment) {
+        if infos.is_none() && range.is_none() {
+            return;
+        }
+        let request = Arc::make_mut(&mut self.request);
+        if let Some(amended) = infos {
             match request.matter {
-                Matter::JobControl => request.directives = amended,
+                Matter::JobControl | Matter::Registration => request.directives = amended,
                 Matter::Event { .. } | Matter::Connection(_) => request.infos = amended,
             }
+        }
+        if let (Matter::Event { range, .. }, Some(amended)) = (&mut request.matter, range)
+            && amended.is_within(*range)
+        {
+            *range = amended;
         }
     }
 }
 
-/// What policies may amend of a request.
-fn amendable(request: &PolicyRequest) -> &[Info] {
-    match request.matter {
-        Matter::JobControl => &request.directives,
+/// The request as it has become.
+fn granted(by: DecidedBy, request: &PolicyRequest) -> Verdict {
+    let range = if let Matter::Event { range, .. } = request.matter { Some(range) } else { None };
+    let amended = match request.matter {
+        Matter::JobControl | Matter::Registration => &request.directives,
         Matter::Event { .. } | Matter::Connection(_) => &request.infos,
-    }
+    };
+    Verdict::Granted { by, amended: amended.clone(), range }
 }

@@ -49,10 +49,21 @@ impl Stage {
     fn ask(&mut self, peer: PeerId, request: Request) -> Vec<Action> {
         self.tag += 1;
         let actions = self.server.request(RequestId { peer, tag: self.tag }, request, Time(0));
+        self.with_willing_host(actions)
+    }
+
+    /// The host environment takes every registration at once.
+    fn with_willing_host(&mut self, actions: Vec<Action>) -> Vec<Action> {
         match &actions[..] {
             [Action::Host(Upcall::RegisterEvents { id, .. })] => self.server.host_registered(*id, Ok(())),
             _ => actions,
         }
+    }
+
+    /// The policies' answer to what was asked.
+    fn decide(&mut self, asked_in: &[Action], verdict: Verdict) -> Vec<Action> {
+        let actions = self.server.decided(asked(asked_in), verdict);
+        self.with_willing_host(actions)
     }
 
     fn control(&mut self, target: Proc, key: peal_model::KeyName) -> Vec<Action> {
@@ -64,8 +75,17 @@ impl Stage {
         self.control(target, key::PMIX_JOB_CTRL_KILL)
     }
 
+    /// Registers; policies for events, if there are any, grant it.
     fn register(&mut self, peer: PeerId) -> Vec<Action> {
-        self.ask(peer, Request::RegisterEvents { codes: vec![NEWS], infos: Vec::new() })
+        let actions = self.ask_to_register(peer, Vec::new());
+        match &actions[..] {
+            [Action::Decide { .. }] => self.decide(&actions, granted(Vec::new())),
+            _ => actions,
+        }
+    }
+
+    fn ask_to_register(&mut self, peer: PeerId, infos: Vec<Info>) -> Vec<Action> {
+        self.ask(peer, Request::RegisterEvents { codes: vec![NEWS], infos })
     }
 
     fn notify(&mut self, peer: PeerId, infos: Vec<Info>) -> Vec<Action> {
@@ -89,7 +109,7 @@ fn asked(actions: &[Action]) -> DecisionId {
 }
 
 fn granted(infos: Vec<Info>) -> Verdict {
-    Verdict::Granted { by: DecidedBy::Policy("yes".to_owned()), amended: infos }
+    Verdict::Granted { by: DecidedBy::Policy("yes".to_owned()), amended: infos, range: None }
 }
 
 fn denied(status: Status) -> Verdict {
@@ -243,7 +263,7 @@ fn events_reach_other_users_only_if_a_policy_says_so_also_those_who_register_lat
     assert_eq!(hearers(&stage.server.decided(id, granted(Vec::new()))), [stage.alice[1]]);
     assert_eq!(hearers(&stage.register(stage.bob)), [stage.bob], "granted is granted to those who come late too");
     let id = asked(&stage.notify(stage.alice[0], Vec::new()));
-    let passed = Verdict::Granted { by: DecidedBy::Default, amended: Vec::new() };
+    let passed = Verdict::Granted { by: DecidedBy::Default, amended: Vec::new(), range: None };
     assert_eq!(hearers(&stage.server.decided(id, passed)), [stage.alice[1]], "all policies passed");
     let id = asked(&stage.notify(stage.alice[0], Vec::new()));
     let actions = stage.server.decided(id, denied(Status(-3100)));
@@ -268,6 +288,36 @@ fn a_foreign_source_needs_a_grant_and_amended_infos_are_checked() {
 }
 
 #[test]
+fn policies_for_events_may_refuse_or_narrow_registrations_and_narrow_ranges() {
+    let mut stage = Stage::policed(&[Hook::Event]);
+    let registers = stage.ask_to_register(stage.alice[1], Vec::new());
+    let [Action::Decide { request, .. }] = &registers[..] else { panic!("{registers:?}") };
+    assert_eq!((request.matter, &request.codes[..]), (Matter::Registration, &[NEWS][..]));
+    assert_eq!((&request.requester, request.identity), (&Some(proc("alice", 1)), Some(ALICE)));
+    let refused = stage.decide(&registers, denied(code::PMIX_ERR_NO_PERMISSIONS));
+    assert_eq!(statuses(&refused), [code::PMIX_ERR_NO_PERMISSIONS]);
+    let raised = stage.notify(stage.alice[0], Vec::new());
+    assert!(hearers(&stage.decide(&raised, granted(Vec::new()))).is_empty());
+
+    // The policy lets her hear of jobs only.
+    let registers = stage.ask_to_register(stage.alice[1], Vec::new());
+    let job_only = vec![Info::new(key::PMIX_EVENT_JOB_LEVEL, Value::Bool(true))];
+    assert_eq!(statuses(&stage.decide(&registers, granted(job_only))), [code::PMIX_SUCCESS]);
+    let raised = stage.notify(stage.alice[0], Vec::new());
+    assert!(hearers(&stage.decide(&raised, granted(Vec::new()))).is_empty(), "it is about the environment");
+
+    // The same event, in a range that makes it one about her job.
+    let raised = stage.notify(stage.alice[0], Vec::new());
+    let by = DecidedBy::Policy("narrows".to_owned());
+    let narrowed = Verdict::Granted { by, amended: Vec::new(), range: Some(Range::Namespace) };
+    let spread = stage.decide(&raised, narrowed);
+    assert_eq!(hearers(&spread), [stage.alice[1]]);
+    assert!(
+        spread.iter().any(|action| matches!(action, Action::Deliver { event, .. } if event.range == Range::Namespace))
+    );
+}
+
+#[test]
 fn what_tenants_handlers_raise_must_be_permitted_and_what_the_sites_raise_not() {
     let event = || Event { code: NEWS, source: Some(proc("alice", 0)), range: Range::Global, infos: Vec::new() };
     let reach = |actions: &[Action]| {
@@ -275,7 +325,8 @@ fn what_tenants_handlers_raise_must_be_permitted_and_what_the_sites_raise_not() 
     };
     let mut stage = Stage::policed(&[Hook::Event]);
     let id = asked(&stage.server.raise(event(), Raiser::Tenant(ALICE), Allowance(3)).unwrap());
-    let actions = stage.server.decided(id, Verdict::Granted { by: DecidedBy::Default, amended: Vec::new() });
+    let actions =
+        stage.server.decided(id, Verdict::Granted { by: DecidedBy::Default, amended: Vec::new(), range: None });
     assert!(actions.iter().any(|action| matches!(action, Action::Chain { allowance: Allowance(3), .. })));
     assert!(reach(&actions).is_some_and(|reach| !reach.includes(Some(BOB.uid))));
     let id = asked(&stage.server.raise(event(), Raiser::Tenant(ALICE), Allowance(3)).unwrap());

@@ -6,8 +6,8 @@ use peal_core::{
     registration::{Place, RegistrationError},
 };
 use peal_model::{
-    Identity, Info, Infos, KeyName, Matter, Nspace, PolicyOutcome, PolicyRequest, Proc, Range, Rank, Status, Target,
-    Value, code,
+    Amendment, Identity, Info, Infos, KeyName, Matter, Nspace, PolicyOutcome, PolicyRequest, Proc, Range, Rank, Status,
+    Target, Value, code,
 };
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -27,18 +27,19 @@ fn request(matter: Matter, owner: u32) -> Arc<PolicyRequest> {
         identity: Some(ME),
         server: Identity { uid: 0, gid: 0 },
         targets: vec![Target { proc, owner: Some(Identity { uid: owner, gid: 100 }) }],
+        codes: Vec::new(),
         infos: vec![note("infos as asked")],
         directives: vec![note("directives as asked")],
     })
 }
 
 fn said(outcome: PolicyOutcome) -> Said {
-    Said { outcome: Ok(outcome), infos: Vec::new(), amended: None }
+    Said { outcome: Ok(outcome), infos: Vec::new(), amendment: Amendment::default() }
 }
 
 fn failed() -> Said {
     let failure = PolicyFailure { status: Status::PEAL_ERR_HANDLER_TRAPPED, reason: "unreachable".to_owned() };
-    Said { outcome: Err(failure), infos: Vec::new(), amended: None }
+    Said { outcome: Err(failure), infos: Vec::new(), amendment: Amendment::default() }
 }
 
 /// Policies that say this, in this order.
@@ -94,7 +95,7 @@ fn the_first_grant_or_deny_decides_and_those_after_it_are_not_asked() {
     );
     assert_eq!(ran(&granted), ["yes"]);
     let amended = vec![note("directives as asked")];
-    assert_eq!(granted.verdict, Verdict::Granted { by: DecidedBy::Policy("yes".to_owned()), amended });
+    assert_eq!(granted.verdict, Verdict::Granted { by: DecidedBy::Policy("yes".to_owned()), amended, range: None });
 }
 
 #[test]
@@ -126,18 +127,50 @@ fn a_policy_that_fails_counts_as_its_on_failure() {
     assert_eq!((ran(&passed), by(&passed.verdict)), (vec!["broken", "yes"], (&DecidedBy::Policy("yes".into()), true)));
 }
 
+fn amendment(text: &str) -> Amendment {
+    Amendment { infos: Some(vec![note(text)]), range: None }
+}
+
+#[test]
+fn the_range_of_an_event_can_be_narrowed_and_not_widened() {
+    use Range::{Custom, Global, Local, Namespace, ProcLocal, Rm, Session, Undef};
+    for (asked, amended, becomes) in [
+        (Global, Session, Session),
+        (Global, Namespace, Namespace),
+        (Global, Local, Local),
+        (Global, Custom, Custom),
+        (Session, Namespace, Namespace),
+        (Session, Rm, Rm),
+        (Session, Session, Session),
+        (Session, Global, Session),
+        (Namespace, Local, Namespace),
+        (Local, Namespace, Local),
+        (Namespace, Session, Namespace),
+        (Custom, Global, Custom),
+        (Global, ProcLocal, Global),
+        (Global, Undef, Global),
+    ] {
+        let amendment = Amendment { infos: None, range: Some(amended) };
+        let chain = chain(&[("narrows", OnFailure::Deny, Said { amendment, ..said(PolicyOutcome::Pass) })]);
+        let request = request(Matter::Event { code: Status(-3001), range: asked }, ME.uid);
+        let Verdict::Granted { range, amended: infos, .. } = run(&chain, &request).verdict else { panic!() };
+        assert_eq!(range, Some(becomes), "{asked} amended to {amended}");
+        assert_eq!(infos, request.infos);
+    }
+}
+
 #[test]
 fn amendments_are_seen_by_those_after_and_by_the_host() {
-    let amends = |text: &str| Said { amended: Some(vec![note(text)]), ..said(PolicyOutcome::Pass) };
+    let amends = |text: &str| Said { amendment: amendment(text), ..said(PolicyOutcome::Pass) };
     let chain = chain(&[("one", OnFailure::Deny, amends("by one")), ("two", OnFailure::Deny, amends("by two"))]);
     let event = Matter::Event { code: Status(-3001), range: Range::Global };
-    for (matter, seen) in [(Matter::JobControl, "directives"), (event, "infos")] {
+    for (matter, seen) in [(Matter::JobControl, "directives"), (Matter::Registration, "directives"), (event, "infos")] {
         let asked = request(matter, ME.uid);
         let NextPolicy::Ask(first) = chain.run(asked.clone(), HookDefault::BuiltIn).advance() else { panic!() };
         let one = first.policy().clone();
         let NextPolicy::Ask(second) = first.finish(one).advance() else { panic!() };
         let (amended, other) = match matter {
-            Matter::JobControl => (&second.request().directives, &second.request().infos),
+            Matter::JobControl | Matter::Registration => (&second.request().directives, &second.request().infos),
             _ => (&second.request().infos, &second.request().directives),
         };
         assert_eq!(*amended, [note("by one")], "{seen}");

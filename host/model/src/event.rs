@@ -43,6 +43,19 @@ impl Event {
     }
 }
 
+impl Range {
+    /// Whether whatever is in this range is in that one, too, wherever it comes from. Which procs a custom range names, and
+    /// where those of a namespace are, is not considered.
+    pub fn is_within(self, other: Range) -> bool {
+        let narrower: &[Range] = match other {
+            Range::Global => &[Range::Session, Range::Namespace, Range::Local, Range::Custom, Range::Rm],
+            Range::Session => &[Range::Namespace, Range::Local, Range::Custom, Range::Rm],
+            _ => &[],
+        };
+        self == other || narrower.contains(&self)
+    }
+}
+
 /// What one member of a chain returned; each later member sees it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Step {

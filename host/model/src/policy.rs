@@ -99,6 +99,8 @@ pub enum Matter {
         /// Whom it is meant for.
         range: Range,
     },
+    /// Whether somebody may register for events.
+    Registration,
     /// Whether procs may be controlled.
     JobControl,
 }
@@ -108,7 +110,7 @@ impl Matter {
     pub fn hook(self) -> Hook {
         match self {
             Matter::Connection(_) => Hook::Connection,
-            Matter::Event { .. } => Hook::Event,
+            Matter::Event { .. } | Matter::Registration => Hook::Event,
             Matter::JobControl => Hook::JobControl,
         }
     }
@@ -136,10 +138,21 @@ pub struct PolicyRequest {
     pub server: Identity,
     /// Whom it is about.
     pub targets: Vec<Target>,
+    /// The codes of a registration; none means all.
+    pub codes: Vec<Status>,
     /// What it carries: an event's infos, what a tool said of itself.
     pub infos: Vec<Info>,
-    /// How it is to be done: the directives of job control.
+    /// How it is to be done: the directives of job control, or of a registration.
     pub directives: Vec<Info>,
+}
+
+/// How a policy changes what it is asked about.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Amendment {
+    /// What stands in the place of the directives or, where a request is about an event or a connection, of the infos.
+    pub infos: Option<Vec<Info>>,
+    /// What stands in the place of an event's range.
+    pub range: Option<Range>,
 }
 
 /// What one policy says.

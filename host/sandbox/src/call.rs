@@ -29,6 +29,8 @@ pub struct HandlerResult {
     pub infos: Vec<Info>,
     /// The events that it raised, to be sent now that it has returned; none if it failed.
     pub notifications: Vec<Notification>,
+    /// How it wants its registrations changed, in this order; not at all if it failed.
+    pub changes: Vec<Change>,
     /// How it failed, if it did.
     pub failure: Option<Failure>,
 }
@@ -39,6 +41,7 @@ impl From<Failure> for HandlerResult {
             status: failure.kind.status(),
             infos: Vec::new(),
             notifications: Vec::new(),
+            changes: Vec::new(),
             failure: Some(failure),
         }
     }
@@ -68,6 +71,15 @@ pub struct ModuleRegistration {
     pub codes: Vec<Status>,
     /// Placement words and filters.
     pub directives: Vec<Info>,
+}
+
+/// How a module wants its registrations changed.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Change {
+    /// It wants one more.
+    Register(ModuleRegistration),
+    /// It wants the one of this number to end, if that is its own.
+    Deregister(u64),
 }
 
 /// In what way a call failed.

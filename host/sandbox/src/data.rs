@@ -1,7 +1,7 @@
 //! What a call is about, and the numbers under which a guest knows values that have no shape in the contract. Such a value is
 //! never copied into the guest: its number stands for a place in the data.
 use crate::{ChannelCall, EventCall, PolicyCall};
-use peal_model::{Identity, Info, Proc, Step, Target, Value};
+use peal_model::{Identity, Info, Matter, Proc, Range, Step, Target, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -63,6 +63,17 @@ impl Subject {
         match self {
             Subject::Policy(call) => &call.request.targets,
             _ => &[],
+        }
+    }
+
+    /// The range of the event that a policy is asked about.
+    pub(crate) fn range_to_decide_about(&self) -> Option<Range> {
+        match self {
+            Subject::Policy(call) => match call.request.matter {
+                Matter::Event { range, .. } => Some(range),
+                _ => None,
+            },
+            _ => None,
         }
     }
 

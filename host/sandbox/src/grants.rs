@@ -19,7 +19,7 @@ impl Grants {
 
     /// What a tenant's own module may have unless the site says otherwise.
     pub fn tenant() -> Grants {
-        [Capability::Logging, Capability::Clock, Capability::Notify].into_iter().collect()
+        [Capability::Logging, Capability::Clock, Capability::Notify, Capability::Registration].into_iter().collect()
     }
 
     /// Whether this capability is granted.

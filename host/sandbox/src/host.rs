@@ -1,6 +1,6 @@
-//! The host side of what a guest imports: `call`, `amendment`, `logging`, `clock` and `notify`.
+//! The host side of what a guest imports: `call`, `amendment`, `logging`, `clock`, `notify` and `registration`.
 use crate::bindings::peal::pmix::logging::Level;
-use crate::bindings::peal::pmix::{amendment, call, clock, logging, notify, types};
+use crate::bindings::peal::pmix::{amendment, call, clock, logging, notify, registration, types};
 use crate::data::{List, Opaques, Subject};
 use crate::limits::Tally;
 use crate::lines::Lines;
@@ -8,14 +8,18 @@ use crate::lower::{lower_content, lower_found, lower_identity, lower_proc, lower
 use crate::meter::{Meter, Stop};
 use crate::raise::Raise;
 use crate::text::plain;
-use crate::{Limits, Notification, Services};
-use peal_model::{Info, Range, Status, code};
+use crate::wish::{check_wishes, raise_wish};
+use crate::{Change, Limits, Notification, Services};
+use peal_model::{Amendment, Info, Range, Status, code};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// The longest log message, in bytes; the rest is cut.
 const MAX_MESSAGE: usize = 4096;
+
+/// How many changes of its registrations one call may ask for.
+const MAX_CHANGES: usize = 16;
 
 /// What one instance's store holds.
 pub(crate) struct Host {
@@ -37,8 +41,10 @@ pub(crate) struct Current {
     pub(crate) infos: Vec<Info>,
     /// The events that it raised.
     pub(crate) notifications: Vec<Notification>,
-    /// What it put in the place of the directives or infos that it is asked about.
-    pub(crate) amended: Option<Vec<Info>>,
+    /// How it wants its registrations changed.
+    pub(crate) changes: Vec<Change>,
+    /// How it changed what it is asked about.
+    pub(crate) amendment: Amendment,
 }
 
 impl Host {
@@ -147,8 +153,22 @@ impl call::Host for Host {
 impl amendment::Host for Host {
     fn amend(&mut self, directives: types::Content) -> wasmtime::Result<()> {
         self.host_call(|host| {
-            host.current.amended = Some(host.raise().content(directives)?);
+            host.current.amendment.infos = Some(host.raise().content(directives)?);
             Ok(())
+        })
+    }
+
+    fn narrow(&mut self, range: types::Range) -> wasmtime::Result<Result<(), i32>> {
+        self.host_call(|host| {
+            let Some(asked) = host.current.subject.range_to_decide_about() else {
+                return Ok(Err(code::PMIX_ERR_NOT_AVAILABLE.0));
+            };
+            let range = Range::from(range);
+            if !range.is_within(asked) {
+                return Ok(Err(code::PMIX_ERR_BAD_PARAM.0));
+            }
+            host.current.amendment.range = Some(range);
+            Ok(Ok(()))
         })
     }
 }
@@ -207,6 +227,42 @@ impl notify::Host for Host {
             host.current.notifications.push(Notification { request, code: Status(code), range, infos });
             Ok(Ok(request))
         })
+    }
+}
+
+impl registration::Host for Host {
+    fn register(&mut self, wish: types::Registration) -> wasmtime::Result<Result<(), i32>> {
+        self.host_call(|host| {
+            if let Err(status) = host.may_change_registrations() {
+                return Ok(Err(status.0));
+            }
+            if check_wishes(std::slice::from_ref(&wish)).is_err() {
+                return Ok(Err(code::PMIX_ERR_BAD_PARAM.0));
+            }
+            let wish = raise_wish(host, wish)?;
+            host.current.changes.push(Change::Register(wish));
+            Ok(Ok(()))
+        })
+    }
+
+    fn deregister(&mut self, registration: u64) -> wasmtime::Result<Result<(), i32>> {
+        self.host_call(|host| {
+            let may = host.may_change_registrations();
+            if may.is_ok() {
+                host.current.changes.push(Change::Deregister(registration));
+            }
+            Ok(may.map_err(|status| status.0))
+        })
+    }
+}
+
+impl Host {
+    fn may_change_registrations(&self) -> Result<(), Status> {
+        match &self.current.subject {
+            Subject::Event(_) if self.current.changes.len() < MAX_CHANGES => Ok(()),
+            Subject::Event(_) => Err(code::PMIX_ERR_OUT_OF_RESOURCE),
+            _ => Err(code::PMIX_ERR_NOT_AVAILABLE),
+        }
     }
 }
 

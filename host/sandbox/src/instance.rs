@@ -110,6 +110,12 @@ impl Instance {
                 let head = event_policy::RequestHead { code, range, targets, infos, steps };
                 self.run(Phase::Call, subject, |store| policy.call_decide(store, head))
             }
+            Matter::Registration => {
+                let policy = filled(&self.exports.event_policy, Role::EventPolicy)?;
+                let codes = request.codes.iter().map(|code| code.0).collect();
+                let head = event_policy::RegistrationHead { codes, directives: count(request.directives.len()), steps };
+                self.run(Phase::Call, subject, |store| policy.call_decide_registration(store, &head))
+            }
             Matter::JobControl => {
                 let policy = filled(&self.exports.job_control_policy, Role::JobControlPolicy)?;
                 let directives = count(request.directives.len());

@@ -76,6 +76,8 @@ pub enum Capability {
     Clock,
     /// Raises events.
     Notify,
+    /// Changes what it is registered for.
+    Registration,
     /// Writes to what the admin opened for it.
     Sink,
     /// Keeps values that survive restarts.
@@ -84,8 +86,14 @@ pub enum Capability {
 
 impl Capability {
     /// Every capability.
-    pub const ALL: [Capability; 5] =
-        [Capability::Logging, Capability::Clock, Capability::Notify, Capability::Sink, Capability::State];
+    pub const ALL: [Capability; 6] = [
+        Capability::Logging,
+        Capability::Clock,
+        Capability::Notify,
+        Capability::Registration,
+        Capability::Sink,
+        Capability::State,
+    ];
 
     /// The interface's name within the package, as a grant names it.
     pub fn name(self) -> &'static str {
@@ -93,6 +101,7 @@ impl Capability {
             Capability::Logging => "logging",
             Capability::Clock => "clock",
             Capability::Notify => "notify",
+            Capability::Registration => "registration",
             Capability::Sink => "sink",
             Capability::State => "state",
         }

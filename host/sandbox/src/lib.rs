@@ -45,7 +45,7 @@ mod text;
 mod warm;
 mod wish;
 
-pub use call::{EventCall, Failure, FailureKind, HandlerResult, ModuleRegistration, Notification};
+pub use call::{Change, EventCall, Failure, FailureKind, HandlerResult, ModuleRegistration, Notification};
 pub use digest::Digest;
 pub use engine::{CacheUse, Engine, EngineError, EngineSettings};
 pub use grants::Grants;

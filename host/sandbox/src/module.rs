@@ -1,5 +1,5 @@
 //! Modules: components that were checked, compiled and linked with what they are granted, ready to be called.
-use crate::bindings::peal::pmix::{amendment, call, clock, logging, notify, sink, state, types};
+use crate::bindings::peal::pmix::{amendment, call, clock, logging, notify, registration, sink, state, types};
 use crate::host::{Current, Host};
 use crate::instance::{Instance, Refusal};
 use crate::lines::Lines;
@@ -187,8 +187,8 @@ impl Module {
     pub fn handle(&self, call: &EventCall) -> HandlerResult {
         let called = self.call(Role::EventHandler, |instance| instance.handle(call));
         match called {
-            Ok((status, Current { infos, notifications, .. })) => {
-                HandlerResult { status, infos, notifications, failure: None }
+            Ok((status, Current { infos, notifications, changes, .. })) => {
+                HandlerResult { status, infos, notifications, changes, failure: None }
             }
             Err(failure) => {
                 self.report(&failure, &format!("event {}", call.event.code));
@@ -344,6 +344,7 @@ fn link(engine: &Engine, inspection: &Inspection, component: &Component) -> wasm
             Capability::Logging => logging::add_to_linker::<_, Data>(&mut linker, |host| host)?,
             Capability::Clock => clock::add_to_linker::<_, Data>(&mut linker, |host| host)?,
             Capability::Notify => notify::add_to_linker::<_, Data>(&mut linker, |host| host)?,
+            Capability::Registration => registration::add_to_linker::<_, Data>(&mut linker, |host| host)?,
             Capability::Sink => sink::add_to_linker::<_, Data>(&mut linker, |host| host)?,
             Capability::State => state::add_to_linker::<_, Data>(&mut linker, |host| host)?,
         }

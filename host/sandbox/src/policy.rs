@@ -3,7 +3,7 @@ use crate::bindings::peal::pmix::types::Outcome;
 use crate::host::Current;
 use crate::text::{MAX_QUOTED, plain};
 use crate::{Failure, Module, Role};
-use peal_model::{Info, Key, LogRequest, PolicyOutcome, PolicyRequest, Status, Step, code};
+use peal_model::{Amendment, Info, Key, LogRequest, PolicyOutcome, PolicyRequest, Status, Step, code};
 use std::sync::Arc;
 
 /// One request for one policy. Cheap to clone: what is large is shared.
@@ -22,8 +22,8 @@ pub struct PolicyResult {
     pub outcome: Result<PolicyOutcome, Failure>,
     /// What it pushed: its reasons. Nothing if it failed.
     pub infos: Vec<Info>,
-    /// The directives (of an event the infos) as it wants them; none where it leaves them. None if it failed or denied.
-    pub amended: Option<Vec<Info>>,
+    /// How it changes the request; not at all if it failed or denied.
+    pub amendment: Amendment,
 }
 
 /// One request for one log channel.
@@ -66,14 +66,15 @@ impl Module {
             None => Err(Failure::unavailable(format!("there are no policies for the hook {hook}"))),
         };
         match decided {
-            Ok((outcome, Current { infos, amended, .. })) => {
+            Ok((outcome, Current { infos, amendment, .. })) => {
                 let outcome = PolicyOutcome::from(outcome);
-                let amended = amended.filter(|_| !matches!(outcome, PolicyOutcome::Deny(_)));
-                PolicyResult { outcome: Ok(outcome), infos, amended }
+                let denies = matches!(outcome, PolicyOutcome::Deny(_));
+                let amendment = if denies { Amendment::default() } else { amendment };
+                PolicyResult { outcome: Ok(outcome), infos, amendment }
             }
             Err(failure) => {
                 self.report(&failure, &format!("{hook} request"));
-                PolicyResult { outcome: Err(failure), infos: Vec::new(), amended: None }
+                PolicyResult { outcome: Err(failure), infos: Vec::new(), amendment: Amendment::default() }
             }
         }
     }

@@ -74,15 +74,17 @@ pub(crate) fn check_wishes(wishes: &[Registration]) -> Result<(), WishError> {
 
 /// Takes them from the guest, at its cost.
 pub(crate) fn raise_wishes(host: &mut Host, wishes: Vec<Registration>) -> Result<Vec<ModuleRegistration>, Stop> {
-    let raise = |wish: Registration| {
-        let heap = wish.name.as_ref().map_or(0, String::len) + size_of_val(wish.codes.as_slice());
-        host.meter.charge(size_of::<ModuleRegistration>().saturating_add(heap))?;
-        Ok(ModuleRegistration {
-            tag: wish.tag,
-            name: wish.name,
-            codes: wish.codes.into_iter().map(Status).collect(),
-            directives: host.raise().content(wish.directives)?,
-        })
-    };
-    wishes.into_iter().map(raise).collect()
+    wishes.into_iter().map(|wish| raise_wish(host, wish)).collect()
+}
+
+/// Takes one of them.
+pub(crate) fn raise_wish(host: &mut Host, wish: Registration) -> Result<ModuleRegistration, Stop> {
+    let heap = wish.name.as_ref().map_or(0, String::len) + size_of_val(wish.codes.as_slice());
+    host.meter.charge(size_of::<ModuleRegistration>().saturating_add(heap))?;
+    Ok(ModuleRegistration {
+        tag: wish.tag,
+        name: wish.name,
+        codes: wish.codes.into_iter().map(Status).collect(),
+        directives: host.raise().content(wish.directives)?,
+    })
 }

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
 mod support;
 use peal_model::{
-    ConnectionKind, DataArray, Hook, Identity, Info, Matter, PolicyOutcome, PolicyRequest, Range, Scope, Status,
-    Target, Text, Value, code,
+    Amendment, ConnectionKind, DataArray, Hook, Identity, Info, Matter, PolicyOutcome, PolicyRequest, Range, Scope,
+    Status, Target, Text, Value, code,
 };
 use peal_sandbox::{FailureKind, Grants, Limits, Module, PolicyCall, PolicyResult, Role, Services};
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use support::{call, component, engine, event, info, load, patient, proc, step, t
 
 const SERVER: Identity = Identity { uid: 990, gid: 991 };
 const EVENT: Matter = Matter::Event { code: Status(-3), range: Range::Session };
-const MATTERS: [Matter; 3] = [Matter::Connection(ConnectionKind::Tool), EVENT, Matter::JobControl];
+const MATTERS: [Matter; 4] =
+    [Matter::Connection(ConnectionKind::Tool), EVENT, Matter::Registration, Matter::JobControl];
 
 /// What this policy is to say, by the list at the head of `judge.wat`.
 fn ask(what: i32) -> Info {
@@ -22,7 +23,7 @@ fn ask(what: i32) -> Info {
 /// A request about nobody, with these in the list of the matter.
 fn request(matter: Matter, carried: Vec<Info>) -> PolicyCall {
     let (infos, directives) = match matter {
-        Matter::JobControl => (Vec::new(), carried),
+        Matter::JobControl | Matter::Registration => (Vec::new(), carried),
         Matter::Connection(_) | Matter::Event { .. } => (carried, Vec::new()),
     };
     let request = PolicyRequest {
@@ -31,6 +32,7 @@ fn request(matter: Matter, carried: Vec<Info>) -> PolicyCall {
         identity: None,
         server: SERVER,
         targets: Vec::new(),
+        codes: Vec::new(),
         infos,
         directives,
     };
@@ -63,11 +65,14 @@ fn a_policy_is_told_the_numbers_of_its_request() {
         (Matter::Connection(ConnectionKind::Tool), -1212),
         // code, range, targets, infos, steps
         (EVENT, -34_212),
+        // codes, directives, steps
+        (Matter::Registration, -312),
         // targets, directives, steps
         (Matter::JobControl, -212),
     ] {
         let mut call = request(matter, vec![ask(2)]);
         Arc::make_mut(&mut call.request).targets = vec![target(), target()];
+        Arc::make_mut(&mut call.request).codes = vec![Status(-1), Status(-2), Status(-3)];
         Arc::make_mut(&mut call.steps).extend([step("a", 0, Vec::new()), step("b", 0, Vec::new())]);
         assert_eq!(module.decide(&call).outcome, Ok(PolicyOutcome::Deny(Status(digits))), "{matter:?}");
     }
@@ -100,6 +105,7 @@ fn a_policy_sees_requester_server_targets_owners_infos_directives_and_steps() {
         identity: Some(Identity { uid: 1000, gid: 100 }),
         server: SERVER,
         targets: vec![Target { proc: proc("job", 1), owner }, Target { proc: proc("elsewhere", 2), owner: None }],
+        codes: Vec::new(),
         infos: infos.clone(),
         directives: directives.clone(),
     };
@@ -137,15 +143,36 @@ fn amended_directives_come_back_as_they_were_read() {
         let directives = [vec![ask(what)], mixed()].concat();
         let result = module.decide(&request(Matter::JobControl, directives.clone()));
         assert_eq!(result.outcome, Ok(outcome));
-        assert_eq!(result.amended, Some(directives), "the last amendment counts");
+        assert_eq!(result.amendment.infos, Some(directives), "the last amendment counts");
     }
     for matter in MATTERS {
         let infos = [vec![ask(9)], mixed()].concat();
         let mut call = request(matter, Vec::new());
         Arc::make_mut(&mut call.request).infos = infos.clone();
-        assert_eq!(module.decide(&call).amended, Some(infos), "infos where it is about an event or a connection");
+        assert_eq!(
+            module.decide(&call).amendment.infos,
+            Some(infos),
+            "infos where it is about an event or a connection"
+        );
     }
-    assert_eq!(decide(&module, EVENT, 1).amended, None, "nothing is left from the call before");
+    assert_eq!(decide(&module, EVENT, 1).amendment, Amendment::default(), "nothing is left from the call before");
+}
+
+#[test]
+fn the_range_of_an_event_is_narrowed_and_of_nothing_else() {
+    let module = load("judge", patient());
+    let narrowed = |range| decide(&module, Matter::Event { code: Status(-3), range }, 15);
+    for range in [Range::Global, Range::Session, Range::Local] {
+        let result = narrowed(range);
+        assert_eq!((result.outcome, result.amendment.range), (Ok(PolicyOutcome::Pass), Some(Range::Local)));
+    }
+    let result = narrowed(Range::Namespace);
+    assert_eq!(result.outcome, Ok(PolicyOutcome::Deny(code::PMIX_ERR_BAD_PARAM)), "LOCAL is not within NAMESPACE");
+    assert_eq!(result.amendment, Amendment::default());
+    for matter in [Matter::Registration, Matter::JobControl] {
+        let refused = PolicyOutcome::Deny(code::PMIX_ERR_NOT_AVAILABLE);
+        assert_eq!(decide(&module, matter, 15).outcome, Ok(refused));
+    }
 }
 
 #[test]
@@ -153,7 +180,7 @@ fn who_denies_amends_nothing_and_gives_its_reasons() {
     let result = decide(&load("judge", patient()), Matter::JobControl, 10);
     assert_eq!(result.outcome, Ok(PolicyOutcome::Deny(code::PMIX_ERR_NO_PERMISSIONS)));
     assert_eq!(result.infos, [info("test.echo", Value::string("test.ask"))]);
-    assert_eq!(result.amended, None);
+    assert_eq!(result.amendment, Amendment::default());
 }
 
 #[test]
@@ -171,7 +198,7 @@ fn a_policy_that_fails_says_nothing_and_how_it_failed() {
             let failure = result.outcome.unwrap_err();
             assert_eq!(failure.kind, kind, "{failure}");
             assert!(failure.backtrace.iter().any(|function| function == "judge"), "{failure}");
-            assert!(result.infos.is_empty() && result.amended.is_none());
+            assert!(result.infos.is_empty() && result.amendment == Amendment::default());
             assert!(trace.contains("module=\"judge\"") && trace.contains(matter.hook().name()), "{trace}");
             assert_eq!(decide(&module, matter, 1).outcome, Ok(PolicyOutcome::Grant), "the next has a fresh instance");
         }

@@ -28,6 +28,7 @@ macro_rules! role {
                     "peal:pmix/logging@0.1.0": crate::bindings::logging,
                     "peal:pmix/clock@0.1.0": crate::bindings::clock,
                     "peal:pmix/notify@0.1.0": crate::bindings::notify,
+                    "peal:pmix/registration@0.1.0": crate::bindings::registration,
                     "peal:pmix/sink@0.1.0": crate::bindings::sink,
                     "peal:pmix/state@0.1.0": crate::bindings::state,
                 },
@@ -74,4 +75,4 @@ role!(
 );
 
 pub use event_handler::exports::peal::pmix::event_handler::EventHead;
-pub use imports::peal::pmix::{amendment, call, clock, logging, notify, sink, state, types};
+pub use imports::peal::pmix::{amendment, call, clock, logging, notify, registration, sink, state, types};

@@ -74,6 +74,7 @@ mod names;
 mod notify;
 mod outcome;
 mod policy;
+pub mod registration;
 pub mod sink;
 pub mod state;
 mod tree;

@@ -63,7 +63,7 @@ impl Registration {
         self
     }
 
-    fn lower(self) -> types::Registration {
+    pub(crate) fn lower(self) -> types::Registration {
         let directives = lower_content(self.directives);
         types::Registration { tag: self.tag, name: self.name, codes: self.codes, directives }
     }

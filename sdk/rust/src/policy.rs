@@ -25,6 +25,8 @@ pub enum Matter {
         /// Whom it is meant for.
         range: Range,
     },
+    /// Whether a client may register for events; the codes are those of [`Request::codes`].
+    Registration,
     /// Whether procs may be controlled.
     JobControl,
 }
@@ -43,6 +45,7 @@ pub struct Target {
 #[derive(Debug)]
 pub struct Request {
     matter: Matter,
+    codes: Vec<i32>,
     targets: u32,
     steps: u32,
 }
@@ -51,6 +54,11 @@ impl Request {
     /// What is decided about; known without asking the host.
     pub fn matter(&self) -> Matter {
         self.matter
+    }
+
+    /// The codes of a registration, none meaning all; known without asking the host.
+    pub fn codes(&self) -> &[i32] {
+        &self.codes
     }
 
     /// Who asks; none for a tool that has no name yet.
@@ -84,7 +92,7 @@ impl Request {
         lift_content(call::infos())
     }
 
-    /// How it is to be done: the directives of job control.
+    /// How it is to be done: the directives of job control or of a registration.
     pub fn directives(&self) -> Vec<Info> {
         lift_content(call::directives())
     }
@@ -106,22 +114,33 @@ impl Request {
     }
 }
 
+impl Request {
+    fn new(matter: Matter, targets: u32, steps: u32) -> Request {
+        Request { matter, codes: Vec::new(), targets, steps }
+    }
+}
+
+impl From<event_policy::RegistrationHead> for Request {
+    fn from(head: event_policy::RegistrationHead) -> Request {
+        Request { codes: head.codes, ..Request::new(Matter::Registration, 0, head.steps) }
+    }
+}
+
 impl From<connection_policy::RequestHead> for Request {
     fn from(head: connection_policy::RequestHead) -> Request {
-        Request { matter: Matter::Connection(head.kind), targets: head.targets, steps: head.steps }
+        Request::new(Matter::Connection(head.kind), head.targets, head.steps)
     }
 }
 
 impl From<event_policy::RequestHead> for Request {
     fn from(head: event_policy::RequestHead) -> Request {
-        let matter = Matter::Event { code: head.code, range: head.range };
-        Request { matter, targets: head.targets, steps: head.steps }
+        Request::new(Matter::Event { code: head.code, range: head.range }, head.targets, head.steps)
     }
 }
 
 impl From<job_control_policy::RequestHead> for Request {
     fn from(head: job_control_policy::RequestHead) -> Request {
-        Request { matter: Matter::JobControl, targets: head.targets, steps: head.steps }
+        Request::new(Matter::JobControl, head.targets, head.steps)
     }
 }
 
@@ -132,6 +151,7 @@ pub struct PolicyOutcome {
     outcome: types::Outcome,
     infos: Vec<Info>,
     amended: Option<Vec<Info>>,
+    range: Option<Range>,
 }
 
 impl PolicyOutcome {
@@ -152,7 +172,7 @@ impl PolicyOutcome {
     }
 
     fn new(outcome: types::Outcome) -> PolicyOutcome {
-        PolicyOutcome { outcome, infos: Vec::new(), amended: None }
+        PolicyOutcome { outcome, infos: Vec::new(), amended: None, range: None }
     }
 
     /// The same with a reason in words, shown to the requester under [`REASON`].
@@ -173,6 +193,12 @@ impl PolicyOutcome {
         self
     }
 
+    /// The same with this range in the place of the event's; without effect for one that is not within it, or if it denies.
+    pub fn narrow(mut self, range: Range) -> PolicyOutcome {
+        self.range = Some(range);
+        self
+    }
+
     /// Hands all that is beside it to the host.
     fn deliver(self) -> types::Outcome {
         for info in self.infos {
@@ -181,6 +207,10 @@ impl PolicyOutcome {
         }
         if let Some(amended) = self.amended {
             amendment::amend(&lower_content(amended));
+        }
+        if let Some(range) = self.range {
+            // A range that is no narrower changes nothing, as is said above.
+            let _ = amendment::narrow(range);
         }
         self.outcome
     }
@@ -200,11 +230,16 @@ macro_rules! connection_policy {
     };
 }
 
-/// Makes a component of this crate: a module that decides which events may be raised, by a `fn(&Request) -> PolicyOutcome`.
+/// Makes a component of this crate: a module that decides which events may be raised and heard, by a
+/// `fn(&Request) -> PolicyOutcome`.
 #[macro_export]
 macro_rules! event_policy {
     ($decide:path) => {
-        $crate::export_policy!(event_policy, export_event_policy, $decide);
+        $crate::export_policy!(event_policy, export_event_policy, $decide, {
+            fn decide_registration(head: role::RegistrationHead) -> types::Outcome {
+                $crate::run_decide(head, $decide)
+            }
+        });
     };
 }
 
@@ -221,7 +256,7 @@ macro_rules! job_control_policy {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! export_policy {
-    ($role:ident, $export:ident, $decide:path) => {
+    ($role:ident, $export:ident, $decide:path $(, { $($more:item)+ })?) => {
         const _: () = {
             use $crate::bindings::{
                 types,
@@ -234,6 +269,7 @@ macro_rules! export_policy {
                 fn decide(head: role::RequestHead) -> types::Outcome {
                     $crate::run_decide(head, $decide)
                 }
+                $($($more)+)?
             }
 
     bindings::$export!(Module with_types_in bindings);

@@ -1,6 +1,6 @@
 //! Waits for one event of a code and says from whom it came.
 use anyhow::{Context, Result};
-use peal_client::{Client, Handler, Outcome};
+use peal_client::{Client, Handler, Levels, Outcome};
 use peal_model::{Status, code};
 use tokio::sync::mpsc;
 
@@ -14,7 +14,7 @@ async fn main() -> Result<()> {
         let _ = tell.send(call.event().source.clone());
         Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
     });
-    client.register(&[wanted], &[], handler).await?;
+    client.register(&[wanted], &Levels::Both.directives(), handler).await?;
     println!("ready");
     let source = told.recv().await.context("the server is gone")?.context("the event has no source")?;
     println!("heard {wanted} from {source}");

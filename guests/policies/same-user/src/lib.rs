@@ -19,6 +19,7 @@ fn decide(request: &Request) -> PolicyOutcome {
         Matter::Connection(ConnectionKind::Client) => own(request, identity, "connect as a proc of"),
         Matter::Connection(ConnectionKind::Tool) => tool(request, identity),
         Matter::Event { .. } => event(request),
+        Matter::Registration => PolicyOutcome::pass(),
         Matter::JobControl => own(request, identity, "control"),
     }
 }

@@ -97,6 +97,7 @@ enum Waiting {
     Control { to: RequestId, source: Proc, targets: Vec<Proc> },
     Abort { to: RequestId, source: Proc, request: Request },
     Event { raising: Raising, event: Event },
+    Registration { to: RequestId, codes: Vec<Status> },
 }
 
 #[derive(Debug)]
@@ -253,6 +254,25 @@ impl Server {
         self.conclude(Held { asker, bytes: 0, what }, verdict)
     }
 
+    /// A registration for events: goes on, or is held until the policies for events have decided.
+    pub(super) fn enter_registration(
+        &mut self,
+        to: RequestId,
+        source: Proc,
+        codes: Vec<Status>,
+        directives: Vec<Info>,
+    ) -> Vec<Action> {
+        let hook = Hook::Event;
+        if !self.gate.policed.contains(&hook) {
+            return self.register(to, codes, &directives);
+        }
+        let identity = self.identity_of(to.peer);
+        let question = self.question(Matter::Registration, Some(source.clone()), identity, &[]);
+        let request = PolicyRequest { codes: codes.clone(), directives, ..question };
+        let asker = Asker { hook, requester: Some(source), identity, refusal: Refusal::Status(to) };
+        self.ask(request, asker, Waiting::Registration { to, codes })
+    }
+
     fn ask(&mut self, request: PolicyRequest, asker: Asker, what: Waiting) -> Vec<Action> {
         let bytes = bytes_of(&request);
         // One user's flood leaves room for the others.
@@ -286,15 +306,17 @@ impl Server {
 
     fn conclude(&mut self, held: Held, verdict: Verdict) -> Vec<Action> {
         let Held { asker, what, .. } = held;
-        let (by, amended) = match verdict {
-            Verdict::Granted { by, amended } => (by, amended),
+        let (by, amended, range) = match verdict {
+            Verdict::Granted { by, amended, range } => (by, amended, range),
             verdict @ Verdict::Denied { .. } => return deny(asker, verdict),
         };
         match what {
             Waiting::Control { to, source, targets } => self.control(to, source, &targets, amended),
             Waiting::Abort { to, source, request } => vec![Action::Host(Upcall::Request { to, source, request })],
+            Waiting::Registration { to, codes } => self.register(to, codes, &amended),
             Waiting::Event { raising, mut event } => {
                 event.infos = amended;
+                event.range = range.unwrap_or(event.range);
                 // What a policy made of it must be an event still.
                 if let Err(status) = self.check(&mut event) {
                     let reasons = vec![policy::reason("as amended, it is no event that could be raised")];
@@ -329,7 +351,8 @@ impl Server {
         procs: &[Proc],
     ) -> PolicyRequest {
         let (server, targets) = (self.server(), self.targets(procs));
-        PolicyRequest { matter, requester, identity, server, targets, infos: Vec::new(), directives: Vec::new() }
+        let (codes, infos, directives) = (Vec::new(), Vec::new(), Vec::new());
+        PolicyRequest { matter, requester, identity, server, targets, codes, infos, directives }
     }
 
     fn targets(&self, procs: &[Proc]) -> Vec<Target> {
@@ -356,7 +379,8 @@ fn terminate() -> Info {
 /// The memory that a request takes while it waits; its targets are there twice.
 fn bytes_of(request: &PolicyRequest) -> usize {
     let infos = request.infos.iter().chain(&request.directives).map(|info| Size::of_info(info).bytes).sum::<usize>();
-    infos.saturating_add(request.targets.len().saturating_mul(2 * size_of::<Target>()))
+    let codes = size_of_val(request.codes.as_slice()).saturating_mul(2);
+    infos.saturating_add(codes).saturating_add(request.targets.len().saturating_mul(2 * size_of::<Target>()))
 }
 
 /// Tells whoever asked, as far as there is somebody to be told.

@@ -354,7 +354,7 @@ impl Server {
             Request::Notify { code, range, infos } => {
                 self.client_notifies(to, Event { code, source: Some(source), range, infos })
             }
-            Request::RegisterEvents { codes, infos } => self.register(to, codes, &infos),
+            Request::RegisterEvents { codes, infos } => self.enter_registration(to, source, codes, infos),
             Request::DeregisterEvents { codes } => self.deregister(to.peer, &codes),
             Request::Log { timestamp, data, directives } => self.log(to, source, timestamp, data, directives),
             request => match named::by(&request, &source) {

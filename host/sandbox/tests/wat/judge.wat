@@ -1,15 +1,16 @@
 ;; Fills every policy role. What it says is asked for by the value of `test.ask`: 0 passes, 1 grants, 2 denies with the head's
-;; numbers as digits of a negative status (event code, kind or range, targets, infos or directives, steps), 3 denies with
+;; numbers as digits of a negative status (event code, kind or range, targets or codes, infos or directives, steps), 3 denies with
 ;; success; 4 traps; 5 loops for ever; 6 pushes without end; 7 pushes whatever can be seen and passes; 8 amends with its
 ;; directives as they came, 9 with its infos, and grants; 10 amends, pushes a reason and denies; 11 amends with nothing, then
 ;; with its directives, and passes; 12 amends without end; 13 denies with the status that `notify` refuses with, 14 with that
-;; of `sink.write`.
+;; of `sink.write`; 15 narrows to LOCAL and passes, or denies with the status that this is refused with.
 (component
   (;include call.part;)
   (;include amendment.part;)
   (;include capabilities.part;)
   (core module $m
     (import "amendment" "amend" (func $amend (param i32 i32 i32 i32)))
+    (import "amendment" "narrow" (func $narrow (param i32 i32)))
     (import "notify" "notify" (func $notify (param i32 i32 i32 i32 i32 i32 i32)))
     (import "sink" "write" (func $write (param i32 i32 i32 i32 i32)))
     (;include push.part;)
@@ -110,6 +111,10 @@
         (then
           (call $write (i32.const 32) (i32.const 4) (i32.const 32) (i32.const 4) (i32.const 64))
           (return (call $outcome (i32.const 2) (i32.load (i32.const 68))))))
+      (if (i32.eq (local.get $ask) (i32.const 15))
+        (then
+          (call $narrow (i32.const 2) (i32.const 64))
+          (if (i32.load8_u (i32.const 64)) (then (return (call $outcome (i32.const 2) (i32.load (i32.const 68))))))))
       (call $outcome (i32.const 0) (i32.const 0)))
 
     ;; digits of one number, the first of which may be a larger one
@@ -123,6 +128,10 @@
       (result i32)
       (call $judge (call $digits (i32.sub (i32.const 0) (local.get $code)) (local.get $range) (local.get $targets)
         (local.get $infos) (local.get $steps))))
+    (func (export "registration") (param $codes i32) (param $number i32) (param $directives i32) (param $steps i32)
+      (result i32)
+      (call $judge (call $digits (i32.const 0) (i32.const 0) (local.get $number) (local.get $directives)
+        (local.get $steps))))
     (func (export "job-control") (param $targets i32) (param $directives i32) (param $steps i32) (result i32)
       (call $judge (call $digits (i32.const 0) (i32.const 0) (local.get $targets) (local.get $directives)
         (local.get $steps)))))

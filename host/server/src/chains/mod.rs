@@ -4,6 +4,7 @@
 //! owner that cannot keep up misses events, which are counted and traced; it never holds up the others. A whole chain
 //! runs in one hand-over to a guest thread; the site's chain has threads of its own.
 
+mod change;
 mod queue;
 mod view;
 mod worker;
@@ -23,7 +24,7 @@ use peal_core::{
     server::Allowance,
 };
 use peal_model::{Event, Identity, Nspace};
-use peal_sandbox::{GuestPool, Module, Role};
+use peal_sandbox::{GuestPool, Module, ModuleRegistration, Role};
 use queue::Route;
 use std::{
     collections::BTreeMap,
@@ -60,6 +61,17 @@ impl HostedChains {
         handler: HostedHandler,
     ) -> Result<(), RegistrationError> {
         self.owners.entry(owner).or_default().register(registration, handler).map(|_| ())
+    }
+
+    /// Adds a handler of a module as the module wishes it.
+    pub fn register_wish(
+        &mut self,
+        owner: Owner,
+        module: &Arc<Module>,
+        wish: &ModuleRegistration,
+    ) -> Result<(), RegistrationError> {
+        let (registration, handler) = change::wished(&owner, module, wish)?;
+        self.register(owner, registration, handler)
     }
 }
 

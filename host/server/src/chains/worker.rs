@@ -1,6 +1,6 @@
 //! One owner's worker: takes events as they come and runs each through the owner's chain on a guest thread.
 use super::{
-    ChainView, HostedHandler, Passing, Shared,
+    ChainView, HostedHandler, Passing, Shared, change,
     queue::{Queue, Route},
 };
 use crate::{
@@ -16,7 +16,7 @@ use peal_core::{
     server::{Allowance, Raiser},
 };
 use peal_model::{Event, Identity, Nspace, Proc, Status, rank};
-use peal_sandbox::{EventCall, GuestPool, Module, Notification};
+use peal_sandbox::{Change, EventCall, GuestPool, Module, Notification};
 use std::sync::{Arc, atomic::Ordering};
 use tokio::sync::mpsc;
 
@@ -33,6 +33,9 @@ pub(super) struct Worker {
 
 impl Worker {
     pub(super) async fn run(mut self, mut queue: Queue) {
+        // Also one that has taken all its registrations back is told when it stops.
+        let modules: Vec<Arc<Module>> =
+            self.registrations.iter().map(|(_, _, handler)| handler.module.clone()).collect();
         while let Some(mut passing) = queue.next().await {
             let jobs = passing.jobs.iter().map(|(nspace, identity)| (nspace, identity.uid));
             if self.owner.sees(&passing.event, passing.reach, jobs) {
@@ -40,8 +43,6 @@ impl Worker {
             }
             self.after.pass(passing, &self.shared);
         }
-        let modules: Vec<Arc<Module>> =
-            self.registrations.iter().map(|(_, _, handler)| handler.module.clone()).collect();
         if on_guest_thread(&self.pool, move || modules.iter().for_each(|module| module.stop())).await.is_none() {
             tracing::warn!(owner = %self.owner, "no guest thread was free to tell the modules that they stop");
         }
@@ -62,7 +63,11 @@ impl Worker {
         for id in &walked.finished.spent {
             self.registrations.deregister(*id);
         }
-        if !walked.finished.spent.is_empty() {
+        let changes_nothing = walked.finished.spent.is_empty() && walked.changes.is_empty();
+        for (module, change) in walked.changes {
+            change::apply(&mut self.registrations, &self.owner, &module, change);
+        }
+        if !changes_nothing {
             self.view.publish(&self.owner, &self.registrations);
         }
         self.shared.metrics.counters().chains_run.count();
@@ -125,16 +130,18 @@ impl Worker {
 struct Walked {
     finished: Finished,
     raised: Vec<Notification>,
+    /// How modules want their registrations changed.
+    changes: Vec<(Arc<Module>, Change)>,
 }
 
 /// Runs on a guest thread: the whole chain, one handler after the other.
 fn walk(mut run: ChainRun<HostedHandler>, identity: Option<Identity>, meters: &RoleMeters, shared: &Shared) -> Walked {
-    let mut raised = Vec::new();
+    let (mut raised, mut changes) = (Vec::new(), Vec::new());
     let mut watch = Stopwatch::start();
     loop {
         let call = match run.advance() {
             Next::Call(call) => call,
-            Next::Done(finished) => return Walked { finished, raised },
+            Next::Done(finished) => return Walked { finished, raised, changes },
         };
         if shared.stopped.load(Ordering::Relaxed) {
             run = call.finish(Outcome::status(Status::PEAL_ERR_HANDLER_UNAVAILABLE));
@@ -150,6 +157,7 @@ fn walk(mut run: ChainRun<HostedHandler>, identity: Option<Identity>, meters: &R
         });
         meters.called(member.handler.module.name(), watch.lap(), result.failure.as_ref());
         raised.extend(result.notifications);
+        changes.extend(result.changes.into_iter().map(|change| (member.handler.module.clone(), change)));
         run = call.finish(Outcome { status: result.status, infos: result.infos });
     }
 }

@@ -46,7 +46,7 @@ fn walk(mut run: PolicyRun<Arc<Module>>, metrics: &Metrics, meters: &RoleMeters)
             NextPolicy::Done(decided) => return decided,
         };
         let call = PolicyCall { request: pending.request().clone(), steps: pending.steps().clone() };
-        let PolicyResult { outcome, infos, amended } = pending.policy().decide(&call);
+        let PolicyResult { outcome, infos, amendment } = pending.policy().decide(&call);
         meters.called(pending.policy().name(), watch.lap(), outcome.as_ref().err());
         // What is not shared any more need not be copied to be added to.
         drop(call);
@@ -54,6 +54,6 @@ fn walk(mut run: PolicyRun<Arc<Module>>, metrics: &Metrics, meters: &RoleMeters)
             metrics.counters().policies_failed.count();
             PolicyFailure { status: failure.kind.status(), reason: failure.reason }
         });
-        run = pending.finish(Said { outcome, infos, amended });
+        run = pending.finish(Said { outcome, infos, amendment });
     }
 }

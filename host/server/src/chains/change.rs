@@ -1,0 +1,47 @@
+//! How modules are registered as they wish, when they start and later on.
+use super::HostedHandler;
+use peal_core::{
+    order::Registrations,
+    owner::Owner,
+    registration::{Registration, RegistrationError, RegistrationId},
+};
+use peal_sandbox::{Change, Module, ModuleRegistration};
+use std::sync::Arc;
+
+/// How many registrations one module may have in a chain, as many as it may wish for when it starts.
+const MAX_REGISTRATIONS: usize = 64;
+
+/// What a module of this owner wishes for, and what is called for it.
+pub(super) fn wished(
+    owner: &Owner,
+    module: &Arc<Module>,
+    wish: &ModuleRegistration,
+) -> Result<(Registration, HostedHandler), RegistrationError> {
+    let mut registration = Registration::from_directives(&wish.codes, &wish.directives, owner.registrant().as_ref())?;
+    registration.name = wish.name.as_deref().unwrap_or(module.name()).into();
+    Ok((registration, HostedHandler { module: module.clone(), tag: wish.tag }))
+}
+
+/// Changes what a module is registered for, if it may. What cannot be is traced: whoever asked has returned.
+pub(super) fn apply(chain: &mut Registrations<HostedHandler>, owner: &Owner, module: &Arc<Module>, change: Change) {
+    match change {
+        Change::Deregister(number) => {
+            let id = RegistrationId(number);
+            if chain.get(id).is_some_and(|(_, handler)| Arc::ptr_eq(&handler.module, module)) {
+                chain.deregister(id);
+            }
+        }
+        Change::Register(wish) => {
+            let own = chain.iter().filter(|(_, _, handler)| Arc::ptr_eq(&handler.module, module)).count();
+            if own >= MAX_REGISTRATIONS {
+                tracing::warn!(%owner, module = module.name(), "a module may have no more registrations");
+                return;
+            }
+            let registered =
+                wished(owner, module, &wish).and_then(|(registration, handler)| chain.register(registration, handler));
+            if let Err(error) = registered {
+                tracing::warn!(%owner, module = module.name(), %error, "a module cannot be registered as it wishes");
+            }
+        }
+    }
+}

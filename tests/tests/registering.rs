@@ -1,0 +1,178 @@
+//! Registrations as policies judge them, as modules change them, and as servers pass them on to the host environment.
+use peal_client::{ClientError, Handler, Levels, Outcome};
+use peal_core::{owner::Owner, policy::OnFailure, registration::Place};
+use peal_model::{Event, Hook, Info, Infos, KeyName, Range, Status, Value, code, key};
+use peal_sandbox::{Engine, EngineSettings, Grants, Limits, Module, ModuleRegistration, Services};
+use peal_server::{
+    Answer, EmbeddedFabric, Heard, Host, HostedChains, HostedPolicies, Notice, Notices, ServerSettings,
+    embedded::EmbeddedHost,
+};
+use peal_tests::{
+    guest,
+    in_process::{Modules, Node, everything, listener, next, soon},
+    raw::Peer,
+};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+const NEWS: Status = Status(-3001);
+
+/// Codes in the order in which they are raised, and which step of `follow` each is; only those in their turn are heard.
+const ROW: [i32; 6] = [-3001, -3001, -3003, -3002, -3003, -3002];
+const STEPS: [Option<u64>; 6] = [Some(0), None, None, Some(1), Some(2), None];
+const STEP: KeyName = KeyName("peal.follow.step");
+
+/// A shipped module of which the test does not wish to know how fast it is, and what it wishes to be registered for.
+fn module(name: &str) -> (Arc<Module>, Vec<ModuleRegistration>) {
+    let engine = Engine::new(&EngineSettings::default()).unwrap();
+    let limits = Limits { call_time: Duration::from_secs(60), ..Limits::default() };
+    let bytes = std::fs::read(guest(name)).unwrap();
+    let module = Module::load(&engine, name, &bytes, &Grants::tenant(), limits, Services::default()).unwrap();
+    let wishes = module.init(&[]).unwrap();
+    (Arc::new(module), wishes)
+}
+
+async fn node_with(modules: Modules) -> Node {
+    let host = Arc::new(EmbeddedHost::new(Notices::default()));
+    Node::with(modules, host, ServerSettings::default(), &EmbeddedFabric::new(), "job", 2).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hosted_handler_ends_the_registration_that_is_called_and_makes_another() {
+    let (follow, wishes) = module("follow");
+    let mut chains = HostedChains::default();
+    wishes.iter().for_each(|wish| chains.register_wish(Owner::Site, &follow, wish).unwrap());
+    let notices = Notices::default();
+    let mut told = notices.listen(|notice| matches!(notice, Notice::Passed { .. }));
+    let node = node_with(Modules { chains, notices: notices.clone(), ..Modules::default() }).await;
+    let mut steps = Vec::new();
+    for code in ROW {
+        node.server.handle().notify(Event {
+            code: Status(code),
+            source: None,
+            range: Range::Namespace,
+            infos: affects(&node),
+        });
+        let Some(Heard::Notice(Notice::Passed { results, .. })) = soon("it has passed", told.recv()).await else {
+            panic!("nothing is told")
+        };
+        let step = results.first().and_then(|chain| chain.steps[0].infos.value_of(STEP));
+        steps.push(step.and_then(Value::as_u64));
+    }
+    assert_eq!(steps, STEPS);
+}
+
+fn affects(node: &Node) -> Vec<Info> {
+    vec![Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(node.proc(0)))]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn so_does_one_in_a_client() {
+    let node = Node::alone(ServerSettings::default(), 2).await;
+    let (client, other) = (node.client(0).await, node.client(1).await);
+    let (follow, _) = module("follow");
+    client.register(&[NEWS], &[], Handler::component(follow)).await.unwrap();
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let last = Handler::native(move |call| {
+        let step = call.steps().first().and_then(|step| step.infos.value_of(STEP)).and_then(Value::as_u64);
+        tell.send(step).unwrap();
+        Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+    });
+    client.register(&[], &[], last).await.unwrap();
+    let mut steps = Vec::new();
+    for code in ROW {
+        other.notify(Status(code), Range::Namespace, Vec::new()).await.unwrap();
+        steps.push(soon("the last handler is called", told.recv()).await.unwrap());
+    }
+    assert_eq!(steps, STEPS);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_narrows_and_annotates_events_and_refuses_registrations() {
+    let (discreet, _) = module("discreet");
+    let mut policies = HostedPolicies::default();
+    policies.register(Hook::Event, "discreet", Place::Append, OnFailure::Deny, discreet).unwrap();
+    let node = node_with(Modules { policies, ..Modules::default() }).await;
+    let (client, other) = (node.client(0).await, node.client(1).await);
+    let refused = client.register(&[], everything(), listener().0).await.unwrap_err();
+    let ClientError::Refused { status, .. } = refused else { panic!("{refused:?}") };
+    assert_eq!(status, code::PMIX_ERR_NO_PERMISSIONS);
+    let (handler, mut heard) = listener();
+    client.register(&[NEWS], everything(), handler).await.unwrap();
+    for (range, becomes, asked) in
+        [(Range::Global, Range::Namespace, Some(Range::Global)), (Range::Local, Range::Local, None)]
+    {
+        other.notify(NEWS, range, Vec::new()).await.unwrap();
+        let event = next(&mut heard).await;
+        let noted = event.infos.value_of(KeyName("peal.discreet.asked")).cloned();
+        assert_eq!((event.range, noted), (becomes, asked.map(Value::Range)));
+    }
+}
+
+/// A host environment that has events of its own, and notes what it is asked for and told.
+#[derive(Default)]
+struct Environment {
+    asked: Mutex<Vec<(&'static str, Vec<Status>)>>,
+    told: Mutex<Vec<Status>>,
+}
+
+impl Host for Environment {
+    fn register_events(&self, codes: Vec<Status>) -> Answer<'_, ()> {
+        self.asked.lock().unwrap().push(("register", codes.clone()));
+        // Not at once, as a host that asks others.
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            if codes == [Status(-3666)] { Err(code::PMIX_ERR_NO_PERMISSIONS) } else { Ok(()) }
+        })
+    }
+
+    fn deregister_events(&self, codes: Vec<Status>) {
+        self.asked.lock().unwrap().push(("deregister", codes));
+    }
+
+    fn notify(&self, event: Arc<Event>) {
+        self.told.lock().unwrap().push(event.code);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_host_is_asked_on_first_demand_and_told_when_the_last_has_gone() {
+    let host = Arc::new(Environment::default());
+    let node = Node::under(host.clone(), ServerSettings::default(), &EmbeddedFabric::new(), "job", 2).await;
+    let (client, other) = (node.client(0).await, node.client(1).await);
+    client.register(&[NEWS], &[], listener().0).await.unwrap();
+    assert!(host.asked.lock().unwrap().is_empty(), "it wants events about jobs only");
+    let environment = Levels::Environment.directives();
+    let id = client.register(&[NEWS], &environment, listener().0).await.unwrap();
+    other.register(&[NEWS, Status(-3002)], &environment, listener().0).await.unwrap();
+    let register = |codes: &[i32]| ("register", codes.iter().map(|code| Status(*code)).collect::<Vec<_>>());
+    assert_eq!(*host.asked.lock().unwrap(), [register(&[-3001]), register(&[-3002])]);
+    let refused = client.register(&[Status(-3666)], &environment, listener().0).await.unwrap_err();
+    assert!(matches!(refused, ClientError::Refused { status: code::PMIX_ERR_NO_PERMISSIONS, .. }), "{refused:?}");
+    host.asked.lock().unwrap().clear();
+    client.deregister(id).await.unwrap();
+    other.finalize().await.unwrap();
+    client.finalize().await.unwrap();
+    let asked = host.asked.lock().unwrap().clone();
+    let given_back: Vec<i32> = asked.iter().flat_map(|(_, codes)| codes.iter().map(|code| code.0)).collect();
+    assert!(asked.iter().all(|(what, _)| *what == "deregister"), "{asked:?}");
+    assert_eq!(given_back, [-3002, -3001]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_breaks_the_protocol_is_told_to_a_host_that_registered_for_it() {
+    let host = Arc::new(Environment::default());
+    let node = Node::under(host.clone(), ServerSettings::default(), &EmbeddedFabric::new(), "job", 2).await;
+    let garbled = async |rank, expected: &[Status]| {
+        let mut peer = Peer::connect(&node, rank).await;
+        // A command that nobody knows.
+        peer.say(200, vec![2, 250]).await;
+        soon("it is answered", peer.next()).await.unwrap();
+        assert_eq!(*host.told.lock().unwrap(), expected);
+    };
+    garbled(0, &[]).await;
+    node.server.handle().register_events(Vec::new());
+    garbled(1, &[code::PMIX_ERR_NOT_SUPPORTED]).await;
+}
