@@ -4,7 +4,7 @@ use peal_model::{CommandCode, Event, Info, KeyName, Range, Reply, Request, Scope
 use peal_server::ServerSettings;
 use peal_tests::{
     false_server::{FalseServer, deceived, listen},
-    in_process::{Node, everything, gate, listener, soon},
+    in_process::{Node, everything, gate, listener, next, soon},
 };
 use peal_wire::ServerUri;
 use std::{path::Path, sync::mpsc, thread, time::Duration};
@@ -178,6 +178,38 @@ async fn a_loss_is_heard_also_if_the_tool_has_gone_on_and_the_other_servers_are_
     tool.deregister(gate).await.unwrap();
     let (_, told) = third.hear().await;
     assert!(matches!(told, Request::DeregisterEvents { .. }), "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_that_are_lost_together_are_one_event() {
+    // Long: that the test reaches its end says that nobody waits for the window when nobody is left.
+    let settings = ClientSettings { loss_window: Duration::from_secs(3600), ..ClientSettings::default() };
+    let (tool, mut first) = tool(settings).await;
+    let (handler, mut heard) = listener();
+    let (registered, _) = tokio::join!(tool.register(&[LOST, NEWS], everything(), handler), first.grant());
+    registered.unwrap();
+    let (listener, uri) = place().await;
+    let attach = Attach::Uri(uri);
+    let mut others = Vec::new();
+    for _ in 0..2 {
+        let (attached, server) =
+            soon("it attaches", async { tokio::join!(tool.attach(&attach), welcome(&listener, 2)) }).await;
+        attached.unwrap();
+        others.push(server);
+    }
+    let mut last = others.pop().unwrap();
+    drop((first, others));
+    while tool.servers().len() > 1 {
+        tokio::task::yield_now().await;
+    }
+    // Whatever else comes ends the row.
+    last.send(&news()).await;
+    let lost = next(&mut heard).await;
+    assert_eq!((lost.code, lost.affected().len()), (LOST, 2), "{lost:?}");
+    assert_eq!(next(&mut heard).await.code, NEWS);
+    drop(last);
+    let lost = next(&mut heard).await;
+    assert_eq!((lost.code, lost.affected().len()), (LOST, 1), "{lost:?}");
 }
 
 /// What a tool is told that looks for its server in this way.

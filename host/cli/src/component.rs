@@ -106,8 +106,10 @@ enum Need {
     Grant(Capability),
 }
 
-const NEEDS: [(&str, Need); 7] = [
+const NEEDS: [(&str, Need); 9] = [
     ("module.codes", Need::Role(Role::EventHandler)),
+    ("module.levels", Need::Role(Role::EventHandler)),
+    ("module.affected", Need::Role(Role::EventHandler)),
     ("module.oneshot", Need::Role(Role::EventHandler)),
     ("module.on_failure", Need::Policy),
     ("module.channels", Need::Role(Role::LogChannel)),

@@ -39,6 +39,7 @@ pub fn server_settings(config: &Config) -> ServerSettings {
             event_cache_bytes: events.ring_bytes,
             event_memory: events.memory_limit,
             event_index_bytes: events.index_limit,
+            loss_window: events.loss_window,
             max_event_bytes: server.max_event_bytes,
             max_put_bytes: server.max_put_bytes,
             max_held_gets: server.max_held_gets,
@@ -64,7 +65,7 @@ pub fn server_settings(config: &Config) -> ServerSettings {
         },
         channels: ChannelSettings { log: log(&config.log), ..ChannelSettings::default() },
         drain_timeout: server.drain_timeout,
-        host_timeout: ServerSettings::default().host_timeout,
+        host_timeout: server.host_timeout,
         identity: match config.identity.check {
             peal_config::IdentityCheck::Process => IdentityCheck::Process,
             peal_config::IdentityCheck::User => IdentityCheck::User,

@@ -1,6 +1,7 @@
 //! Where the modules of a configuration would stand, before any of them is started: who is in whose way.
-use peal_config::{Module, ModuleEntry, Problem};
+use peal_config::{EventLevels, Module, ModuleEntry, Problem};
 use peal_core::{
+    class::Levels,
     order::Registrations,
     owner::Owner,
     policy::{OnFailure, PolicyChain},
@@ -12,12 +13,18 @@ use peal_server::ChannelError;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The keys by which the configuration says what a handler is registered for.
-const HANDLER_KEYS: [&str; 3] = ["module.codes", "module.place", "module.oneshot"];
+const HANDLER_KEYS: [&str; 5] = ["module.codes", "module.levels", "module.affected", "module.place", "module.oneshot"];
 
 /// What the configuration says of a module's handler.
 pub fn registration(settings: &Module) -> Registration {
     Registration {
         place: settings.place.clone(),
+        levels: match settings.levels {
+            EventLevels::Job => Levels::JobSpecific,
+            EventLevels::Environment => Levels::Environment,
+            EventLevels::Both => Levels::Both,
+        },
+        affected: settings.affected.clone(),
         lifetime: if settings.oneshot { Lifetime::OneShot } else { Lifetime::Standing },
         ..Registration::new(&settings.name, Codes::of(&settings.codes))
     }

@@ -2,8 +2,11 @@
 use crate::link::Held;
 use peal_model::{Event, Size};
 use peal_wire::{ServerUri, WireError};
-use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use std::{sync::Arc, time::Duration};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    time::{Instant, timeout_at},
+};
 
 /// What waits for the handlers.
 #[derive(Debug)]
@@ -19,7 +22,7 @@ pub(crate) enum Arrival {
 /// Something that waits, and the room that it takes.
 type Waiting = (Arrival, Option<OwnedSemaphorePermit>);
 
-/// The end at which things arrive.
+/// The end at which things are put.
 #[derive(Clone)]
 pub(crate) struct EventQueue {
     arrive: mpsc::UnboundedSender<Waiting>,
@@ -29,10 +32,13 @@ pub(crate) struct EventQueue {
 
 impl EventQueue {
     /// A queue in which events may take so much memory, in bytes.
-    pub(crate) fn new(bytes: usize) -> (EventQueue, mpsc::UnboundedReceiver<Waiting>) {
+    pub(crate) fn new(bytes: usize) -> (EventQueue, Arrivals) {
         let bytes = u32::try_from(bytes.clamp(1, Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX);
         let (arrive, arrivals) = mpsc::unbounded_channel();
-        (EventQueue { arrive, room: Arc::new(Semaphore::new(bytes as usize)), bytes }, arrivals)
+        (
+            EventQueue { arrive, room: Arc::new(Semaphore::new(bytes as usize)), bytes },
+            Arrivals { queue: arrivals, next: None },
+        )
     }
 
     /// Waits until there is room for it; an event larger than all the room waits for all of it.
@@ -50,5 +56,37 @@ impl EventQueue {
     pub(crate) fn put(&self, arrival: Arrival, room: Option<OwnedSemaphorePermit>) {
         // Without a reader the client is gone.
         let _ = self.arrive.send((arrival, room));
+    }
+}
+
+/// The end at which things arrive.
+pub(crate) struct Arrivals {
+    queue: mpsc::UnboundedReceiver<Waiting>,
+    /// What was looked at and comes next.
+    next: Option<Waiting>,
+}
+
+impl Arrivals {
+    /// What comes next; nothing when the client is gone.
+    pub(crate) async fn next(&mut self) -> Option<Waiting> {
+        match self.next.take() {
+            Some(next) => Some(next),
+            None => self.queue.recv().await,
+        }
+    }
+
+    /// The servers whose losses come next, within so long. Whatever else comes is not held up and ends the row.
+    pub(crate) async fn further_losses(&mut self, window: Duration) -> Vec<ServerUri> {
+        let (deadline, mut lost) = (Instant::now() + window, Vec::new());
+        while let Ok(Some(next)) = timeout_at(deadline, self.next()).await {
+            match next {
+                (Arrival::Lost(held, server), _) => lost.extend(held.get().then_some(server)),
+                other => {
+                    self.next = Some(other);
+                    break;
+                }
+            }
+        }
+        lost
     }
 }

@@ -4,7 +4,7 @@ use crate::{
     events::{ForServer, Handler, Handlers, Raised},
     link::{Appointment, Connected, Link, Pending},
     lock,
-    queue::{Arrival, EventQueue},
+    queue::{Arrival, Arrivals, EventQueue},
 };
 use peal_core::{
     audience,
@@ -13,8 +13,11 @@ use peal_core::{
 use peal_model::{CommandCode, Event, Info, Proc, Range, Request, Status, Value, code, key};
 use peal_sandbox::{Change, Module, ModuleRegistration};
 use peal_wire::ServerUri;
-use std::sync::{Arc, Mutex};
-use tokio::{sync::mpsc, time::timeout};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tokio::time::timeout;
 
 /// The one client that this process is, however many servers it is connected to.
 pub(crate) struct Session {
@@ -192,7 +195,7 @@ impl Session {
             if let Err(error) = self.raise(event).await {
                 tracing::warn!(%error, %code, "an event that a handler raised is not sent");
                 if let ClientError::Pack { server, .. } = error {
-                    own.push(internal(GARBLED, &self.me, &server));
+                    own.push(internal(GARBLED, &self.me, &[server]));
                 }
             }
         }
@@ -245,18 +248,22 @@ impl Session {
     }
 
     /// The events by which our handlers hear of what arrived.
-    fn events_of(&self, arrival: Arrival) -> Vec<Event> {
+    async fn events_of(&self, arrival: Arrival, arrivals: &mut Arrivals) -> Vec<Event> {
         match arrival {
             Arrival::Event(event) => vec![event],
             Arrival::Garbled(server, error) => {
                 tracing::warn!(%error, %server, "a message of the server is not understood");
-                vec![internal(GARBLED, &self.me, &server)]
+                vec![internal(GARBLED, &self.me, &[server])]
             }
             Arrival::Lost(held, _) if !held.get() => Vec::new(),
             Arrival::Lost(_, server) => {
-                let mut by_its_other_name = internal(LOST_TO_SERVER, &self.me, &server);
+                let others_are_left = !self.servers().is_empty();
+                let window = if others_are_left { self.settings.loss_window } else { Duration::ZERO };
+                let mut lost = arrivals.further_losses(window).await;
+                lost.insert(0, server);
+                let mut by_its_other_name = internal(LOST_TO_SERVER, &self.me, &lost);
                 by_its_other_name.infos.push(Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true)));
-                vec![internal(LOST, &self.me, &server), by_its_other_name]
+                vec![internal(LOST, &self.me, &lost), by_its_other_name]
             }
         }
     }
@@ -297,12 +304,9 @@ impl Drop for Attaching<'_> {
 }
 
 /// Takes events as they come, one after the other.
-pub(crate) async fn handle_events(
-    session: Arc<Session>,
-    mut arrivals: mpsc::UnboundedReceiver<(Arrival, Option<tokio::sync::OwnedSemaphorePermit>)>,
-) {
-    while let Some((arrival, _room)) = arrivals.recv().await {
-        for event in session.events_of(arrival) {
+pub(crate) async fn handle_events(session: Arc<Session>, mut arrivals: Arrivals) {
+    while let Some((arrival, _room)) = arrivals.next().await {
+        for event in session.events_of(arrival, &mut arrivals).await {
             let mut own = Vec::new();
             session.handle(event, &mut own).await;
             // What a handler raised for ourselves is handled once; what comes of that in turn goes to the server only.
@@ -322,8 +326,11 @@ pub(crate) const LOST_TO_SERVER: Status = code::PMIX_ERR_LOST_CONNECTION_TO_SERV
 /// A message could not be packed or unpacked (`PMIX_ERR_FAILED_COMM` in RFC 0002).
 pub(crate) const GARBLED: Status = code::PMIX_ERR_COMM_FAILURE;
 
-/// An event that the client raises for itself alone, about this server.
-fn internal(code: Status, me: &Proc, server: &ServerUri) -> Event {
-    let affected = Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(server.proc.clone()));
+/// An event that the client raises for itself alone, about these servers.
+fn internal(code: Status, me: &Proc, servers: &[ServerUri]) -> Event {
+    let affected = match servers {
+        [one] => Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(one.proc.clone())),
+        many => Info::new(key::PMIX_EVENT_AFFECTED_PROCS, Value::procs(many.iter().map(|server| server.proc.clone()))),
+    };
     Event { code, source: Some(me.clone()), range: Range::ProcLocal, infos: vec![affected] }
 }

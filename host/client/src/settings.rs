@@ -19,6 +19,8 @@ pub struct ClientSettings {
     pub max_open_events: usize,
     /// How much memory events may take that wait for the handlers, in bytes; then the server is read no further.
     pub event_queue_bytes: usize,
+    /// How long losses of servers are gathered that one event then tells of; only while there are other servers.
+    pub loss_window: Duration,
     /// How much memory may be spent on remembering what gets have brought, in bytes.
     pub data_bytes: usize,
     /// The bounds of one message.
@@ -34,6 +36,7 @@ impl Default for ClientSettings {
             max_open_calls: 2048,
             max_open_events: 65_536,
             event_queue_bytes: 64 << 20,
+            loss_window: Duration::from_millis(100),
             data_bytes: 256 << 20,
             wire: Limits::default(),
         }

@@ -36,6 +36,7 @@ pub use settings::{
 };
 pub use table::{Setting, Settings};
 pub use values::{
-    IdentityCheck, Mode, OnAbort, OnFailure, OrderedChannel, PolicyDefault, Requirement, Scope, SinkName, User, Word,
+    EventLevels, IdentityCheck, Mode, OnAbort, OnFailure, OrderedChannel, PolicyDefault, Requirement, Scope, SinkName,
+    User, Word,
 };
 pub use view::{Shown, View};

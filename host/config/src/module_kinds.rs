@@ -6,7 +6,7 @@ use crate::{
     values::{Scope, User},
 };
 use peal_core::{log::CHANNELS, registration::Place};
-use peal_model::{Info, Key, Nspace, Status, Value as PmixValue};
+use peal_model::{Info, Key, Nspace, Proc, Rank, Status, Value as PmixValue};
 use std::fmt::Write as _;
 use toml::{Spanned, Table, Value, de::DeValue};
 
@@ -279,6 +279,40 @@ impl Kind<Scope> for ModuleScope {
 
     fn wanted(&self) -> String {
         "\"site\", \"user:NAME\" or \"user:UID\", or \"namespace:NAME\"".to_owned()
+    }
+}
+
+/// A proc, or all procs of a job.
+pub(crate) struct ProcName;
+
+impl ProcName {
+    fn parse(text: &str) -> Option<Proc> {
+        let (nspace, rank) = text.rsplit_once(':')?;
+        let nspace = Nspace::new(nspace).ok().filter(|_| !nspace.is_empty() && !nspace.contains(char::is_control))?;
+        if rank == "*" {
+            return Some(Proc::all(nspace));
+        }
+        let rank = Rank(rank.parse().ok()?);
+        rank.is_valid().then_some(Proc::new(nspace, rank))
+    }
+}
+
+impl Kind<Proc> for ProcName {
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<Proc> {
+        let proc = value.get_ref().as_str().and_then(ProcName::parse);
+        if proc.is_none() {
+            reading.refuse(value, &self.wanted());
+        }
+        proc
+    }
+
+    fn write(&self, value: &Proc) -> Option<Value> {
+        let rank = if value.rank.is_valid() { value.rank.0.to_string() } else { "*".to_owned() };
+        Some(Value::String(format!("{}:{rank}", value.nspace)))
+    }
+
+    fn wanted(&self) -> String {
+        "\"NAMESPACE:RANK\", or \"NAMESPACE:*\" for all of its procs".to_owned()
     }
 }
 

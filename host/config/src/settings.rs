@@ -6,12 +6,14 @@ use crate::{
         ChannelOrder, FilePath, GroupName, Loopback, Millis, Number, Required, Switch, TraceFilter, Unset, Words,
         WordsSoFar,
     },
-    module_kinds::{Capability, Channel, Code, List, ModuleName, ModuleScope, OwnSettings, Placement, Sha256},
+    module_kinds::{
+        Capability, Channel, Code, List, ModuleName, ModuleScope, OwnSettings, Placement, ProcName, Sha256,
+    },
     table::settings,
-    values::{IdentityCheck, Mode, OnAbort, OnFailure, OrderedChannel, PolicyDefault, Scope, SinkName},
+    values::{EventLevels, IdentityCheck, Mode, OnAbort, OnFailure, OrderedChannel, PolicyDefault, Scope, SinkName},
 };
 use peal_core::registration::Place;
-use peal_model::{Hook, Info, Key, Status};
+use peal_model::{Hook, Info, Key, Proc, Status};
 use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
 
 const KIB: usize = 1 << 10;
@@ -83,6 +85,8 @@ settings! {
         chain_queue_bytes "server.chain_queue_bytes": usize = 64 * MIB, Number(4096, TIB), "1048576";
         /// How long events that were accepted have to pass the hosted handlers at the end.
         chain_drain_timeout "server.chain_drain_timeout_ms": Duration = Duration::from_secs(10), Millis(0, DAY), "1000";
+        /// How long the host environment may take to register for events of the environment; the client that wants them waits.
+        host_timeout "server.host_timeout_ms": Duration = Duration::from_secs(5), Millis(1, DAY), "1000";
         /// How long clients have to take what is left for them at the end.
         drain_timeout "server.drain_timeout_ms": Duration = Duration::from_secs(5), Millis(0, DAY), "1000";
     }
@@ -99,6 +103,8 @@ settings! {
         index_limit "events.index_limit": usize = 256 * MIB, Number(4096, TIB), "1048576";
         /// Bytes of disk for kept events that there is no room for in memory; in files without names, gone with the server.
         spill_limit "events.spill_limit": usize = 4096 * MIB, Number(0, 1 << 50), "1048576";
+        /// How long losses of connections are gathered, so that one event tells of all of them.
+        loss_window "events.loss_window_ms": Duration = Duration::from_millis(100), Millis(0, 60_000), "1000";
         /// The directory of these files.
         spill_dir "events.spill_dir": Option<PathBuf> = None,
             Unset("the system's directory for temporary files", FilePath), "\"/var/tmp\"";
@@ -213,6 +219,10 @@ settings! {
         mode "module.mode": Mode = Mode::Active, WordsSoFar(&["shadow"]), "\"active\"";
         /// The events that a handler is for; an empty array means all.
         codes "module.codes": Vec<Status> = Vec::new(), List(Code), "[\"PMIX_ERR_PROC_ABORTED_BY_SIG\", -3001]";
+        /// The classes of events that a handler is for: those about jobs, those about the environment, or both.
+        levels "module.levels": EventLevels = EventLevels::Job, Words, "\"both\"";
+        /// If any procs are named, a handler is called only for events that affect one of them, or that do not say whom they affect.
+        affected "module.affected": Vec<Proc> = Vec::new(), List(ProcName), "[\"solver:0\", \"viewer:*\"]";
         /// Where it stands in its chain.
         place "module.place": Place = Place::Append, Placement, "{ after = \"other\" }";
         /// Whether a handler is called only once.

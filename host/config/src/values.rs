@@ -70,6 +70,16 @@ words! {
         Pass = "pass",
     }
 
+    /// The classes of events that a handler is for.
+    EventLevels {
+        /// Those about procs and jobs.
+        Job = "job",
+        /// Those about the environment that procs run in.
+        Environment = "environment",
+        /// Both.
+        Both = "both",
+    }
+
     /// Whether a module takes part.
     Mode {
         /// It does.
