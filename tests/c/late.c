@@ -3,7 +3,8 @@
  *     peal run -n 2 -- target/c/late namespace 2000 2000     events about the job
  *     peal run -n 2 -- target/c/late session 2000 512        events of the environment, of which the newest are kept
  *
- * The second number is how many rank 1 waits for before rank 0 raises a last one.
+ * The second number is how many rank 1 waits for before rank 0 raises a last one. With the name of a pipe behind them rank 1
+ * even connects only when all but that one have been raised. Rank 1 also says how much memory their server has ever taken.
  */
 #include "need.h"
 
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define NEWS (PMIX_EXTERNAL_ERR_BASE - 1)
 
@@ -94,11 +96,42 @@ static void everybody_is_here(void)
     need("fence", PMIx_Fence(NULL, 0, NULL, 0));
 }
 
+/* Rank 0 opens the other end when it has raised its events: until then this waits. */
+static void meet(const char *pipe, const char *mode)
+{
+    FILE *end = fopen(pipe, mode);
+    if (NULL == end) {
+        perror(pipe);
+        exit(EXIT_FAILURE);
+    }
+    fclose(end);
+}
+
+/* The most that our parent has had in memory, in KiB. */
+static long peak_of_server(void)
+{
+    char name[64], line[256];
+    long peak = 0;
+    snprintf(name, sizeof name, "/proc/%d/status", (int) getppid());
+    FILE *status = fopen(name, "r");
+    while (NULL != status && NULL != fgets(line, sizeof line, status)) {
+        sscanf(line, "VmHWM: %ld", &peak);
+    }
+    if (NULL != status) {
+        fclose(status);
+    }
+    return peak;
+}
+
 int main(int argc, char **argv)
 {
-    if (4 != argc) {
-        fprintf(stderr, "usage: late namespace|session COUNT EXPECTED\n");
+    if (4 != argc && 5 != argc) {
+        fprintf(stderr, "usage: late namespace|session COUNT EXPECTED [PIPE]\n");
         return EXIT_FAILURE;
+    }
+    const char *pipe = argv[4], *rank = getenv("PMIX_RANK");
+    if (NULL != pipe && NULL != rank && 0 == strcmp(rank, "1")) {
+        meet(pipe, "r");
     }
     pmix_data_range_t range = 0 == strcmp(argv[1], "session") ? PMIX_RANGE_SESSION : PMIX_RANGE_NAMESPACE;
     uint32_t count = strtoul(argv[2], NULL, 10), expected = strtoul(argv[3], NULL, 10);
@@ -108,6 +141,9 @@ int main(int argc, char **argv)
             raise_one(number, range);
         }
         everything_is_taken();
+        if (NULL != pipe) {
+            meet(pipe, "w");
+        }
     }
     everybody_is_here();
     if (1 == me.rank) {
@@ -125,6 +161,7 @@ int main(int argc, char **argv)
         await(expected + 1);
         printf("heard %u, from %u to %u, %u out of order, %llu missed\n", heard, first, last, out_of_order,
                (unsigned long long) missed);
+        printf("the server took %ld KiB\n", peak_of_server());
         fflush(stdout);
     }
     everybody_is_here();

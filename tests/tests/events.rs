@@ -3,39 +3,67 @@
 use peal_model::{Info, Infos, KeyName, Range, Status, Value};
 use peal_server::ServerSettings;
 use peal_tests::{
-    Done, c_program,
+    c_program,
     in_process::{Node, listener, next},
     peal, run,
 };
+use std::path::Path;
 
 const NEWS: Status = Status(-3101);
 const NUMBER: KeyName = KeyName("test.number");
 const TEXT: KeyName = KeyName("test.text");
 
-fn late(settings: &[&str], range: &str, count: &str, expected: &str) -> Option<Done> {
+/// What a server may take whatever is raised before somebody comes, in KiB.
+const MOST: u64 = 256 << 10;
+
+/// How many events the flood is of: so many that a test is quick, unless a soak wants more.
+fn flood() -> u32 {
+    std::env::var("PEAL_FLOOD").map_or(20_000, |count| count.parse().expect("PEAL_FLOOD is a number"))
+}
+
+/// What a late proc is told of so many events, when it waits for so many of them.
+fn late(settings: &[&str], range: &str, count: u32, expected: u32, pipe: Option<&Path>) -> Option<String> {
     let program = c_program("late")?;
     let mut command = peal(["run", "-n", "2"]);
     for setting in settings {
         command.args(["--set", setting]);
     }
-    Some(run(command.arg("--").arg(program).args([range, count, expected])).expect_status(0))
+    command.arg("--").arg(program).args([range, &count.to_string(), &expected.to_string()]).args(pipe);
+    let done = run(&mut command).expect_status(0);
+    let (heard, took) = done.stdout.split_once('\n').unwrap();
+    let took = took.trim().strip_prefix("the server took ").and_then(|rest| rest.strip_suffix(" KiB"));
+    let took: u64 = took.unwrap().parse().unwrap();
+    assert!((1..MOST).contains(&took), "the server took {took} KiB");
+    println!("{count} events: the server took {took} KiB");
+    Some(heard.to_owned())
 }
 
 #[test]
 fn who_registers_late_is_told_every_event_about_its_job_in_order() {
     // Much more than the memory for them, too.
     for settings in [&[][..], &["events.memory_limit=10000"]] {
-        let Some(done) = late(settings, "namespace", "2000", "2000") else { return };
-        assert_eq!(done.stdout, "heard 2001, from 0 to 2000, 0 out of order, 0 missed\n");
+        let Some(heard) = late(settings, "namespace", 2000, 2000, None) else { return };
+        assert_eq!(heard, "heard 2001, from 0 to 2000, 0 out of order, 0 missed");
     }
 }
 
 #[test]
+fn who_connects_behind_a_flood_is_told_all_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("pipe");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let count = flood();
+    let Some(heard) = late(&[], "namespace", count, count, Some(&pipe)) else { return };
+    assert_eq!(heard, format!("heard {}, from 0 to {count}, 0 out of order, 0 missed", count + 1));
+}
+
+#[test]
 fn of_events_of_the_environment_the_newest_are_told_and_how_many_were_missed() {
-    let Some(done) = late(&[], "session", "2000", "512") else { return };
-    assert_eq!(done.stdout, "heard 513, from 1488 to 2000, 0 out of order, 1488 missed\n");
-    let Some(done) = late(&["events.ring_size=7"], "session", "600", "7") else { return };
-    assert_eq!(done.stdout, "heard 8, from 593 to 600, 0 out of order, 593 missed\n");
+    let Some(heard) = late(&[], "session", 2000, 512, None) else { return };
+    assert_eq!(heard, "heard 513, from 1488 to 2000, 0 out of order, 1488 missed");
+    let Some(heard) = late(&["events.ring_size=7"], "session", 600, 7, None) else { return };
+    assert_eq!(heard, "heard 8, from 593 to 600, 0 out of order, 593 missed");
 }
 
 /// More than one file of them.

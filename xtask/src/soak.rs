@@ -1,11 +1,15 @@
 //! `cargo xtask soak`: looks for faults that the tests do not know of, for as long as one likes.
-use crate::command::{cargo, run, run_quietly};
+use crate::{
+    c_programs,
+    command::{cargo, run, run_quietly},
+};
 use anyhow::{Context, Result};
 use std::{path::Path, time::SystemTime};
 
 const FUZZ_TARGETS: [&str; 2] = ["handshake", "message"];
 const CORPUS: &str = "tests/fuzz/corpus";
 const CASES: u32 = 20_000;
+const FLOOD: u32 = 1_000_000;
 
 /// How long and from where.
 #[derive(clap::Args)]
@@ -40,6 +44,12 @@ impl Soak {
         let mut requests = cargo(root);
         requests.env("PEAL_FUZZ_SECONDS", self.seconds.to_string()).env("PEAL_FUZZ_SEED", seed.to_string());
         run(requests.args(["test", "--package", "peal-tests", "--test", "fuzzed_requests"]))?;
+        if let Some(programs) = c_programs::build(root)? {
+            println!("\n== {FLOOD} events before a proc that they are for connects");
+            let mut flood = cargo(root);
+            flood.env("PEAL_FLOOD", FLOOD.to_string()).env("PEAL_C_PROGRAMS", programs);
+            run(flood.args(["test", "--package", "peal-tests", "--test", "events", "--", "--nocapture", "flood"]))?;
+        }
         println!("\n== property tests, {CASES} cases each, seed {seed}");
         let mut properties = cargo(root);
         properties.env("PROPTEST_CASES", CASES.to_string()).env("PROPTEST_RNG_SEED", seed.to_string());

@@ -7,6 +7,7 @@ mod chain;
 mod flood;
 mod procs;
 mod relay;
+mod siege;
 mod times;
 
 use clap::Parser;

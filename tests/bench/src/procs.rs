@@ -1,7 +1,7 @@
 //! A proc of a job with Peal's own client: the counterpart of `tests/c/bench/client.c`, mode by mode.
 use crate::{
     arrivals::{Arrivals, now},
-    flood,
+    flood, siege,
     times::Times,
 };
 use anyhow::{Context, Result};
@@ -10,9 +10,10 @@ use peal_model::{Info, Infos, KeyName, Range, Rank, Status, Value, code};
 use std::{path::PathBuf, sync::Arc, time::Instant};
 use tokio::sync::mpsc;
 
-/// The event that is measured, and the answer to it.
+/// The event that is measured ...
 pub const NEWS: Status = Status(-3101);
-const ANSWER: Status = Status(-3102);
+/// ... and the answer to it.
+pub const ANSWER: Status = Status(-3102);
 
 /// Which event it is.
 pub const NUMBER: KeyName = KeyName("bench.number");
@@ -28,7 +29,7 @@ pub struct Proc {
     /// How many are measured
     pub count: u32,
     /// How many are not, before those
-    warm: u32,
+    pub warm: u32,
     /// Where the files are by which the procs know of each other
     dir: PathBuf,
     /// How many events may be unacknowledged; 0 for any number
@@ -44,6 +45,8 @@ enum Mode {
     Pingpong,
     /// Rank 0 to rank 1, many at once
     Flood,
+    /// Rank 0 to rank 1, one event after the other, first alone and then while rank 2 raises as many as it can
+    Siege,
     /// All procs
     Fence,
     /// Connects and waits
@@ -85,6 +88,7 @@ impl Proc {
                 Mode::Fan => self.fan(&client, arrivals).await?,
                 Mode::Pingpong => self.pingpong(&client).await?,
                 Mode::Flood => flood::run(self, &client).await?,
+                Mode::Siege => siege::run(self, &client, arrivals).await?,
                 Mode::Fence => self.fence(&client).await?,
                 Mode::Idle => {
                     arrivals.arrive(now(), size(&client)?)?;

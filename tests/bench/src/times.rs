@@ -23,10 +23,15 @@ impl Times {
     }
 
     /// Prints the median and the 99th percentile, in microseconds, and returns the median.
-    pub fn print(mut self) -> Duration {
+    pub fn print(self) -> Duration {
+        self.print_as("us")
+    }
+
+    /// The same by another name.
+    pub fn print_as(mut self, name: &str) -> Duration {
         self.times.sort_unstable();
         let at = |per_cent: usize| self.times.get(self.times.len() * per_cent / 100).copied().unwrap_or_default();
-        println!("us {:.3}\nus_p99 {:.3}", at(50).as_secs_f64() * 1e6, at(99).as_secs_f64() * 1e6);
+        println!("{name} {:.3}\n{name}_p99 {:.3}", at(50).as_secs_f64() * 1e6, at(99).as_secs_f64() * 1e6);
         at(50)
     }
 }

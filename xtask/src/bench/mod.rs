@@ -66,6 +66,8 @@ pub enum Group {
     Pingpong,
     /// As many events as possible from one client to another
     Flood,
+    /// An event from one client to another while a third one floods the server
+    Siege,
     /// An event from one client to many
     Fanout,
     /// A fence of all procs of a job

@@ -89,6 +89,7 @@ impl Plan {
                 Group::Latency => plan.latency(),
                 Group::Pingpong => plan.pingpong(),
                 Group::Flood => plan.flood(),
+                Group::Siege => plan.siege(),
                 Group::Fanout => plan.fanout(),
                 Group::Fence => plan.fence(),
                 Group::Memory => plan.memory(),
@@ -231,6 +232,16 @@ impl Plan {
                 let peer = (C, metric(&format!("{name}.c"), "lost"));
                 self.row(Group::Flood, format!("lost, {how}{clients} clients"), ours, peer, "", Must::AtMost(0.0));
             }
+        }
+    }
+
+    fn siege(&mut self) {
+        self.jobs("siege", &[Side::PealClient], (3, "siege", 0), (3000, 600));
+        for (what, name, alone) in [("99th percentile", "us_p99", "alone_p99"), ("median", "us", "alone")] {
+            let (ours, peer) = (metric("siege.peal-client", name), metric("siege.peal-client", alone));
+            let what = format!("one way while a third client floods, {what}");
+            let must = if name == "us_p99" { Must::RatioAtMost(3.0) } else { Must::Nothing };
+            self.row(Group::Siege, what, ours, ("without a flood", peer), "us", must);
         }
     }
 
