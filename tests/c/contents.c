@@ -17,8 +17,8 @@
 
 /* ---- values ---------------------------------------------------------------- */
 
-/* Left out are PMIX_DATA_BUFFER, with which the library ends its own process, PMIX_REGEX, with which it ends its server, and
- * statistics (types 61 to 64): it cannot read those of a proc, and Peal knows none of them. */
+/* Left out are PMIX_DATA_BUFFER, with which the library ends its own process, and PMIX_REGEX and statistics of a node with its
+ * disks or network interfaces, with which it ends its server. */
 
 /* What both procs know. Nothing in it is ever freed, so that values may share what they point to. */
 static struct {
@@ -128,6 +128,10 @@ static void add_structures(void)
     static pmix_endpoint_t endpoint = {"fabric://node", "eth0", {"\0end", 4}};
     static char *description[] = {"what it means", NULL};
     static pmix_regattr_t attribute = {"PMIX_TIMEOUT", PMIX_TIMEOUT, PMIX_INT, description};
+    static pmix_proc_stats_t usage = {"node", {"another-job", 3}, 4711, "program", 'R', {5, 6}, 1, 2, 3, 4, 5, 6, 7, 8, {9, 10}};
+    static pmix_disk_stats_t disk = {"sda", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, UINT64_MAX};
+    static pmix_net_stats_t net = {"eth0", 1, 2, 3, 4, 5, UINT64_MAX};
+    static pmix_node_stats_t node = {"node", 0.5f, 1, 2, 4096, 1024, 3, 4, 5, 6, 7, 8, {1700000000, 1}, NULL, 0, NULL, 0};
     ADD("namespace", PMIX_PROC_NSPACE, nspace, &nspace);
     ADD("proc", PMIX_PROC, proc, &proc);
     ADD("process", PMIX_PROC_INFO, pinfo, &process);
@@ -135,6 +139,11 @@ static void add_structures(void)
     ADD("geometry", PMIX_GEOMETRY, geometry, &geometry);
     ADD("device distance", PMIX_DEVICE_DIST, devdist, &distance);
     ADD("endpoint", PMIX_ENDPOINT, endpoint, &endpoint);
+    /* The library sends less of them than it reads. */
+    ADD("statistics of a proc", PMIX_PROC_STATS, pstats, &usage);
+    ADD("disk", PMIX_DISK_STATS, dkstats, &disk);
+    ADD("interface", PMIX_NET_STATS, netstats, &net);
+    ADD("node", PMIX_NODE_STATS, ndstats, &node);
     /* The library reads its type otherwise than it writes it. */
     ADD("attribute", PMIX_REGATTR, ptr, &attribute);
 }
@@ -144,9 +153,14 @@ static void add_arrays(void)
     static pmix_proc_t procs[] = {{"one", 0}, {"other", PMIX_RANK_WILDCARD}};
     static int64_t numbers[] = {INT64_MIN, -1, 0, 1, INT64_MAX};
     static char *strings[] = {"", "a", "b c"};
+    static pmix_disk_stats_t disks[] = {{"sda", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {.disk = "sdb"}};
+    static pmix_net_stats_t nets[] = {{"lo", 1, 2, 3, 4, 5, 6}, {.net_interface = "eth0"}};
+    static pmix_node_stats_t nodes[] = {{.node = "one", .la = 1}, {.node = NULL, .mapped = 2}};
     static pmix_info_t inner[2], outer[2];
     static pmix_data_array_t of_procs = {PMIX_PROC, 2, procs}, of_numbers = {PMIX_INT64, 5, numbers},
                              of_strings = {PMIX_STRING, 3, strings}, of_nothing = {PMIX_INFO, 0, NULL},
+                             of_disks = {PMIX_DISK_STATS, 2, disks}, of_nets = {PMIX_NET_STATS, 2, nets},
+                             of_nodes = {PMIX_NODE_STATS, 2, nodes},
                              innermost = {PMIX_INFO, 2, inner}, outermost = {PMIX_INFO, 2, outer};
     PMIX_LOAD_KEY(inner[0].key, "test.numbers");
     inner[0].value = (pmix_value_t) {.type = PMIX_DATA_ARRAY, .data.darray = &of_numbers};
@@ -161,6 +175,9 @@ static void add_arrays(void)
     ADD("array of numbers", PMIX_DATA_ARRAY, darray, &of_numbers);
     ADD("array of strings", PMIX_DATA_ARRAY, darray, &of_strings);
     ADD("array of nothing", PMIX_DATA_ARRAY, darray, &of_nothing);
+    ADD("array of disks", PMIX_DATA_ARRAY, darray, &of_disks);
+    ADD("array of interfaces", PMIX_DATA_ARRAY, darray, &of_nets);
+    ADD("array of nodes", PMIX_DATA_ARRAY, darray, &of_nodes);
     ADD("array in arrays", PMIX_DATA_ARRAY, darray, &outermost);
 }
 

@@ -308,7 +308,7 @@ impl Handlers {
             let of_these = state.wanted.iter().filter(|(_, wanted)| wanted.levels() == levels).map(|(code, _)| *code);
             let (default, codes): (Vec<Status>, Vec<Status>) =
                 of_these.partition(|code| *code == Status::DEFAULT_HANDLER);
-            let some = (!codes.is_empty()).then(|| ForServer::Register(codes, levels));
+            let some = (!codes.is_empty()).then_some(ForServer::Register(codes, levels));
             let all = (!default.is_empty()).then(|| ForServer::Register(Vec::new(), levels));
             asks.extend(some.into_iter().chain(all));
         }

@@ -33,8 +33,8 @@ pub use request::{CommandCode, Commit, Request};
 pub use size::Size;
 pub use status::Status;
 pub use structs::{
-    App, Coord, Device, DeviceDistance, Endpoint, Envar, Geometry, NodePid, Pdata, ProcInfo, Query, Regattr,
-    ResourceUnit, Topology,
+    App, Coord, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, NetStats, NodePid, NodeStats, Pdata,
+    ProcInfo, Query, Regattr, ResourceUnit, Topology,
 };
 pub use text::{Bytes, Text};
 pub use types::{DataType, IofChannel, JobState, LinkState, Persistence, ProcState, Range, Scope, UnknownNumber};

@@ -72,6 +72,11 @@ impl Size {
             Value::Topology(topology) => {
                 Size::leaf(topology.xml.as_ref().map_or(0, |(xml, raw)| xml.as_bytes().len() + raw.as_slice().len()))
             }
+            Value::DiskStats(disk) => Size::leaf(texts([&disk.disk]) + size_of_val(&disk.counters)),
+            Value::NetStats(net) => Size::leaf(texts([&net.interface]) + size_of_val(&net.counters)),
+            Value::NodeStats(node) => {
+                Size::leaf(texts([&node.node]) + size_of_val(&node.load) + size_of_val(&node.memory))
+            }
             Value::Device(device) => Size::leaf(texts([&device.uuid, &device.osname])),
             Value::NodePid(node) => Size::leaf(texts([&node.hostname])),
             _ => Size::leaf(0),

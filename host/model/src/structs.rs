@@ -132,6 +132,39 @@ pub struct Topology {
     pub xml: Option<(Text, Bytes)>,
 }
 
+/// What a disk has done so far (`pmix_disk_stats_t`, retired in 6.1).
+#[derive(Clone, PartialEq, Debug)]
+pub struct DiskStats {
+    /// The disk's name.
+    pub disk: Option<Text>,
+    /// Reads completed, reads merged, sectors read, milliseconds reading; the same four of writing; operations in
+    /// progress, milliseconds with any, and those weighted by how many there were.
+    pub counters: [u64; 11],
+}
+
+/// What a network interface has done so far (`pmix_net_stats_t`, retired in 6.1).
+#[derive(Clone, PartialEq, Debug)]
+pub struct NetStats {
+    /// The interface's name.
+    pub interface: Option<Text>,
+    /// Bytes, packets and errors of receiving, then of sending.
+    pub counters: [u64; 6],
+}
+
+/// How busy a node is (`pmix_node_stats_t`, retired in 6.1). There are no disks and interfaces in it, because no release
+/// manages to send them.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NodeStats {
+    /// The node's name.
+    pub node: Option<Text>,
+    /// The load averages of 1, 5 and 15 minutes.
+    pub load: [f32; 3],
+    /// Memory in megabytes: total, free, buffers, cached; of the swap: cached, total, free; mapped.
+    pub memory: [f32; 8],
+    /// When that was so, in seconds and microseconds since the epoch.
+    pub sample_time: (i64, i64),
+}
+
 /// A device (`pmix_device_t`, 6.x).
 #[derive(Clone, PartialEq, Debug)]
 pub struct Device {

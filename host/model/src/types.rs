@@ -156,4 +156,10 @@ pub struct IofChannel(pub u16);
 impl DataType {
     /// A compressed string, which 7.x retired and the registry therefore lacks.
     pub const COMPRESSED_STRING: DataType = DataType(42);
+    /// Statistics of a disk, which 6.1 retired together with the other two.
+    pub const DISK_STATS: DataType = DataType(62);
+    /// Statistics of a network interface.
+    pub const NET_STATS: DataType = DataType(63);
+    /// Statistics of a node.
+    pub const NODE_STATS: DataType = DataType(64);
 }

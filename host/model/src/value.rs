@@ -1,8 +1,8 @@
 //! Values: everything an info can carry.
 use crate::{
-    App, Bytes, Coord, DataArray, DataType, Device, DeviceDistance, Endpoint, Envar, Geometry, Info, IofChannel,
-    JobState, Kval, LinkState, NodePid, Nspace, Pdata, Persistence, Proc, ProcInfo, ProcState, Query, Range, Rank,
-    Regattr, ResourceUnit, Scope, Status, Text, Topology, data_type as dt,
+    App, Bytes, Coord, DataArray, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, Info,
+    IofChannel, JobState, Kval, LinkState, NetStats, NodePid, NodeStats, Nspace, Pdata, Persistence, Proc, ProcInfo,
+    ProcState, Query, Range, Rank, Regattr, ResourceUnit, Scope, Status, Text, Topology, data_type as dt,
 };
 
 /// A value of one of the Standard's data types (`pmix_value_t`). Strings may be absent (a NULL pointer in C).
@@ -74,6 +74,9 @@ pub enum Value {
     /// A byte object as `libpmix` compresses it.
     CompressedByteObject(Bytes),
     Nspace(Nspace),
+    DiskStats(Box<DiskStats>),
+    NetStats(Box<NetStats>),
+    NodeStats(Box<NodeStats>),
     DataBuffer(Bytes),
     StorageMedium(u64),
     StorageAccess(u64),
@@ -157,6 +160,9 @@ impl Value {
             Value::Locality(_) => dt::PMIX_LOCTYPE,
             Value::CompressedByteObject(_) => dt::PMIX_COMPRESSED_BYTE_OBJECT,
             Value::Nspace(_) => dt::PMIX_PROC_NSPACE,
+            Value::DiskStats(_) => DataType::DISK_STATS,
+            Value::NetStats(_) => DataType::NET_STATS,
+            Value::NodeStats(_) => DataType::NODE_STATS,
             Value::DataBuffer(_) => dt::PMIX_DATA_BUFFER,
             Value::StorageMedium(_) => dt::PMIX_STOR_MEDIUM,
             Value::StorageAccess(_) => dt::PMIX_STOR_ACCESS,

@@ -4,6 +4,7 @@ use peal_model::{
     Bytes, DataType, IofChannel, Key, Nspace, Persistence, Proc, ProcState, Range, Rank, Scope, Status, Text,
     data_type as dt,
 };
+use std::{fmt, str::FromStr};
 
 /// Something that can stand in a packed field.
 pub(crate) trait Packed: Sized {
@@ -172,6 +173,8 @@ packed! {
     bool = dt::PMIX_BOOL, |r| Ok(r.byte("boolean")? != 0), |v, w| w.byte(u8::from(*v));
     u32 = dt::PMIX_UINT32, |r| r.unsigned("PMIX_UINT32"), |v, w| w.unsigned(*v);
     u64 = dt::PMIX_SIZE, |r| r.unsigned("PMIX_SIZE"), |v, w| w.unsigned(*v);
+    f32 = dt::PMIX_FLOAT, |r| decimal(r), |v, w| put_decimal(w, *v)?;
+    f64 = dt::PMIX_DOUBLE, |r| decimal(r), |v, w| put_decimal(w, *v)?;
     Time = dt::PMIX_TIME, |r| r.unsigned("PMIX_TIME").map(Time), |v, w| w.unsigned(v.0);
     Status = dt::PMIX_STATUS, |r| r.signed("status").map(Status), |v, w| w.signed(v.0);
     Rank = dt::PMIX_PROC_RANK, |r| r.unsigned("rank").map(Rank), |v, w| w.unsigned(v.0);
@@ -211,4 +214,18 @@ pub(crate) fn utf8(what: &'static str, bytes: &[u8]) -> Result<String, WireError
     let text = Text::from_bytes(bytes);
     let not_utf8 = || WireError::NotUtf8 { what, text: Quoted::new(text.as_bytes()) };
     text.as_str().map(str::to_owned).ok_or_else(not_utf8)
+}
+
+/// A floating-point number, which travels as decimal text.
+fn decimal<T: FromStr>(r: &mut Reader<'_>) -> Result<T, WireError> {
+    let bytes = r.string("decimal number")?.unwrap_or_default();
+    let number = std::str::from_utf8(bytes).ok().and_then(|text| text.trim().parse().ok());
+    number.ok_or_else(|| WireError::NotANumber { text: Quoted::new(bytes) })
+}
+
+/// C's `%f` where six decimals say it all, else as many digits as the number needs.
+fn put_decimal<T: fmt::Display + FromStr + PartialEq>(w: &mut Writer<'_>, number: T) -> Result<(), WireError> {
+    let short = format!("{number:.6}");
+    let text = if short.parse().is_ok_and(|again: T| again == number) { short } else { number.to_string() };
+    w.string("decimal number", Some(text.as_bytes()))
 }

@@ -6,8 +6,8 @@ use crate::{
     writer::Writer,
 };
 use peal_model::{
-    App, Bytes, Coord, DataType, Device, DeviceDistance, Endpoint, Envar, Geometry, NodePid, ProcInfo, Query, Regattr,
-    ResourceUnit, Text, Topology, data_type as dt,
+    App, Bytes, Coord, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, NetStats, NodePid,
+    NodeStats, ProcInfo, Query, Regattr, ResourceUnit, Text, Topology, data_type as dt,
 };
 
 /// The raw bytes that follow a topology's XML: the three structures in which hwloc 2.4 to 2.10 says what it supports
@@ -36,6 +36,28 @@ fn put_numbered<T: Packed>(w: &mut Writer<'_>, what: &'static str, values: &[T])
     let count = w.count(what, values.len())?;
     w.signed(count);
     values.iter().try_for_each(|value| value.pack(w))
+}
+
+/// Numbers of which there are always so many.
+fn fixed<T: Packed + Default + Copy, const N: usize>(r: &mut Reader<'_>) -> Result<[T; N], WireError> {
+    let mut numbers = [T::default(); N];
+    for number in &mut numbers {
+        *number = T::unpack(r)?;
+    }
+    Ok(numbers)
+}
+
+fn put_fixed<T: Packed>(w: &mut Writer<'_>, numbers: &[T]) -> Result<(), WireError> {
+    numbers.iter().try_for_each(|number| number.pack(w))
+}
+
+/// The length of a list that must be empty. In place of a node's disks and interfaces every release sends other parts of
+/// its memory, and what it receives as such it writes over its own: neither of two peers is to do that to the other.
+fn empty(r: &mut Reader<'_>, what: &'static str) -> Result<(), WireError> {
+    match r.unsigned(what)? {
+        0 => Ok(()),
+        len => Err(WireError::TooLong { what, len, limit: 0 }),
+    }
 }
 
 /// A process id, which alone among the numbers of the operating system is preceded by its type.
@@ -173,6 +195,37 @@ packed! {
             endpoint.address.pack(w)?;
         };
     Topology = dt::PMIX_TOPO, |r| topology(r), |value, w| put_topology(w, value)?;
+    DiskStats = DataType::DISK_STATS,
+        |r| Ok(DiskStats { disk: Packed::unpack(r)?, counters: fixed(r)? }),
+        |disk, w| {
+            disk.disk.pack(w)?;
+            put_fixed(w, &disk.counters)?;
+        };
+    NetStats = DataType::NET_STATS,
+        |r| Ok(NetStats { interface: Packed::unpack(r)?, counters: fixed(r)? }),
+        |net, w| {
+            net.interface.pack(w)?;
+            put_fixed(w, &net.counters)?;
+        };
+    NodeStats = DataType::NODE_STATS,
+        |r| {
+            let node = Packed::unpack(r)?;
+            let (load, memory) = (fixed(r)?, fixed(r)?);
+            let sample_time = (r.signed("seconds")?, r.signed("microseconds")?);
+            empty(r, "disks of a node")?;
+            empty(r, "network interfaces of a node")?;
+            Ok(NodeStats { node, load, memory, sample_time })
+        },
+        |node, w| {
+            node.node.pack(w)?;
+            put_fixed(w, &node.load)?;
+            put_fixed(w, &node.memory)?;
+            w.signed(node.sample_time.0);
+            w.signed(node.sample_time.1);
+            // Neither disks nor interfaces.
+            w.unsigned(0u64);
+            w.unsigned(0u64);
+        };
     Device = dt::PMIX_DEVICE,
         |r| Ok(Device { uuid: Packed::unpack(r)?, osname: Packed::unpack(r)?, device_type: Packed::unpack(r)? }),
         |device, w| {

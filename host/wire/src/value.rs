@@ -1,6 +1,6 @@
 //! Values, and what is made of a key and a value.
 use crate::{
-    Quoted, WireError,
+    WireError,
     packed::{Packed, packed},
     reader::Reader,
     structs,
@@ -9,7 +9,6 @@ use crate::{
 use peal_model::{
     Bytes, DataArray, DataType, Info, InfoFlags, JobState, Kval, LinkState, Pdata, Value, data_type as dt,
 };
-use std::{fmt, str::FromStr};
 
 packed! {
     Value = dt::PMIX_VALUE, |r| typed(r), |value, w| put_typed(w, value)?;
@@ -105,8 +104,8 @@ fn read(r: &mut Reader<'_>, data_type: DataType) -> Result<Value, WireError> {
         dt::PMIX_UINT16 => Value::Uint16(r.unsigned("PMIX_UINT16")?),
         dt::PMIX_UINT32 => Value::Uint32(r.unsigned("PMIX_UINT32")?),
         dt::PMIX_UINT64 => Value::Uint64(r.unsigned("PMIX_UINT64")?),
-        dt::PMIX_FLOAT => Value::Float(decimal(r)?),
-        dt::PMIX_DOUBLE => Value::Double(decimal(r)?),
+        dt::PMIX_FLOAT => Value::Float(Packed::unpack(r)?),
+        dt::PMIX_DOUBLE => Value::Double(Packed::unpack(r)?),
         dt::PMIX_TIMEVAL => Value::Timeval { seconds: r.signed("seconds")?, microseconds: r.signed("microseconds")? },
         dt::PMIX_TIME => Value::Time(r.unsigned("PMIX_TIME")?),
         dt::PMIX_STATUS => Value::Status(Packed::unpack(r)?),
@@ -146,6 +145,9 @@ fn read(r: &mut Reader<'_>, data_type: DataType) -> Result<Value, WireError> {
         dt::PMIX_LOCTYPE => Value::Locality(r.unsigned("locality")?),
         dt::PMIX_COMPRESSED_BYTE_OBJECT => Value::CompressedByteObject(Packed::unpack(r)?),
         dt::PMIX_PROC_NSPACE => Value::Nspace(Packed::unpack(r)?),
+        DataType::DISK_STATS => Value::DiskStats(r.boxed(Packed::unpack)?),
+        DataType::NET_STATS => Value::NetStats(r.boxed(Packed::unpack)?),
+        DataType::NODE_STATS => Value::NodeStats(r.boxed(Packed::unpack)?),
         dt::PMIX_DATA_BUFFER => Value::DataBuffer(Packed::unpack(r)?),
         dt::PMIX_STOR_MEDIUM => Value::StorageMedium(r.unsigned("storage medium")?),
         dt::PMIX_STOR_ACCESS => Value::StorageAccess(r.unsigned("storage access")?),
@@ -188,8 +190,8 @@ fn write(w: &mut Writer<'_>, value: &Value) -> Result<(), WireError> {
         | Value::StorageMedium(n)
         | Value::StorageAccess(n)
         | Value::StoragePersistence(n) => w.unsigned(*n),
-        Value::Float(n) => put_decimal(w, *n)?,
-        Value::Double(n) => put_decimal(w, *n)?,
+        Value::Float(n) => n.pack(w)?,
+        Value::Double(n) => n.pack(w)?,
         Value::Timeval { seconds, microseconds } => {
             w.signed(*seconds);
             w.signed(*microseconds);
@@ -223,23 +225,12 @@ fn write(w: &mut Writer<'_>, value: &Value) -> Result<(), WireError> {
         Value::Endpoint(endpoint) => endpoint.pack(w)?,
         Value::Topology(topology) => topology.pack(w)?,
         Value::Nspace(nspace) => nspace.pack(w)?,
+        Value::DiskStats(disk) => disk.pack(w)?,
+        Value::NetStats(net) => net.pack(w)?,
+        Value::NodeStats(node) => node.pack(w)?,
         Value::Device(device) => device.pack(w)?,
         Value::ResourceUnit(unit) => unit.pack(w)?,
         Value::NodePid(node) => node.pack(w)?,
     }
     Ok(())
-}
-
-/// A floating-point number, which travels as decimal text.
-fn decimal<T: FromStr>(r: &mut Reader<'_>) -> Result<T, WireError> {
-    let bytes = r.string("decimal number")?.unwrap_or_default();
-    let number = std::str::from_utf8(bytes).ok().and_then(|text| text.trim().parse().ok());
-    number.ok_or_else(|| WireError::NotANumber { text: Quoted::new(bytes) })
-}
-
-/// C's `%f` where six decimals say it all, else as many digits as the number needs.
-fn put_decimal<T: fmt::Display + FromStr + PartialEq>(w: &mut Writer<'_>, number: T) -> Result<(), WireError> {
-    let short = format!("{number:.6}");
-    let text = if short.parse().is_ok_and(|again: T| again == number) { short } else { number.to_string() };
-    w.string("decimal number", Some(text.as_bytes()))
 }

@@ -1,7 +1,13 @@
 //! Any value, and what values are made of.
 use peal_model::*;
 use peal_wire::Dialect;
-use proptest::{collection::vec, num, option, prelude::*, sample::select};
+use proptest::{
+    array::{uniform3, uniform8},
+    collection::vec,
+    num, option,
+    prelude::*,
+    sample::select,
+};
 
 pub fn bytes() -> BoxedStrategy<Bytes> {
     vec(any::<u8>(), 0..20).prop_map(Bytes::from).boxed()
@@ -93,9 +99,25 @@ fn regattr() -> BoxedStrategy<Regattr> {
     all.prop_map(|(name, key, data_type, description)| Regattr { name, key, data_type, description }).boxed()
 }
 
+fn float() -> BoxedStrategy<f32> {
+    (num::f32::NORMAL | num::f32::SUBNORMAL | num::f32::ZERO | num::f32::INFINITE).boxed()
+}
+
+fn disk_stats() -> BoxedStrategy<DiskStats> {
+    (text(), any::<[u64; 11]>()).prop_map(|(disk, counters)| DiskStats { disk, counters }).boxed()
+}
+
+fn net_stats() -> BoxedStrategy<NetStats> {
+    (text(), any::<[u64; 6]>()).prop_map(|(interface, counters)| NetStats { interface, counters }).boxed()
+}
+
+fn node_stats() -> BoxedStrategy<NodeStats> {
+    let all = (text(), uniform3(float()), uniform8(float()), any::<(i64, i64)>());
+    all.prop_map(|(node, load, memory, sample_time)| NodeStats { node, load, memory, sample_time }).boxed()
+}
+
 /// Any value that holds no other value.
 fn simple() -> Vec<BoxedStrategy<Value>> {
-    let float = num::f32::NORMAL | num::f32::SUBNORMAL | num::f32::ZERO | num::f32::INFINITE;
     let double = num::f64::NORMAL | num::f64::SUBNORMAL | num::f64::ZERO | num::f64::INFINITE;
     let envar = (text(), text(), any::<u8>()).prop_map(|(name, value, separator)| Envar { name, value, separator });
     let endpoint = (text(), text(), bytes()).prop_map(|(uuid, osname, address)| Endpoint { uuid, osname, address });
@@ -118,7 +140,7 @@ fn simple() -> Vec<BoxedStrategy<Value>> {
         number(Value::Uint16),
         number(Value::Uint32),
         number(Value::Uint64),
-        float.prop_map(Value::Float).boxed(),
+        of(float(), Value::Float),
         double.prop_map(Value::Double).boxed(),
         number(|(seconds, microseconds)| Value::Timeval { seconds, microseconds }),
         number(Value::Time),
@@ -152,6 +174,9 @@ fn simple() -> Vec<BoxedStrategy<Value>> {
         number(Value::Locality),
         of(bytes(), Value::CompressedByteObject),
         of(nspace(), Value::Nspace),
+        of(disk_stats(), |disk| Value::DiskStats(Box::new(disk))),
+        of(net_stats(), |net| Value::NetStats(Box::new(net))),
+        of(node_stats(), |node| Value::NodeStats(Box::new(node))),
         of(bytes(), Value::DataBuffer),
         number(Value::StorageMedium),
         number(Value::StorageAccess),
