@@ -1,8 +1,10 @@
 //! The order of a chain, as a table that reads like the RFC, and against an independent model.
 use peal_core::{
+    audience::ProcSet,
     chain::{Next, Outcome},
+    class::Levels,
     order::Registrations,
-    registration::{Category, Codes, Lifetime, Place, Registration, RegistrationError, RegistrationId},
+    registration::{Category, Codes, Lifetime, Place, Registration, RegistrationError, RegistrationId, Sources},
 };
 use peal_model::{Event, Info, Nspace, Proc, Range, Rank, Status, Value, code, key};
 use proptest::prelude::*;
@@ -18,13 +20,20 @@ fn add(
     codes: &[i32],
     place: Place,
 ) -> Result<RegistrationId, RegistrationError> {
-    let codes = Codes::of(&codes.iter().map(|code| Status(*code)).collect::<Vec<_>>());
-    chain.register(Registration { place, ..Registration::new(name, codes) }, ())
+    chain.register(Registration { place, ..Registration::new(name, codes_of(codes)) }, ())
+}
+
+fn codes_of(codes: &[i32]) -> Codes {
+    Codes::of(&codes.iter().map(|code| Status(*code)).collect::<Vec<_>>())
 }
 
 fn order(chain: &Registrations<()>, number: i32) -> Vec<String> {
+    order_of(chain, event(number))
+}
+
+fn order_of(chain: &Registrations<()>, event: Arc<Event>) -> Vec<String> {
     let mut names = Vec::new();
-    let mut run = chain.run(event(number));
+    let mut run = chain.run(event);
     while let Next::Call(call) = run.advance() {
         names.push(call.member().registration.name.to_string());
         run = call.finish(Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN));
@@ -168,15 +177,71 @@ fn the_filter_by_affected_procs_holds_where_the_event_names_some() {
     assert!(!chain.run(event(-1)).is_empty());
 }
 
+/// What a handler of the model asks for, beside codes.
+#[derive(Clone, Copy, Debug)]
+struct Filter {
+    levels: Levels,
+    /// If any, the rank of job `j` whose events it is for; 9 stands for all of that job.
+    source: Option<u32>,
+    /// If any, the rank of job `j` that must be affected; 9 stands for any of that job.
+    affected: Option<u32>,
+}
+
+const NO_FILTER: Filter = Filter { levels: Levels::JobSpecific, source: None, affected: None };
+
+/// An event of the model.
+#[derive(Clone, Copy, Debug)]
+struct Happening {
+    code: i32,
+    is_marked: bool,
+    /// In range NAMESPACE, or in range LOCAL.
+    is_about_the_job: bool,
+    source: Option<u32>,
+    affected: Option<u32>,
+}
+
+fn proc(rank: u32) -> Proc {
+    let nspace = Nspace::new("j").unwrap();
+    if rank == 9 { Proc::all(nspace) } else { Proc::new(nspace, Rank(rank)) }
+}
+
+impl Happening {
+    fn event(self) -> Arc<Event> {
+        let affected = self.affected.map(|rank| Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc(rank))));
+        let marking = self.is_marked.then(|| Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true)));
+        Arc::new(Event {
+            code: Status(self.code),
+            source: self.source.map(proc),
+            range: if self.is_about_the_job { Range::Namespace } else { Range::Local },
+            infos: affected.into_iter().chain(marking).collect(),
+        })
+    }
+
+    fn is_for(self, codes: &[i32], filter: Filter) -> bool {
+        let code = if codes.is_empty() { !self.is_marked } else { codes.contains(&self.code) };
+        let class = if self.is_about_the_job || self.affected.is_some() {
+            matches!(filter.levels, Levels::Both | Levels::JobSpecific)
+        } else {
+            matches!(filter.levels, Levels::Both | Levels::Environment)
+        };
+        let source = filter.source.is_none_or(|wanted| self.source.is_some_and(|rank| wanted == 9 || rank == wanted));
+        let affected = match (filter.affected, self.affected) {
+            (Some(wanted), Some(rank)) => wanted == 9 || rank == 9 || wanted == rank,
+            _ => true,
+        };
+        code && class && source && affected
+    }
+}
+
 /// The model: one flat list, each entry with the section it stands in.
 #[derive(Default)]
 struct Model {
-    entries: Vec<(u8, String, u64, Vec<i32>)>,
+    entries: Vec<(u8, String, u64, Vec<i32>, Filter)>,
     next: u64,
 }
 
 impl Model {
-    fn register(&mut self, name: &str, codes: &[i32], place: &Place) -> Option<u64> {
+    fn register(&mut self, name: &str, codes: &[i32], place: &Place, filter: Filter) -> Option<u64> {
         let base = match codes.len() {
             0 => 7,
             1 => 1,
@@ -210,20 +275,38 @@ impl Model {
         }
         let at = at.unwrap_or_else(|| self.entries.iter().position(|e| e.0 > section).unwrap_or(self.entries.len()));
         self.next += 1;
-        self.entries.insert(at, (section, name.into(), self.next, codes.to_vec()));
+        self.entries.insert(at, (section, name.into(), self.next, codes.to_vec(), filter));
         Some(self.next)
     }
 
-    fn order(&self, code: i32) -> Vec<String> {
-        let met = |codes: &Vec<i32>| codes.is_empty() || codes.contains(&code);
-        self.entries.iter().filter(|entry| met(&entry.3)).map(|entry| entry.1.clone()).collect()
+    fn order(&self, happening: Happening) -> Vec<String> {
+        let met = self.entries.iter().filter(|entry| happening.is_for(&entry.3, entry.4));
+        met.map(|entry| entry.1.clone()).collect()
     }
 }
 
 #[derive(Clone, Debug)]
 enum Op {
-    Register(String, Vec<i32>, Place),
+    Register(String, Vec<i32>, Place, Filter),
     Deregister(u64),
+}
+
+/// Mostly none; 9 stands for a whole job.
+fn rank() -> impl Strategy<Value = Option<u32>> {
+    prop_oneof![3 => Just(None), 2 => (0..2_u32).prop_map(Some), 1 => Just(Some(9))]
+}
+
+fn happenings() -> impl Strategy<Value = Vec<Happening>> {
+    let source = prop_oneof![1 => Just(None), 3 => (0..3_u32).prop_map(Some)];
+    let one = (-3..0_i32, prop::bool::weighted(0.2), any::<bool>(), source, rank());
+    let one = one.prop_map(|(code, is_marked, is_about_the_job, source, affected)| Happening {
+        code,
+        is_marked,
+        is_about_the_job,
+        source,
+        affected,
+    });
+    prop::collection::vec(one, 8)
 }
 
 fn ops() -> impl Strategy<Value = Vec<Op>> {
@@ -239,20 +322,39 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         3 => name().prop_map(Place::After),
     ];
     let codes = prop_oneof![Just(vec![]), Just(vec![-1]), Just(vec![-2]), Just(vec![-1, -2])];
-    let register = (name(), codes, place).prop_map(|(name, codes, place)| Op::Register(name, codes, place));
+    let levels = prop_oneof![
+        3 => Just(Levels::JobSpecific),
+        1 => Just(Levels::Environment),
+        2 => Just(Levels::Both),
+        1 => Just(Levels::Neither),
+    ];
+    let filter = (levels, rank(), rank()).prop_map(|(levels, source, affected)| Filter { levels, source, affected });
+    let filter = prop_oneof![Just(NO_FILTER), filter];
+    let register = (name(), codes, place, filter)
+        .prop_map(|(name, codes, place, filter)| Op::Register(name, codes, place, filter));
     prop::collection::vec(prop_oneof![4 => register, 1 => (1..20_u64).prop_map(Op::Deregister)], 0..40)
 }
 
 proptest! {
     #[test]
-    fn any_registrations_and_deregistrations_give_the_order_of_the_model(ops in ops()) {
+    fn any_registrations_and_deregistrations_give_the_order_of_the_model(ops in ops(), happenings in happenings()) {
         let mut chain = Registrations::default();
         let mut model = Model::default();
         for op in ops {
             match op {
-                Op::Register(name, codes, place) => {
-                    let ours = add(&mut chain, &name, &codes, place.clone()).ok().map(|id| id.0);
-                    prop_assert_eq!(ours, model.register(&name, &codes, &place), "{} {:?} {:?}", name, codes, place);
+                Op::Register(name, codes, place, filter) => {
+                    let registration = Registration {
+                        place: place.clone(),
+                        levels: filter.levels,
+                        sources: filter.source.map_or(Sources::Anybody, |rank| {
+                            Sources::These(ProcSet::of(vec![proc(rank)]))
+                        }),
+                        affected: filter.affected.into_iter().map(proc).collect(),
+                        ..Registration::new(&name, codes_of(&codes))
+                    };
+                    let ours = chain.register(registration, ()).ok().map(|id| id.0);
+                    let theirs = model.register(&name, &codes, &place, filter);
+                    prop_assert_eq!(ours, theirs, "{} {:?} {:?}", name, codes, place);
                 }
                 Op::Deregister(id) => {
                     let there = model.entries.iter().position(|entry| entry.2 == id);
@@ -260,8 +362,9 @@ proptest! {
                     there.map(|at| model.entries.remove(at));
                 }
             }
-            for code in [-1, -2, -3] {
-                prop_assert_eq!(order(&chain, code), model.order(code));
+            for happening in &happenings {
+                let (ours, theirs) = (order_of(&chain, happening.event()), model.order(*happening));
+                prop_assert_eq!(ours, theirs, "{:?}", happening);
             }
         }
     }
@@ -269,6 +372,6 @@ proptest! {
 
 #[test]
 fn categories_follow_from_the_codes() {
-    let of = |codes: &[i32]| Codes::of(&codes.iter().map(|c| Status(*c)).collect::<Vec<_>>()).category();
+    let of = |codes: &[i32]| codes_of(codes).category();
     assert_eq!([of(&[-1]), of(&[-1, -2]), of(&[])], [Category::Single, Category::Multi, Category::Default]);
 }
