@@ -2,15 +2,18 @@
 use crate::root;
 use std::fs;
 
+/// What a handler may include.
+const PARTS: [&str; 4] = ["call.part", "handler.part", "lifecycle.part", "push.part"];
+
 /// One of the texts of the sandbox's tests.
 pub fn of_sandbox(name: &str) -> Vec<u8> {
     assemble(&part(name))
 }
 
-/// A component whose text includes `call.part` and `handler.part`.
+/// A component of this text, which says by `(;include ...;)` where parts go.
 pub fn assemble(text: &str) -> Vec<u8> {
     let include = |text: String, name| text.replace(&format!("(;include {name};)"), &part(name));
-    wat::parse_str(["call.part", "handler.part"].into_iter().fold(text.to_owned(), include)).unwrap()
+    wat::parse_str(PARTS.into_iter().fold(text.to_owned(), include)).unwrap()
 }
 
 fn part(name: &str) -> String {
