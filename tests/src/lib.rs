@@ -6,6 +6,7 @@ pub mod in_process;
 pub mod raw;
 pub mod seeded;
 pub mod siege;
+pub mod text_form;
 
 use std::{
     ffi::OsStr,

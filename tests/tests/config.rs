@@ -1,5 +1,5 @@
 //! `peal config` and what the other verbs do with a configuration, as an admin meets it.
-use peal_tests::{Done, guest, peal, root, run};
+use peal_tests::{Done, guest, peal, root, run, text_form};
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
@@ -106,10 +106,7 @@ fn what_the_next_start_would_refuse_is_told_all_at_once() {
 
 /// A module that registers one handler itself.
 fn registers_itself() -> Vec<u8> {
-    let read = |file| fs::read_to_string(root().join("host/sandbox/tests/wat").join(file)).unwrap();
-    let parts = ["call.part", "lifecycle.part", "handler.part"];
-    let include = |text: String, part| text.replace(&format!("(;include {part};)"), &read(part));
-    wat::parse_str(parts.into_iter().fold(read("managed.wat"), include)).unwrap()
+    text_form::of_sandbox("managed.wat")
 }
 
 #[test]

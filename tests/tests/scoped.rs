@@ -5,7 +5,7 @@ use peal_tests::{
     daemon::{Daemon, Place},
     guest,
     in_process::{listener, next, soon},
-    peal, program, root, run,
+    peal, program, run, text_form,
 };
 
 const ASKED: Status = Status(-3001);
@@ -13,13 +13,8 @@ const RAISED: Status = Status(-4000);
 
 /// A component in text form that raises two events for each that it handles, as a file.
 fn raiser(place: &Place) -> std::path::PathBuf {
-    let texts = root().join("host/sandbox/tests/wat");
-    let read = |name: &str| std::fs::read_to_string(texts.join(name)).unwrap();
-    let parts = ["call.part", "handler.part"];
-    let text =
-        parts.iter().fold(read("notify.wat"), |text, part| text.replace(&format!("(;include {part};)"), &read(part)));
     let file = place.path("raiser.wasm");
-    std::fs::write(&file, wat::parse_str(text).unwrap()).unwrap();
+    std::fs::write(&file, text_form::of_sandbox("notify.wat")).unwrap();
     file
 }
 

@@ -97,6 +97,7 @@ fn request(args: &Run, config: &Config, nspace: Nspace) -> Result<JobRequest> {
         args: rest.to_vec(),
         hostname: node::hostname(),
         on_abort,
+        action_timeout: config.run.action_timeout,
         grace: config.run.grace,
         tagging: if args.tag_output { Tagging::Rank } else { Tagging::Plain },
     })

@@ -1,7 +1,7 @@
 //! Tells on standard error what happens in a job, in terms that a newcomer understands.
-use peal_core::owner::Owner;
+use peal_core::{owner::Owner, termination::Wish};
 use peal_model::{Event, Proc, Step, Value, code};
-use peal_server::{ChainResults, Notice};
+use peal_server::{ChainResults, Notice, Wished};
 use std::io::Write;
 
 /// How much of a text is shown, in characters.
@@ -23,6 +23,7 @@ pub fn print(notice: &Notice) {
         // What is told of an event is what became of it.
         Notice::Raised(_) => return,
         Notice::Passed { event, results } => passed(event, results),
+        Notice::Wished { nspace, wished } => format!("job {nspace} {}\n", decided(wished)),
         Notice::JobEnded { nspace, exit_status } => format!("job {nspace} ended with status {exit_status}\n"),
         Notice::JobEnding { nspace, because } => format!("job {nspace} is being ended: {because}\n"),
     };
@@ -51,12 +52,7 @@ fn passed(event: &Event, results: &[ChainResults]) -> String {
 }
 
 fn handled(owner: &Owner, event: &Event, steps: &[Step]) -> String {
-    let chain = match owner {
-        Owner::Site => "the site's chain",
-        Owner::User(_) => "the user's chain",
-        Owner::Namespace(_) => "the job's chain",
-    };
-    let mut text = format!("{}, through {chain}:\n", headline(event));
+    let mut text = format!("{}, through {}'s chain:\n", headline(event), whose(owner));
     for step in steps {
         text.push_str(&format!("  {} answers {}", name(step), step.status));
         for info in &step.infos {
@@ -68,6 +64,22 @@ fn handled(owner: &Owner, event: &Event, steps: &[Step]) -> String {
         text.push('\n');
     }
     text
+}
+
+fn whose(owner: &Owner) -> &'static str {
+    match owner {
+        Owner::Site => "the site",
+        Owner::User(_) => "the user",
+        Owner::Namespace(_) => "the job",
+    }
+}
+
+fn decided(wished: &Wished) -> String {
+    let by = format!("handler \"{}\" of {}", plain(&wished.handler), whose(&wished.owner));
+    match wished.wish {
+        Wish::Termination => format!("is to end: {by} wants termination"),
+        Wish::NoTermination => format!("goes on: {by} wants no termination"),
+    }
 }
 
 fn name(step: &Step) -> String {

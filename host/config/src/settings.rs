@@ -33,8 +33,11 @@ settings! {
 
     /// How jobs run.
     "run" run: Run {
-        /// What follows the abnormal end of a proc: the job is ended, or the other procs go on.
+        /// What follows the abnormal end of a proc where no handler of its event wishes anything: the job is ended, or the
+        /// other procs go on.
         on_abort "run.on_abort": OnAbort = OnAbort::Terminate, Words, "\"continue\"";
+        /// How long these handlers have to wish something.
+        action_timeout "run.action_timeout_ms": Duration = Duration::from_secs(5), Millis(0, DAY), "1000";
         /// How long procs that are to end have before they are killed.
         grace "run.grace_ms": Duration = Duration::from_secs(3), Millis(0, DAY), "500";
     }

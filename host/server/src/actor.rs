@@ -1,11 +1,11 @@
 //! The one task that owns the server's state: everything that happens goes through it, in one order.
 use crate::{
     admission::Arrival,
-    chains::Chains,
+    chains::{Asked, Chains, Entering},
     channels::Channels,
     decisions::Decisions,
     fabric::{Fabric, ServerId},
-    handle::{AddJobError, Inbox, Internal, Raised, ServerHandle},
+    handle::{Abnormal, AddJobError, Inbox, Internal, Raised, ServerHandle},
     host::Host,
     metrics::Metrics,
     notice::Notices,
@@ -15,9 +15,10 @@ use peal_core::{
     Time,
     job::JobSpec,
     policy::Verdict,
-    server::{Action, DecisionId, Denial, Entrance, PeerId, Refusal, RequestId, Server},
+    reach::Reach,
+    server::{Action, Allowance, DecisionId, Denial, Entrance, PeerId, Refusal, RequestId, Server},
 };
-use peal_model::{ConnectionKind, Event, Hook, Identity, Nspace, PolicyRequest, Reply, Request, Size, Status};
+use peal_model::{ConnectionKind, Event, Hook, Identity, Nspace, PolicyRequest, Proc, Reply, Request, Size, Status};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -101,6 +102,8 @@ pub(crate) struct Actor {
     pub(crate) spiller: Spiller,
     /// Who wants to connect and waits for the policies.
     pub(crate) admissions: BTreeMap<DecisionId, Admission>,
+    /// Who waits for what handlers wish, by the proc whose end they are asked about; only until the event is on its way.
+    pub(crate) asked: BTreeMap<Proc, Asked>,
     /// How long what was accepted may take at shutdown.
     pub(crate) drain_timeout: Duration,
     /// How long the host environment may keep a client from being registered.
@@ -263,7 +266,13 @@ impl Actor {
                 let _ = done.send(census);
                 actions
             }
-            Internal::ProcEnded { proc, abnormal } => self.state.proc_ended(&proc, abnormal, self.now()),
+            Internal::ProcEnded { proc, abnormal } => {
+                let abnormal = abnormal.map(|Abnormal { code, infos, asked }| {
+                    self.asked.extend(asked.map(|asked| (proc.clone(), asked)));
+                    (code, infos)
+                });
+                self.state.proc_ended(&proc, abnormal, self.now())
+            }
             Internal::Life { proc, tell } => {
                 let _ = tell.send(self.state.life(&proc));
                 Vec::new()
@@ -326,9 +335,10 @@ impl Actor {
             Action::Spill { at, event } => self.spiller.write(at, event),
             Action::Forget { first, last } => self.spiller.forget(first, last),
             Action::Recall { peer, events } => self.spiller.recall(peer, events),
-            Action::Chain { event, reach, allowance } => {
-                let source = event.source.as_ref().and_then(|source| self.state.identity(source));
-                self.chains.submit(event, reach, allowance, source, self.jobs.clone());
+            Action::Chain { event, reach, allowance } => self.chain(event, reach, allowance, None),
+            Action::Consult { about, event, reach, allowance } => {
+                let asked = self.asked.remove(&about);
+                self.chain(event, reach, allowance, asked);
             }
             Action::Distribute { event, reach, allowance } => self.fabric.distribute(self.id, event, reach, allowance),
             Action::Decide { id, request } => self.ask(id, request),
@@ -337,6 +347,11 @@ impl Actor {
             Action::Gather { id, procs, data } => self.gather(id, procs, data),
             Action::Host(upcall) => self.tell_host(upcall),
         }
+    }
+
+    fn chain(&self, event: Arc<Event>, reach: Reach, allowance: Allowance, asked: Option<Asked>) {
+        let source = event.source.as_ref().and_then(|source| self.state.identity(source));
+        self.chains.submit(Entering { event, reach, allowance, source, jobs: self.jobs.clone(), asked });
     }
 
     /// Whether a client reads so slowly that events had better be kept for it than wait here.

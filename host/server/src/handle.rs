@@ -1,5 +1,5 @@
 //! By which the host environment, the fabric and the server's own workers reach the actor: its queues.
-use crate::actor::FromClient;
+use crate::{actor::FromClient, chains::Asked, notice::Wished};
 use peal_core::{
     defaults::Defaults,
     job::{Census, JobSpec, Life},
@@ -38,6 +38,15 @@ pub enum AddJobError {
 /// How many raised events may wait; workers with more wait themselves.
 const RAISED: usize = 1024;
 
+/// The abnormal end of a proc.
+pub(crate) struct Abnormal {
+    pub(crate) code: Status,
+    /// What else there is to say of it.
+    pub(crate) infos: Vec<Info>,
+    /// Who waits for what the handlers of its event wish, if somebody does.
+    pub(crate) asked: Option<Asked>,
+}
+
 /// What the host and the fabric say.
 pub(crate) enum Internal {
     Answer { to: RequestId, reply: Reply },
@@ -54,7 +63,7 @@ pub(crate) enum Internal {
     RemoveJob(Nspace),
     RemoveIdleJob { nspace: Nspace, done: oneshot::Sender<Option<Census>> },
     Defaults(Defaults),
-    ProcEnded { proc: Proc, abnormal: Option<(Status, Vec<Info>)> },
+    ProcEnded { proc: Proc, abnormal: Option<Abnormal> },
     Life { proc: Proc, tell: oneshot::Sender<Option<Life>> },
     Stop,
 }
@@ -129,7 +138,22 @@ impl ServerHandle {
 
     /// A proc's process has ended; if abnormally, with this code and these details.
     pub fn proc_ended(&self, proc: Proc, abnormal: Option<(Status, Vec<Info>)>) {
+        let abnormal = abnormal.map(|(code, infos)| Abnormal { code, infos, asked: None });
         self.say(Internal::ProcEnded { proc, abnormal });
+    }
+
+    /// The same of an abnormal end after which the host does what the hosted handlers wish: that of the highest owner that has
+    /// a wish, as soon as that is known; nothing if nobody has one. It has been said when this returns, whether or not
+    /// somebody waits for what comes of it.
+    pub fn proc_ended_abnormally(
+        &self,
+        proc: Proc,
+        code: Status,
+        infos: Vec<Info>,
+    ) -> impl Future<Output = Option<Wished>> + Send + use<> {
+        let (asked, wished) = oneshot::channel();
+        self.say(Internal::ProcEnded { proc, abnormal: Some(Abnormal { code, infos, asked: Some(asked) }) });
+        async { wished.await.ok() }
     }
 
     /// Where a proc is in its life.

@@ -38,7 +38,7 @@ pub use handle::{AddJobError, ServerHandle};
 pub use host::{Answer, Group, GroupOperation, Host, JobControlled, ProcessOf, Spawned};
 pub use identity::{IdentityCheck, Peer, peer_of};
 pub use metrics::{Counter, Counters, Metrics};
-pub use notice::{ChainResults, Heard, Listener, Notice, Notices};
+pub use notice::{ChainResults, Heard, Listener, Notice, Notices, Wished};
 pub use rendezvous::{Rendezvous, RendezvousError, Serves, ToolSettings};
 pub use server::{Parts, Server, ServerError, ServerSettings};
 pub use spill::SpillSettings;

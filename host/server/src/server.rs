@@ -175,6 +175,7 @@ impl Server {
             channels,
             spiller,
             admissions: BTreeMap::new(),
+            asked: BTreeMap::new(),
             drain_timeout: settings.drain_timeout,
             host_timeout: settings.host_timeout,
             notices,

@@ -64,6 +64,18 @@ pub enum Action {
         /// How many events its handlers may raise in turn.
         allowance: Allowance,
     },
+    /// The same with the event of a proc's abnormal end: whoever said that it ended may wait for what the handlers wish
+    /// ([`crate::termination`]).
+    Consult {
+        /// The proc.
+        about: Proc,
+        /// The event.
+        event: Arc<Event>,
+        /// Whose chains it may pass.
+        reach: Reach,
+        /// How many events its handlers may raise in turn.
+        allowance: Allowance,
+    },
     /// Make an event known to the other servers.
     Distribute {
         /// The event.

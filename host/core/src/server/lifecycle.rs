@@ -80,7 +80,8 @@ impl Server {
         self.settled(actions)
     }
 
-    /// The host environment says that a proc's process has ended, and whether that was abnormal: then the code says how.
+    /// The host environment says that a proc's process has ended, and whether that was abnormal: then the code says how, and
+    /// the hosted chains are consulted about what is to become of the job ([`Action::Consult`]).
     /// What may still hold a connection of its (a process that it had started) does not make it live on.
     pub fn proc_ended(&mut self, proc: &Proc, abnormal: Option<(Status, Vec<Info>)>, now: Time) -> Vec<Action> {
         let life = self.jobs.get_mut(&proc.nspace).and_then(|job| job.procs.get_mut(&proc.rank));
@@ -99,7 +100,8 @@ impl Server {
             let mut infos = vec![Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc.clone()))];
             infos.extend(more);
             let event = Event { code, source: None, range: Range::Namespace, infos };
-            actions.extend(self.spread(Arc::new(event), Reach::Everybody, self.settings.allowance));
+            let spread = self.spread(Arc::new(event), Reach::Everybody, self.settings.allowance);
+            actions.extend(spread.into_iter().map(|action| consulting(proc, action)));
         }
         actions
     }
@@ -142,5 +144,13 @@ impl Server {
             actions.push(self.gather(complete));
         }
         self.settled(actions)
+    }
+}
+
+/// Of what makes an event known, the way through the chains is also a question to them.
+fn consulting(about: &Proc, action: Action) -> Action {
+    match action {
+        Action::Chain { event, reach, allowance } => Action::Consult { about: about.clone(), event, reach, allowance },
+        other => other,
     }
 }

@@ -417,10 +417,11 @@ fn a_proc_that_dies_becomes_an_event_and_one_that_leaves_does_not() {
     assert!(hearers(&stage, &actions).is_empty(), "the procs hear of it from the host");
     let abnormal = Some((code::PMIX_ERR_PROC_ABORTED_BY_SIG, Vec::new()));
     let actions = stage.server.proc_ended(&proc(2), abnormal, Time(0));
-    let chained = actions
-        .iter()
-        .find_map(|action| if let Action::Chain { event, .. } = action { Some(event.clone()) } else { None });
-    let event = chained.unwrap();
+    let consulted = |action: &Action| match action {
+        Action::Consult { about, event, .. } if *about == proc(2) => Some(event.clone()),
+        _ => None,
+    };
+    let event = actions.iter().find_map(consulted).unwrap();
     assert_eq!((event.source.clone(), event.affected()), (None, vec![proc(2)]));
     assert_eq!(
         hearers(&stage, &actions),
@@ -433,7 +434,10 @@ fn a_proc_that_dies_becomes_an_event_and_one_that_leaves_does_not() {
 fn a_death_is_told_once_even_if_somebody_holds_the_connection_open() {
     let abnormal = || Some((code::PMIX_ERR_PROC_ABORTED_BY_SIG, Vec::new()));
     let told = |actions: &[Action]| -> Vec<Status> {
-        let code = |action: &Action| if let Action::Chain { event, .. } = action { Some(event.code) } else { None };
+        let code = |action: &Action| match action {
+            Action::Chain { event, .. } | Action::Consult { event, .. } => Some(event.code),
+            _ => None,
+        };
         actions.iter().filter_map(code).collect()
     };
     let both = [code::PMIX_ERR_LOST_CONNECTION, code::PMIX_ERR_PROC_ABORTED_BY_SIG];

@@ -14,7 +14,7 @@ pub use view::{ChainView, Standing};
 use crate::{
     handle::Raised,
     metrics::Metrics,
-    notice::{ChainResults, Notice, Notices},
+    notice::{ChainResults, Notice, Notices, Wished},
 };
 use peal_core::{
     order::Registrations,
@@ -34,7 +34,10 @@ use std::{
     },
     time::Duration,
 };
-use tokio::{sync::mpsc, task::JoinSet};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinSet,
+};
 use worker::Worker;
 
 /// What is registered: a module, and by which tag it knows this registration of its own.
@@ -105,17 +108,39 @@ impl Default for ChainSettings {
     }
 }
 
+/// An event that is to pass the chains.
+pub(crate) struct Entering {
+    pub(crate) event: Arc<Event>,
+    /// Whose chains it may pass.
+    pub(crate) reach: Reach,
+    /// How many events their handlers may raise.
+    pub(crate) allowance: Allowance,
+    /// Who its source is.
+    pub(crate) source: Option<Identity>,
+    /// The jobs of this server, with their users, when the event was raised.
+    pub(crate) jobs: Arc<Vec<(Nspace, Identity)>>,
+    /// Who waits for what the handlers wish, if somebody does.
+    pub(crate) asked: Option<Asked>,
+}
+
+/// Whoever waits is told once: of the wish of the highest owner that has one, as soon as that owner's chain is behind the event.
+/// If nobody has one this is dropped, and so it is wherever an event gets lost.
+pub(crate) type Asked = oneshot::Sender<Wished>;
+
 /// An event on its way through the owners.
 struct Passing {
-    event: Arc<Event>,
+    entered: Entering,
     bytes: usize,
-    reach: Reach,
-    allowance: Allowance,
-    source: Option<Identity>,
-    /// The jobs of this server, with their users, when the event was raised.
-    jobs: Arc<Vec<(Nspace, Identity)>>,
     /// What it has met so far.
     results: Vec<ChainResults>,
+}
+
+impl Passing {
+    /// What the last chain says to whoever waits for it.
+    fn answer(&mut self) -> Option<(Asked, Wished)> {
+        let wished = self.results.last().and_then(Wished::by)?;
+        Some((self.entered.asked.take()?, wished))
+    }
 }
 
 /// What the workers and the server share.
@@ -132,7 +157,8 @@ impl Shared {
     /// The last chain is behind an event.
     fn passed(&self, passing: Passing) {
         self.under_way.fetch_sub(1, Ordering::Relaxed);
-        self.notices.tell(Notice::Passed { event: passing.event, results: Arc::new(passing.results) });
+        let Passing { entered, results, .. } = passing;
+        self.notices.tell(Notice::Passed { event: entered.event, results: Arc::new(results) });
     }
 }
 
@@ -189,19 +215,11 @@ impl Chains {
     }
 
     /// Lets an event pass through the chains.
-    pub(crate) fn submit(
-        &self,
-        event: Arc<Event>,
-        reach: Reach,
-        allowance: Allowance,
-        source: Option<Identity>,
-        jobs: Arc<Vec<(Nspace, Identity)>>,
-    ) {
-        let bytes = peal_model::Size::of_event(&event).bytes;
+    pub(crate) fn submit(&self, entered: Entering) {
+        let bytes = peal_model::Size::of_event(&entered.event).bytes;
         self.shared.under_way.fetch_add(1, Ordering::Relaxed);
-        self.shared.notices.tell(Notice::Raised(event.clone()));
-        let passing = Passing { event, bytes, reach, allowance, source, jobs, results: Vec::new() };
-        self.route.pass(passing, &self.shared);
+        self.shared.notices.tell(Notice::Raised(entered.event.clone()));
+        self.route.pass(Passing { entered, bytes, results: Vec::new() }, &self.shared);
     }
 
     /// Waits until every event submitted has passed and the modules have stopped, but no longer than may be: slow handlers

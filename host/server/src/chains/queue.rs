@@ -49,7 +49,7 @@ impl Route {
                 Ok(()) => return,
                 Err(refused) => {
                     shared.metrics.counters().chain_events_dropped.count();
-                    tracing::error!(owner = %stop.owner, code = %refused.event.code, "a chain cannot keep up: it misses an event");
+                    tracing::error!(owner = %stop.owner, code = %refused.entered.event.code, "a chain cannot keep up: it misses an event");
                     passing = *refused;
                     route = &stop.after;
                 }

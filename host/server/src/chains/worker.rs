@@ -1,13 +1,13 @@
 //! One owner's worker: takes events as they come and runs each through the owner's chain on a guest thread.
 use super::{
-    ChainView, HostedHandler, Passing, Shared, change,
+    Asked, ChainView, Entering, HostedHandler, Passing, Shared, change,
     queue::{Queue, Route},
 };
 use crate::{
     guest_thread::on_guest_thread,
     handle::Raised,
     metrics::{RoleMeters, Stopwatch},
-    notice::ChainResults,
+    notice::{ChainResults, Wished},
 };
 use peal_core::{
     chain::{ChainRun, Finished, Next, Outcome},
@@ -37,28 +37,33 @@ impl Worker {
         let modules: Vec<Arc<Module>> =
             self.registrations.iter().map(|(_, _, handler)| handler.module.clone()).collect();
         while let Some(mut passing) = queue.next().await {
-            let jobs = passing.jobs.iter().map(|(nspace, identity)| (nspace, identity.uid));
-            if self.owner.sees(&passing.event, passing.reach, jobs) {
-                self.handle(&mut passing).await;
-            }
+            let Entering { event, reach, jobs, .. } = &passing.entered;
+            let jobs = jobs.iter().map(|(nspace, identity)| (nspace, identity.uid));
+            let answer = if self.owner.sees(event, *reach, jobs) { self.handle(&mut passing).await } else { None };
             self.after.pass(passing, &self.shared);
+            // Where this was the last chain, whoever watches hears of it before what follows from it.
+            if let Some((asked, wished)) = answer {
+                // Who asked may not have wanted to wait so long.
+                let _ = asked.send(wished);
+            }
         }
         if on_guest_thread(&self.pool, move || modules.iter().for_each(|module| module.stop())).await.is_none() {
             tracing::warn!(owner = %self.owner, "no guest thread was free to tell the modules that they stop");
         }
     }
 
-    async fn handle(&mut self, passing: &mut Passing) {
-        let run = self.registrations.run(passing.event.clone());
+    /// Runs an event through the chain. Returns whom to tell what its handlers wish, if there is anything to tell.
+    async fn handle(&mut self, passing: &mut Passing) -> Option<(Asked, Wished)> {
+        let run = self.registrations.run(passing.entered.event.clone());
         if run.is_empty() {
-            return;
+            return None;
         }
-        let (source, meters, shared) = (passing.source, self.meters.clone(), self.shared.clone());
+        let (source, meters, shared) = (passing.entered.source, self.meters.clone(), self.shared.clone());
         let walked = on_guest_thread(&self.pool, move || walk(run, source, &meters, &shared)).await;
         let Some(walked) = walked else {
             self.shared.metrics.counters().chain_events_dropped.count();
-            tracing::error!(owner = %self.owner, code = %passing.event.code, "no guest thread could run the chain");
-            return;
+            tracing::error!(owner = %self.owner, code = %passing.entered.event.code, "no guest thread could run the chain");
+            return None;
         };
         for id in &walked.finished.spent {
             self.registrations.deregister(*id);
@@ -76,12 +81,13 @@ impl Worker {
         passing.bytes = passing.bytes.saturating_add(results.bytes());
         passing.results.push(results);
         if !walked.raised.is_empty() {
-            match self.runs_as(&passing.jobs) {
-                Some(raiser) => self.raise(walked.raised, raiser, &mut passing.allowance).await,
+            match self.runs_as(&passing.entered.jobs) {
+                Some(raiser) => self.raise(walked.raised, raiser, &mut passing.entered.allowance).await,
                 // Their job is gone.
                 None => self.shared.metrics.counters().raised_events_refused.add(walked.raised.len()),
             }
         }
+        passing.answer()
     }
 
     /// Raises events on behalf of handlers, as far as the event before them allows.

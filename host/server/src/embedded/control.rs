@@ -131,13 +131,18 @@ impl Controls {
         }
     }
 
-    /// A proc has ended: whether it had been asked to.
-    pub(crate) fn ended(&mut self, rank: Rank) -> bool {
+    /// Whether a proc has been asked to end.
+    pub(crate) fn has_asked(&self, rank: Rank) -> bool {
+        self.asked.contains_key(&rank)
+    }
+
+    /// A proc has ended.
+    pub(crate) fn ended(&mut self, rank: Rank) {
         for mut open in std::mem::take(&mut self.open) {
             open.ranks.remove(&rank);
             self.keep(open);
         }
-        self.asked.remove(&rank).is_some()
+        self.asked.remove(&rank);
     }
 
     /// Whether these have all been asked to end.

@@ -1,7 +1,13 @@
-//! How procs and jobs end, and what that means for the exit status.
+//! How procs and jobs end, what is told of it, and what that means for the exit status.
+use super::launch::{JobRequest, OnAbort};
 use peal_core::job::Life;
 use peal_model::{Info, Proc, Status, Value, code, key};
-use std::{fmt, os::unix::process::ExitStatusExt, process::ExitStatus};
+use std::{
+    fmt,
+    os::unix::process::ExitStatusExt,
+    process::ExitStatus,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 /// How a proc's process ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,7 +45,7 @@ impl ProcEnd {
         }
     }
 
-    /// The event code of an abnormal end, and what else the event says. Ending without having left in order is abnormal for
+    /// The event code of an abnormal end that is noticed now, and what else the event says. Ending without having left in order is abnormal for
     /// a proc that had connected.
     pub(crate) fn abnormal(self, life: Option<Life>) -> Option<(Status, Vec<Info>)> {
         let code = match (self, life) {
@@ -48,8 +54,26 @@ impl ProcEnd {
             (ProcEnd::Exited(0), _) => return None,
             (ProcEnd::Exited(_), _) => code::PMIX_ERR_EXIT_NONZERO_TERM,
         };
-        Some((code, vec![Info::new(key::PMIX_EXIT_CODE, Value::Int(self.exit_status()))]))
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let infos = vec![
+            Info::new(key::PMIX_EXIT_CODE, Value::Int(self.exit_status())),
+            Info::new(key::PMIX_EVENT_TIMESTAMP, Value::Time(now)),
+        ];
+        Some((code, infos))
     }
+}
+
+/// What the host is going to do about an abnormal end if no handler wishes anything else, and how long it waits for them; said
+/// in the event. `PMIX_EVENT_TERMINATE_PROC`, `_NODE` and `_SESSION` it never intends: the proc is gone, and the rest is not its
+/// job. `PMIX_EVENT_SILENT_TERMINATION` is about events of ends in order, which it does not raise.
+pub(crate) fn intention(request: &JobRequest) -> Vec<Info> {
+    let seconds = i32::try_from(request.action_timeout.as_millis().div_ceil(1000)).unwrap_or(i32::MAX);
+    let mut infos = vec![Info::new(key::PMIX_EVENT_ACTION_TIMEOUT, Value::Int(seconds))];
+    match request.on_abort {
+        OnAbort::Terminate => infos.push(Info::new(key::PMIX_EVENT_TERMINATE_JOB, Value::Bool(true))),
+        OnAbort::Continue => {}
+    }
+    infos
 }
 
 /// How a job ended.

@@ -2,17 +2,17 @@
 use super::{
     JobCommand,
     control::{Control, Controls, signal_of},
-    end::{JobEnd, ProcEnd},
-    launch::{self, JobRequest, LaunchError, OnAbort},
+    end::{JobEnd, ProcEnd, intention},
+    launch::{self, JobRequest, LaunchError},
     output::{self, Writers},
     stray::{self, Family},
 };
 use crate::{
     handle::ServerHandle,
-    notice::{Notice, Notices},
+    notice::{Notice, Notices, Wished},
 };
-use peal_core::{job::JobSpec, job_control::JobAction};
-use peal_model::{Proc, Rank, Status, code};
+use peal_core::{job::JobSpec, job_control::JobAction, termination::Wish};
+use peal_model::{Info, Proc, Rank, Status, code};
 use rustix::process::Signal;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::{
@@ -68,6 +68,14 @@ enum Ending {
     Controlled,
 }
 
+/// What became of the question what a proc's abnormal end leads to.
+struct Consulted {
+    /// How it ended.
+    status: Status,
+    /// What the handlers wish, if anything.
+    wished: Option<Wished>,
+}
+
 /// Tells when a child may have ended.
 struct Children(Option<unix::Signal>);
 
@@ -98,6 +106,8 @@ pub(crate) struct Job {
     writers: watch::Sender<Writers>,
     ending: Ending,
     controls: Controls,
+    /// What handlers are asked about: at most one question for each proc.
+    asked: JoinSet<Consulted>,
     end: JobEnd,
 }
 
@@ -114,6 +124,7 @@ impl Job {
             writers: watch::Sender::new(Writers::Alive),
             ending: Ending::Not,
             controls: Controls::default(),
+            asked: JoinSet::new(),
             end: JobEnd { exit_status: 0, first_abnormal: None, abort: None },
         }
     }
@@ -186,6 +197,7 @@ impl Job {
                     Some(Err(_)) | None => break,
                 },
                 Some(command) = inbox.recv() => self.command(command),
+                Some(Ok(consulted)) = self.asked.join_next() => self.heard(consulted),
                 () = children.changed() => self.family.reap_orphans(),
                 () = tokio::time::sleep_until(kill_at.unwrap_or_else(Instant::now)), if kill_at.is_some() => self.kill(),
                 () = tokio::time::sleep_until(kill_some_at.unwrap_or_else(Instant::now)), if kill_some_at.is_some() => {
@@ -206,19 +218,49 @@ impl Job {
         self.family.ended(&proc);
         self.notices.tell(Notice::ProcEnded { proc: proc.clone(), end });
         let abnormal = end.abnormal(self.server.life(proc.clone()).await);
-        self.server.proc_ended(proc.clone(), abnormal.clone());
-        let asked = self.controls.ended(rank);
-        let Some((status, _)) = abnormal else { return };
-        if asked || !matches!(self.ending, Ending::Not) {
-            // It ends because it was asked to.
-            return;
-        }
-        if self.end.first_abnormal.is_none() {
-            self.end.first_abnormal = Some((proc, end));
+        let is_its_own_doing = !self.controls.has_asked(rank) && matches!(self.ending, Ending::Not);
+        if is_its_own_doing && abnormal.is_some() && self.end.first_abnormal.is_none() {
+            self.end.first_abnormal = Some((proc.clone(), end));
             self.end.exit_status = end.exit_status();
         }
-        if self.request.on_abort == OnAbort::Terminate && !self.running.is_empty() {
-            self.ask_to_end(status);
+        match abnormal {
+            // What becomes of the others depends on it.
+            Some((status, infos)) if is_its_own_doing && !self.running.is_empty() => {
+                self.ask_handlers(proc, status, infos);
+            }
+            abnormal => self.server.proc_ended(proc, abnormal),
+        }
+        self.controls.ended(rank);
+    }
+
+    /// Raises the event of an abnormal end and asks its handlers what is to become of the job. Others may end in the meantime,
+    /// and each of their ends is a question of its own.
+    fn ask_handlers(&mut self, proc: Proc, status: Status, mut infos: Vec<Info>) {
+        infos.extend(intention(&self.request));
+        let limit = self.request.action_timeout;
+        let asking = self.server.proc_ended_abnormally(proc.clone(), status, infos);
+        self.asked.spawn(async move {
+            let wished = tokio::time::timeout(limit, asking).await.unwrap_or_else(|_| {
+                tracing::warn!(%proc, after = ?limit, "handlers take too long to say what becomes of the job: run.on_abort holds");
+                None
+            });
+            Consulted { status, wished }
+        });
+    }
+
+    /// Does what the handlers wish, or else what was configured. The first wish for termination ends the job; one against
+    /// it spares the job the end of one proc only.
+    fn heard(&mut self, Consulted { status, wished }: Consulted) {
+        if !matches!(self.ending, Ending::Not) {
+            return;
+        }
+        let wish = wished.as_ref().map_or(self.request.on_abort.wish(), |wished| wished.wish);
+        if let Some(wished) = wished {
+            self.notices.tell(Notice::Wished { nspace: self.request.nspace.clone(), wished });
+        }
+        match wish {
+            Wish::Termination => self.ask_to_end(status),
+            Wish::NoTermination => {}
         }
     }
 

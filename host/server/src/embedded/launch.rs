@@ -1,13 +1,14 @@
 //! What it takes to start the procs of a job: what is asked for, and the environment they are given.
 use super::output::Tagging;
 use crate::{handle::AddJobError, rendezvous::SERVED_VERSION};
+use peal_core::termination::Wish;
 use peal_model::{Nspace, Rank};
 use peal_wire::{BufferType, GDS_HASH, variable};
 use std::{ffi::OsString, path::PathBuf, process::Stdio, time::Duration};
 use thiserror::Error;
 use tokio::process::{Child, Command};
 
-/// What follows an abnormal end of a proc (`run.on_abort`).
+/// What follows an abnormal end of a proc unless the handlers of its event wish something else (`run.on_abort`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnAbort {
     /// The job is ended, as `mpirun` does.
@@ -15,6 +16,16 @@ pub enum OnAbort {
     Terminate,
     /// The other procs go on.
     Continue,
+}
+
+impl OnAbort {
+    /// What becomes of the job where no handler wishes anything.
+    pub(crate) fn wish(self) -> Wish {
+        match self {
+            OnAbort::Terminate => Wish::Termination,
+            OnAbort::Continue => Wish::NoTermination,
+        }
+    }
 }
 
 /// A job to be started.
@@ -32,6 +43,8 @@ pub struct JobRequest {
     pub hostname: String,
     /// What follows an abnormal end.
     pub on_abort: OnAbort,
+    /// How long hosted handlers have to wish something else.
+    pub action_timeout: Duration,
     /// How long procs that are to end have before they are killed.
     pub grace: Duration,
     /// Whether lines of output say which proc wrote them.

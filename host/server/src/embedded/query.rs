@@ -197,6 +197,7 @@ mod tests {
             args: vec!["--fast".into()],
             hostname: "node".to_owned(),
             on_abort: OnAbort::Terminate,
+            action_timeout: Duration::ZERO,
             grace: Duration::ZERO,
             tagging: Tagging::Plain,
         }

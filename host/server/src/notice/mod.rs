@@ -3,7 +3,10 @@ mod listeners;
 
 pub use listeners::{Heard, Listener, Notices};
 
-use peal_core::owner::Owner;
+use peal_core::{
+    owner::Owner,
+    termination::{Wish, last_wish},
+};
 use peal_model::{Event, Nspace, Proc, Size, Status, Step};
 use std::sync::Arc;
 
@@ -22,6 +25,25 @@ impl ChainResults {
         let infos = self.steps.iter().flat_map(|step| &step.infos);
         let names: usize = self.steps.iter().map(|step| size_of::<Step>() + step.name.len()).sum();
         infos.fold(names, |sum, info| sum.saturating_add(Size::of_info(info).bytes))
+    }
+}
+
+/// What the handlers of an event wish to become of a job.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Wished {
+    /// What.
+    pub wish: Wish,
+    /// Whose handler said so ...
+    pub owner: Owner,
+    /// ... and what it is called.
+    pub handler: Arc<str>,
+}
+
+impl Wished {
+    /// What an owner's chain says, if it says anything.
+    pub(crate) fn by(chain: &ChainResults) -> Option<Wished> {
+        let (step, wish) = last_wish(&chain.steps)?;
+        Some(Wished { wish, owner: chain.owner.clone(), handler: step.name.clone() })
     }
 }
 
@@ -61,6 +83,13 @@ pub enum Notice {
         event: Arc<Event>,
         /// What each handler answered, chain by chain in the order of the owners; nothing if no handler is registered for it.
         results: Arc<Vec<ChainResults>>,
+    },
+    /// The handlers have decided what becomes of a job after the abnormal end of a proc.
+    Wished {
+        /// The job's name.
+        nspace: Nspace,
+        /// What they want, and which of them.
+        wished: Wished,
     },
     /// The job is being ended.
     JobEnding {

@@ -1,0 +1,68 @@
+//! What is to become of a job after the abnormal end of a proc, as the handlers of an event say: the termination wishes of the
+//! Standard.
+use peal_model::{Info, Step, Value, key};
+
+/// What a handler wishes, by an info among its results that is true.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wish {
+    /// `PMIX_EVENT_WANT_TERMINATION`: the job is to end.
+    Termination,
+    /// `PMIX_EVENT_NO_TERMINATION`: what happened has been dealt with, and the job goes on.
+    NoTermination,
+}
+
+impl Wish {
+    fn of(info: &Info) -> Option<Wish> {
+        let wish = if info.key == key::PMIX_EVENT_WANT_TERMINATION {
+            Wish::Termination
+        } else if info.key == key::PMIX_EVENT_NO_TERMINATION {
+            Wish::NoTermination
+        } else {
+            return None;
+        };
+        (info.value == Value::Bool(true)).then_some(wish)
+    }
+}
+
+/// The wish that counts among the results of one chain, with the step that it is of: the last one. Whoever comes later has
+/// seen what those before him wished, and whoever is to have the last word can be placed last, or end the chain.
+pub fn last_wish(steps: &[Step]) -> Option<(&Step, Wish)> {
+    steps.iter().rev().find_map(|step| {
+        let wish = step.infos.iter().rev().find_map(Wish::of)?;
+        Some((step, wish))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peal_model::{KeyName, code};
+
+    const WANT: KeyName = key::PMIX_EVENT_WANT_TERMINATION;
+    const NO: KeyName = key::PMIX_EVENT_NO_TERMINATION;
+
+    fn step(name: &str, infos: &[(KeyName, Value)]) -> Step {
+        let infos = infos.iter().map(|(key, value)| Info::new(*key, value.clone())).collect();
+        Step { name: name.into(), status: code::PMIX_EVENT_NO_ACTION_TAKEN, infos }
+    }
+
+    #[test]
+    fn the_last_handler_that_says_anything_decides() {
+        let yes = || Value::Bool(true);
+        let (wants, spares) = (step("wants", &[(WANT, yes())]), step("spares", &[(NO, yes())]));
+        let says_nothing =
+            step("quiet", &[(WANT, Value::Bool(false)), (NO, Value::Uint32(1)), (key::PMIX_RANGE, yes())]);
+        let changes_its_mind = step("moody", &[(WANT, yes()), (NO, yes())]);
+        for (steps, expected) in [
+            (vec![], None),
+            (vec![says_nothing.clone()], None),
+            (vec![wants.clone(), says_nothing.clone()], Some(("wants", Wish::Termination))),
+            (vec![wants.clone(), spares.clone(), says_nothing], Some(("spares", Wish::NoTermination))),
+            (vec![spares, wants], Some(("wants", Wish::Termination))),
+            (vec![changes_its_mind], Some(("moody", Wish::NoTermination))),
+        ] {
+            let found = last_wish(&steps);
+            assert_eq!(found.map(|(step, wish)| (&*step.name, wish)), expected, "{steps:?}");
+        }
+    }
+}
