@@ -29,6 +29,9 @@ const SPARED: &str = "wants no termination";
 const WANTED: &str = "wants termination";
 const KILLED: &str = "is being ended: PMIX_ERR_PROC_ABORTED_BY_SIG (-402)";
 
+/// What procs do that are to see what becomes of the job: where none is left, nothing is to be decided.
+const WAIT: &str = "until test -e $FLAG; do :; done";
+
 /// What a job is run with, and a flag that its procs can wait for.
 struct Place {
     dir: tempfile::TempDir,
@@ -95,7 +98,7 @@ impl Place {
 
     /// The others live until the flag is there, to see whether they still do then.
     fn goes_on(self, until: &str) -> Done {
-        let done = self.run("until test -e $FLAG; do :; done", until).expect_status(137);
+        let done = self.run(WAIT, until).expect_status(137);
         assert!(done.stderr.contains(until), "{}", done.stderr);
         for rank in [1, 2] {
             assert!(done.stderr.contains(&format!("rank {rank} exited with status 0")), "{}", done.stderr);
@@ -190,7 +193,7 @@ fn each_abnormal_end_is_a_question_of_its_own() {
 fn the_event_says_what_the_host_intends_and_how_long_it_waits() {
     let said = |place: Place| {
         let place = place.configured("[trace]\nfilter = \"warn,peal::guest=info\"\n[run]\naction_timeout_ms = 1001\n");
-        let done = place.handlers([guest("report")]).run("exit 0", KILLED).expect_status(137);
+        let done = place.handlers([guest("report")]).run(WAIT, "through the job's chain").expect_status(137);
         done.stderr.lines().find(|line| line.contains("event -402 from the resource manager")).unwrap().to_owned()
     };
     let (ended, goes_on) = (said(Place::new()), said(Place::new().on_abort("continue")));
