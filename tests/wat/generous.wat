@@ -1,4 +1,4 @@
-;; An event-handler that returns too much, by the event's code: -21 a result of 100 MB, -22 10,001 infos one after the other, -23
+;; An event-handler that returns too much, by the event's code: -21 a result of 100 MB, -22 10,000 infos one after the other, -23
 ;; an array of 10,000 infos. Else it returns PMIX_EVENT_NO_ACTION_TAKEN and nothing with it.
 (component
   (;include call.part;)
@@ -19,7 +19,7 @@
 
     (func $one-by-one
       (local $left i32)
-      (local.set $left (i32.const 10001))
+      (local.set $left (i32.const 10000))
       (loop $next
         (call $push-value (i32.const 1) (i64.const 1) (i64.const 0) (i32.const 0))
         (local.set $left (i32.sub (local.get $left) (i32.const 1)))

@@ -257,7 +257,7 @@ settings! {
         /// Events that one call may raise.
         notifications "module.limits.notifications": usize = 16, Number(0, 10_000), "4";
         /// Host calls of one call.
-        host_calls "module.limits.host_calls": u32 = 10_000, Number(1, 1000 * MILLION), "500";
+        host_calls "module.limits.host_calls": u32 = 5000, Number(1, 1000 * MILLION), "500";
         /// Calls after which an instance is replaced.
         max_calls "module.limits.max_calls": u64 = 10_000, Number(1, MILLION * MILLION), "100";
         /// Warm instances kept for the next calls.

@@ -48,7 +48,7 @@ impl Default for Limits {
             host_time: Duration::from_secs(1),
             output: MIB,
             notifications: 16,
-            host_calls: 10_000,
+            host_calls: 5000,
             max_calls: 10_000,
             instances: 8,
         }
