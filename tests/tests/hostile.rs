@@ -303,6 +303,23 @@ async fn a_client_with_too_many_open_requests_is_cut_off() {
     siege.is_withstood().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_floods_and_reads_nothing_is_read_no_further_and_later_told_of_everything() {
+    // Many more than may be open, and more answers than are sent to somebody who does not read.
+    const MANY: u32 = 4000;
+    let mut siege = Siege::begin(ServerSettings { max_open_requests: 64, ..Siege::settings() }).await;
+    let mut peer = Peer::connect(&siege.node, ATTACKER).await;
+    let notify = Request::Notify { code: NEWS, range: Range::Local, infos: Vec::new() };
+    for tag in 0..MANY {
+        peer.request(101 + tag, &notify).await;
+    }
+    siege.is_withstood().await;
+    for tag in 0..MANY {
+        assert_eq!(soon("it is answered", peer.status(101 + tag)).await, code::PMIX_SUCCESS);
+    }
+    assert_eq!(siege.count(|counters| &counters.clients_too_greedy), 0);
+}
+
 /// A value too large for many of them to lie in the system's buffers.
 fn load() -> Value {
     Value::string(&"x".repeat(256 * 1024))

@@ -18,7 +18,10 @@ use std::{
     future::poll_fn,
     net::SocketAddr,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError, atomic::AtomicUsize},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     task::{Context, Poll, ready},
     time::{Duration, Instant},
 };
@@ -112,10 +115,11 @@ pub(crate) async fn serve(mut stream: TcpStream, lobby: Lobby) {
     };
     let (peer, proc) = (admitted.id, &admitted.proc);
     let codec = Codec::of(&hello, lobby.limits);
-    let open = OpenRequests { commands: Mutex::default(), max: lobby.max_open_requests };
+    let (max, written) = (lobby.max_open_requests, Notify::new());
+    let open = OpenRequests { commands: Mutex::default(), max, waiting, written };
     let (pace, welcome) = (Pace::of(&stream), admitted.welcome.encode());
     let (reader, writer) = stream.into_split();
-    let delivery = Delivery { writer, pace, waiting: &waiting, codec: &codec, open: &open, lobby: &lobby, peer };
+    let delivery = Delivery { writer, pace, codec: &codec, open: &open, lobby: &lobby, peer };
     let ended = tokio::select! {
         ended = read_requests(reader, rest, peer, &codec, &open, &lobby) => ended,
         ended = delivery.run(inbox, &welcome) => ended,
@@ -155,9 +159,25 @@ fn refuse(lobby: &Lobby, from: &str, reason: &Unwelcome) {
 pub(crate) struct OpenRequests {
     commands: Mutex<HashMap<u32, CommandCode>>,
     max: usize,
+    /// The memory that what waits to be written takes, in bytes ...
+    pub(crate) waiting: Arc<AtomicUsize>,
+    /// ... and whom to tell when some of it has been.
+    pub(crate) written: Notify,
 }
 
 impl OpenRequests {
+    /// Waits while there are as many as there may be and some of their answers are on their way: whoever does not read them is
+    /// read no further. That there are too many without answers is found out when the next is opened.
+    async fn room(&self) {
+        while self.is_full() && self.waiting.load(Ordering::Relaxed) > 0 {
+            self.written.notified().await;
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner).len() >= self.max
+    }
+
     fn open(&self, tag: u32, command: CommandCode) -> Result<(), Fault> {
         let mut commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
         if commands.len() >= self.max {
@@ -269,6 +289,7 @@ async fn request(
     };
     // The one request without an answer.
     if command != CommandCode::DeregisterEvents {
+        open.room().await;
         open.open(to.tag, command).inspect_err(|_| lobby.metrics.counters().clients_too_greedy.count())?;
     }
     lobby.clients.send(message).await.map_err(|_| Fault::Stopping)

@@ -8,15 +8,13 @@ use crate::{
 use peal_core::server::PeerId;
 use peal_model::{CommandCode, code};
 use peal_wire::{Codec, Frame, Tag};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use tokio::{io::AsyncWriteExt, net::tcp::OwnedWriteHalf, sync::mpsc};
 
 /// The writing side of a connection.
 pub(crate) struct Delivery<'a> {
     pub(crate) writer: OwnedWriteHalf,
     pub(crate) pace: Pace,
-    /// The memory that what waits takes, in bytes.
-    pub(crate) waiting: &'a AtomicUsize,
     pub(crate) codec: &'a Codec,
     pub(crate) open: &'a OpenRequests,
     pub(crate) lobby: &'a Lobby,
@@ -72,7 +70,8 @@ impl Delivery<'_> {
             self.pace.room(bunch.frames.len()).await;
             self.writer.write_all(&bunch.frames).await?;
         }
-        self.waiting.fetch_sub(bunch.waited, Ordering::Relaxed);
+        self.open.waiting.fetch_sub(bunch.waited, Ordering::Relaxed);
+        self.open.written.notify_one();
         // A large answer must not be remembered for ever.
         bunch.frames.clear();
         bunch.frames.shrink_to(Pace::AT_ONCE);
