@@ -306,7 +306,7 @@ async fn a_client_with_too_many_open_requests_is_cut_off() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_floods_and_reads_nothing_is_read_no_further_and_later_told_of_everything() {
     // Many more than may be open, and more answers than are sent to somebody who does not read.
-    const MANY: u32 = 4000;
+    const MANY: u32 = 20_000;
     let mut siege = Siege::begin(ServerSettings { max_open_requests: 64, ..Siege::settings() }).await;
     let mut peer = Peer::connect(&siege.node, ATTACKER).await;
     let notify = Request::Notify { code: NEWS, range: Range::Local, infos: Vec::new() };
