@@ -98,18 +98,29 @@ pub fn peal<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
 /// Runs a command to its end. One that hangs is killed and fails the test.
 #[track_caller]
 pub fn run(command: &mut Command) -> Done {
+    run_within(PATIENCE, command)
+}
+
+/// The same of one that may take so long.
+#[track_caller]
+pub fn run_within(limit: Duration, command: &mut Command) -> Done {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    finish(child.unwrap_or_else(|error| panic!("{command:?}: {error}")))
+    finish_within(limit, child.unwrap_or_else(|error| panic!("{command:?}: {error}")))
 }
 
 /// Waits for a command that was started with its output piped.
 #[track_caller]
-pub fn finish(mut child: Child) -> Done {
+pub fn finish(child: Child) -> Done {
+    finish_within(PATIENCE, child)
+}
+
+#[track_caller]
+fn finish_within(limit: Duration, mut child: Child) -> Done {
     let pid = child.id();
     let (out, err) = (drain(child.stdout.take()), drain(child.stderr.take()));
     let (tell, told) = mpsc::channel();
     thread::spawn(move || tell.send(child.wait()));
-    let Ok(status) = told.recv_timeout(PATIENCE) else {
+    let Ok(status) = told.recv_timeout(limit) else {
         let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
         panic!("process {pid} hangs");
     };

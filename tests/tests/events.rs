@@ -5,9 +5,9 @@ use peal_server::ServerSettings;
 use peal_tests::{
     c_program,
     in_process::{Node, listener, next},
-    peal, run,
+    peal, run_within,
 };
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 const NEWS: Status = Status(-3101);
 const NUMBER: KeyName = KeyName("test.number");
@@ -29,7 +29,8 @@ fn late(settings: &[&str], range: &str, count: u32, expected: u32, pipe: Option<
         command.args(["--set", setting]);
     }
     command.arg("--").arg(program).args([range, &count.to_string(), &expected.to_string()]).args(pipe);
-    let done = run(&mut command).expect_status(0);
+    let limit = Duration::from_secs(60) + Duration::from_millis(count.into());
+    let done = run_within(limit, &mut command).expect_status(0);
     let (heard, took) = done.stdout.split_once('\n').unwrap();
     let took = took.trim().strip_prefix("the server took ").and_then(|rest| rest.strip_suffix(" KiB"));
     let took: u64 = took.unwrap().parse().unwrap();

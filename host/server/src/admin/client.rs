@@ -15,7 +15,7 @@ const TIME: Duration = Duration::from_secs(60);
 #[derive(Debug, Error)]
 pub enum AskError {
     /// Nobody listens there.
-    #[error("no server answers on {path:?}: {source}")]
+    #[error("no server answers on {path:?}")]
     Connect {
         /// The socket.
         path: PathBuf,
@@ -23,7 +23,7 @@ pub enum AskError {
         source: io::Error,
     },
     /// The conversation broke off.
-    #[error("the server on {path:?} did not answer: {source}")]
+    #[error("the server on {path:?} did not answer")]
     BrokenOff {
         /// The socket.
         path: PathBuf,
@@ -31,7 +31,7 @@ pub enum AskError {
         source: io::Error,
     },
     /// What came is no reply.
-    #[error("the server on {path:?} answered what makes no sense here; it may be of another release: {source}")]
+    #[error("the server on {path:?} answered what makes no sense here; it may be of another release")]
     NotUnderstood {
         /// The socket.
         path: PathBuf,
