@@ -176,7 +176,7 @@ impl Session {
     }
 
     /// Runs an event through our handlers and does what they asked for. What they raised for ourselves is put into `own`.
-    async fn handle(&self, event: Event, own: &mut Vec<Event>) {
+    async fn handle(self: &Arc<Self>, event: Event, own: &mut Vec<Event>) {
         let wishes = self.handlers.run(event).await;
         for id in wishes.gone {
             self.deregister_in_time(id).await;
@@ -202,7 +202,7 @@ impl Session {
     }
 
     /// Changes what a component is registered for, if it may. What cannot be is traced: the component has returned.
-    async fn change(&self, module: Arc<Module>, change: Change) {
+    async fn change(self: &Arc<Self>, module: Arc<Module>, change: Change) {
         match change {
             Change::Deregister(number) => {
                 let id = RegistrationId(number);
@@ -212,10 +212,7 @@ impl Session {
             }
             Change::Register(wish) if self.handlers.has_room_for(&module) => {
                 let name = module.name().to_owned();
-                let registered = timeout(self.settings.answer_timeout, self.register_wish(module, wish)).await;
-                let call = Call(CommandCode::RegisterEvents);
-                let late = ClientError::TimedOut { call, limit: self.settings.answer_timeout };
-                if let Err(error) = registered.unwrap_or(Err(late)) {
+                if let Err(error) = self.register_wish(module, wish).await {
                     tracing::warn!(module = name, %error, "a component cannot be registered as it wishes");
                 }
             }
@@ -223,14 +220,28 @@ impl Session {
         }
     }
 
-    /// The server's answer is not waited for: it may lie behind events whose handling waits for us.
-    async fn register_wish(&self, module: Arc<Module>, wish: ModuleRegistration) -> Result<(), ClientError> {
+    /// The server's answer is not waited for here: it may lie behind events whose handling waits for us.
+    async fn register_wish(self: &Arc<Self>, module: Arc<Module>, wish: ModuleRegistration) -> Result<(), ClientError> {
         let mut registration = Registration::from_directives(&wish.codes, &wish.directives, Some(&self.me))?;
         registration.name = wish.name.as_deref().unwrap_or(module.name()).into();
-        let _turn = self.changes.lock().await;
+        let turn = self.changes.lock().await;
         let handler = Handler::Component { module, tag: wish.tag };
-        let (_, for_server) = self.handlers.register(&wish.codes, registration, handler)?;
-        self.tell(for_server).await.map(drop)
+        let (id, for_server) = self.handlers.register(&wish.codes, registration, handler)?;
+        let limit = self.settings.answer_timeout;
+        let late = ClientError::TimedOut { call: Call(CommandCode::RegisterEvents), limit };
+        let told = timeout(limit, self.tell(for_server)).await.unwrap_or(Err(late));
+        drop(turn);
+        let session = self.clone();
+        let answers = told.inspect_err(|_| self.clone().give_up(id))?;
+        self.runtime.spawn(async move {
+            for answer in answers.into_iter().take(1) {
+                if let Err(error) = answer.answer().await {
+                    tracing::warn!(%error, "a registration that a component wished for is refused");
+                    session.clone().give_up(id);
+                }
+            }
+        });
+        Ok(())
     }
 
     /// Sends an event without waiting for the answer, which may lie behind more events than may wait: handling them must

@@ -93,6 +93,10 @@ impl ProcSet {
         ProcSet(procs.into_iter().collect())
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Whether it holds this proc, or all of its job.
     pub(crate) fn covers(&self, proc: &Proc) -> bool {
         self.0.contains(proc) || self.0.contains(&Proc::all(proc.nspace.clone()))
@@ -202,9 +206,14 @@ impl Interests {
         self.0.iter().any(|(filter, codes)| filter.levels.include(Class::Environment) && has(codes))
     }
 
+    /// Whether events of the environment of this very code were asked for; `Status::DEFAULT_HANDLER` means those of all codes.
+    pub(crate) fn asks_for_environment(&self, code: Status) -> bool {
+        let has = |codes: &Codes| if code == Status::DEFAULT_HANDLER { codes.all } else { codes.some.contains(&code) };
+        self.0.iter().any(|(filter, codes)| filter.levels.include(Class::Environment) && has(codes))
+    }
+
     /// Drops these codes; `Status::DEFAULT_HANDLER` drops the default registration.
-    pub fn forget(&mut self, codes: &[Status]) {
-        let codes: BTreeSet<Status> = codes.iter().copied().collect();
+    pub fn forget(&mut self, codes: &BTreeSet<Status>) {
         self.0.retain(|_, known| {
             known.some.retain(|code| !codes.contains(code));
             known.all &= !codes.contains(&Status::DEFAULT_HANDLER);

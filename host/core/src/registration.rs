@@ -33,6 +33,20 @@ impl Codes {
         }
     }
 
+    /// How many codes are listed.
+    pub fn len(&self) -> usize {
+        match self {
+            Codes::Single(_) => 1,
+            Codes::Multi(codes) => codes.len(),
+            Codes::Default => 0,
+        }
+    }
+
+    /// Whether none is listed: a default registration.
+    pub fn is_empty(&self) -> bool {
+        *self == Codes::Default
+    }
+
     /// Which part of the chain such a registration belongs to.
     pub fn category(&self) -> Category {
         match self {
@@ -246,6 +260,12 @@ impl Registration {
             object: None,
             affected: Vec::new(),
         }
+    }
+
+    /// How many procs it names, as sources and as affected.
+    pub fn names(&self) -> usize {
+        let sources = if let Sources::These(procs) = &self.sources { procs.len() } else { 0 };
+        sources + self.affected.len()
     }
 
     /// Whether an event is for it.

@@ -318,6 +318,23 @@ fn policies_for_events_may_refuse_or_narrow_registrations_and_narrow_ranges() {
 }
 
 #[test]
+fn who_leaves_before_it_is_decided_is_registered_for_nothing() {
+    let mut stage = Stage::policed(&[Hook::Event]);
+    let (leaves, stays) = (stage.alice[1], stage.bob);
+    let undecided = stage.ask_to_register(leaves, Vec::new());
+    let taken_back = stage.ask_to_register(stays, Vec::new());
+    stage.ask(leaves, Request::Finalize);
+    let told = stage.ask(stays, Request::DeregisterEvents { codes: vec![NEWS] });
+    assert_eq!(statuses(&told), [code::PMIX_SUCCESS], "there is nothing left to be decided");
+    for asked in [undecided, taken_back] {
+        assert!(stage.decide(&asked, granted(Vec::new())).is_empty());
+    }
+    let raised = stage.notify(stage.alice[0], Vec::new());
+    assert!(hearers(&stage.decide(&raised, granted(Vec::new()))).is_empty());
+    assert_eq!(stage.server.counts().decisions_awaited, 0);
+}
+
+#[test]
 fn what_tenants_handlers_raise_must_be_permitted_and_what_the_sites_raise_not() {
     let event = || Event { code: NEWS, source: Some(proc("alice", 0)), range: Range::Global, infos: Vec::new() };
     let reach = |actions: &[Action]| {

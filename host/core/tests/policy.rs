@@ -140,7 +140,7 @@ fn the_range_of_an_event_can_be_narrowed_and_not_widened() {
         (Global, Local, Local),
         (Global, Custom, Custom),
         (Session, Namespace, Namespace),
-        (Session, Rm, Rm),
+        (Session, Rm, Session),
         (Session, Session, Session),
         (Session, Global, Session),
         (Namespace, Local, Namespace),

@@ -48,8 +48,8 @@ impl Range {
     /// where those of a namespace are, is not considered.
     pub fn is_within(self, other: Range) -> bool {
         let narrower: &[Range] = match other {
-            Range::Global => &[Range::Session, Range::Namespace, Range::Local, Range::Custom, Range::Rm],
-            Range::Session => &[Range::Namespace, Range::Local, Range::Custom, Range::Rm],
+            Range::Global => &[Range::Session, Range::Namespace, Range::Local, Range::Custom],
+            Range::Session => &[Range::Namespace, Range::Local, Range::Custom],
             _ => &[],
         };
         self == other || narrower.contains(&self)

@@ -70,8 +70,8 @@ pub(crate) enum FromClient {
     Request { to: RequestId, request: Request, turn: OwnedSemaphorePermit },
     /// A message that is no request, and the status that says so.
     Unfit { to: RequestId, status: Status, turn: OwnedSemaphorePermit },
-    /// What makes no sense, and has no answer.
-    Garbled { peer: PeerId, status: Status },
+    /// What makes no sense, and has no answer; its turn, unless the connection is at its end.
+    Garbled { peer: PeerId, status: Status, turn: Option<OwnedSemaphorePermit> },
     /// Everything before a milestone has been written.
     Resume(PeerId),
     /// The connection is closed.
@@ -157,7 +157,7 @@ impl Actor {
                 actions.extend(self.state.violated(to.peer, status));
                 actions
             }
-            FromClient::Garbled { peer, status } => self.state.violated(peer, status),
+            FromClient::Garbled { peer, status, turn: _turn } => self.state.violated(peer, status),
             FromClient::Resume(peer) => self.state.resume(peer),
             FromClient::Gone(peer) => {
                 self.outboxes.remove(&peer);

@@ -50,8 +50,13 @@ impl Actor {
     fn register_with_host(&mut self, id: DemandId, codes: Vec<Status>) {
         let (host, limit) = (self.host.clone(), self.host_timeout);
         self.go_on(async move {
-            let answer = tokio::time::timeout(limit, host.register_events(codes)).await;
-            Internal::HostRegistered { id, answer: answer.unwrap_or(Err(code::PMIX_ERR_TIMEOUT)) }
+            let answer = tokio::time::timeout(limit, host.register_events(codes.clone())).await;
+            let answer = answer.unwrap_or_else(|_| {
+                // It may have done so meanwhile, or be about to.
+                host.deregister_events(codes);
+                Err(code::PMIX_ERR_TIMEOUT)
+            });
+            Internal::HostRegistered { id, answer }
         });
     }
 

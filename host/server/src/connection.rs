@@ -6,11 +6,12 @@ use crate::{
     identity::Checker,
     metrics::Metrics,
     pace::Pace,
+    packing::Packing,
     quiet::{Once, Quiet, warn_once},
     turns::Turns,
 };
 use peal_core::server::{PeerId, RequestId};
-use peal_model::CommandCode;
+use peal_model::{CommandCode, Status};
 use peal_wire::{Codec, Frame, FrameDecoder, Limits, Tag, WireError};
 use std::{
     cell::RefCell,
@@ -49,6 +50,7 @@ const TURNS: usize = 8;
 pub(crate) struct Lobby {
     pub(crate) clients: mpsc::Sender<FromClient>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) packing: Arc<Packing>,
     pub(crate) checker: Arc<Checker>,
     /// Each check takes a thread, with memory that it keeps; the procs of a job all come at once.
     pub(crate) checks: Arc<Turns>,
@@ -93,6 +95,16 @@ pub(crate) enum Fault {
     OpenRequests(usize),
 }
 
+impl Fault {
+    /// What a client did against the protocol, if reading from it ended by that.
+    fn violation(&self) -> Option<Status> {
+        match self {
+            Fault::Wire(error) | Fault::JobData(error) => Some(error.status()),
+            Fault::OpenRequests(_) | Fault::TagInUse(_) | Fault::Stopping | Fault::Io(_) | Fault::NotReading => None,
+        }
+    }
+}
+
 /// Serves a connection until it ends.
 pub(crate) async fn serve(mut stream: TcpStream, lobby: Lobby) {
     let from = stream.peer_addr().map(|addr| addr.to_string()).unwrap_or_default();
@@ -120,8 +132,12 @@ pub(crate) async fn serve(mut stream: TcpStream, lobby: Lobby) {
     let (pace, welcome) = (Pace::of(&stream), admitted.welcome.encode());
     let (reader, writer) = stream.into_split();
     let delivery = Delivery { writer, pace, codec: &codec, open: &open, lobby: &lobby, peer };
+    let mut violation = None;
     let ended = tokio::select! {
-        ended = read_requests(reader, rest, peer, &codec, &open, &lobby) => ended,
+        ended = read_requests(reader, rest, peer, &codec, &open, &lobby) => {
+            violation = ended.as_ref().err().and_then(Fault::violation);
+            ended
+        }
         ended = delivery.run(inbox, &welcome) => ended,
         () = cut.notified() => Err(Fault::NotReading),
     };
@@ -135,8 +151,8 @@ pub(crate) async fn serve(mut stream: TcpStream, lobby: Lobby) {
         },
     }
     // A server that has stopped needs not be told.
-    if let Err(Fault::Wire(error) | Fault::JobData(error)) = &ended {
-        let _ = lobby.clients.send(FromClient::Garbled { peer, status: error.status() }).await;
+    if let Some(status) = violation {
+        let _ = lobby.clients.send(FromClient::Garbled { peer, status, turn: None }).await;
     }
     let _ = lobby.clients.send(FromClient::Gone(peer)).await;
 }
@@ -278,7 +294,7 @@ async fn request(
             warn_once!(garbled, ?peer, %error, "a request is not understood");
             match codec.command_of(&frame.payload) {
                 Some(CommandCode::DeregisterEvents) => {
-                    let garbled = FromClient::Garbled { peer, status: error.status() };
+                    let garbled = FromClient::Garbled { peer, status: error.status(), turn: Some(turn) };
                     return lobby.clients.send(garbled).await.map_err(|_| Fault::Stopping);
                 }
                 // A status would be taken for the data: only the end of the connection says that something is wrong.

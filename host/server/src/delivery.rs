@@ -3,11 +3,11 @@ use crate::{
     actor::{FromClient, Outgoing},
     connection::{Fault, Lobby, OpenRequests},
     pace::Pace,
+    packing,
     quiet::{Once, warn_once},
 };
 use peal_core::server::PeerId;
-use peal_model::{CommandCode, code};
-use peal_wire::{Codec, Frame, Tag};
+use peal_wire::Codec;
 use std::sync::atomic::Ordering;
 use tokio::{io::AsyncWriteExt, net::tcp::OwnedWriteHalf, sync::mpsc};
 
@@ -48,20 +48,32 @@ impl Delivery<'_> {
 
     /// Puts one message to those that are written next; writes these first if it is too many for them.
     async fn take(&mut self, outgoing: Outgoing, bunch: &mut Bunch, unfit: &Once) -> Result<(), Fault> {
-        if let Outgoing::Milestone = outgoing {
-            self.write(bunch).await?;
-            let resume = FromClient::Resume(self.peer);
-            return self.lobby.clients.send(resume).await.map_err(|_| Fault::Stopping);
-        }
         let waited = outgoing.bytes();
-        if let Some(frame) = pack(outgoing, self.codec, self.open, unfit)? {
-            let frame = frame.encode()?;
-            if bunch.frames.len() + frame.len() > Pace::AT_ONCE {
+        match outgoing {
+            Outgoing::Milestone => {
                 self.write(bunch).await?;
+                let resume = FromClient::Resume(self.peer);
+                return self.lobby.clients.send(resume).await.map_err(|_| Fault::Stopping);
             }
-            bunch.frames.extend(frame);
+            Outgoing::Event(event) => match self.lobby.packing.event(event, self.codec) {
+                Ok(frame) => self.add(&frame, bunch).await?,
+                Err(error) => warn_once!(unfit, %error, "an event cannot be packed for this client: it is not sent"),
+            },
+            Outgoing::Reply { tag, reply } => {
+                if let Some(frame) = packing::reply(tag, &reply, self.codec, self.open, unfit)? {
+                    self.add(&frame, bunch).await?;
+                }
+            }
         }
         bunch.waited += waited;
+        Ok(())
+    }
+
+    async fn add(&mut self, frame: &[u8], bunch: &mut Bunch) -> Result<(), Fault> {
+        if bunch.frames.len() + frame.len() > Pace::AT_ONCE {
+            self.write(bunch).await?;
+        }
+        bunch.frames.extend_from_slice(frame);
         Ok(())
     }
 
@@ -77,32 +89,5 @@ impl Delivery<'_> {
         bunch.frames.shrink_to(Pace::AT_ONCE);
         bunch.waited = 0;
         Ok(())
-    }
-}
-
-fn pack(outgoing: Outgoing, codec: &Codec, open: &OpenRequests, unfit: &Once) -> Result<Option<Frame>, Fault> {
-    let (tag, packed) = match outgoing {
-        Outgoing::Milestone => return Ok(None),
-        Outgoing::Event(event) => (Tag::NOTIFY, codec.encode_event(&event)),
-        Outgoing::Reply { tag, reply } => {
-            let Some(command) = open.close(tag) else { return Ok(None) };
-            let packed = match codec.encode_reply(command, &reply) {
-                Err(error) if command == CommandCode::JobData => return Err(Fault::JobData(error)),
-                // The client's release may lack a type that the answer holds; it is told so rather than left waiting.
-                Err(error) => {
-                    warn_once!(unfit, %error, "an answer cannot be packed for this client");
-                    codec.encode_status(code::PMIX_ERR_PACK_FAILURE)
-                }
-                packed => packed,
-            };
-            (Tag(tag), packed)
-        }
-    };
-    match packed {
-        Ok(payload) => Ok(Some(Frame { pindex: 0, tag, payload })),
-        Err(error) => {
-            warn_once!(unfit, ?tag, %error, "a message cannot be packed for this client: it is not sent");
-            Ok(None)
-        }
     }
 }

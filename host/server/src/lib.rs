@@ -22,6 +22,7 @@ mod identity;
 pub mod metrics;
 mod notice;
 mod pace;
+mod packing;
 mod quiet;
 mod rendezvous;
 mod server;

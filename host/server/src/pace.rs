@@ -3,7 +3,7 @@
 //! `libpmix` misreads its stream if a frame's header arrives in two pieces (ARCHITECTURE, "Decisions worth knowing"). That
 //! happens when a receiver is so far behind that its window ends inside of a frame. So no more than its window certainly
 //! holds is on the way at any time: then every bunch of frames arrives whole.
-use crate::identity::unread;
+use crate::identity::{unread, untaken};
 use std::{net::SocketAddr, time::Duration};
 use tokio::{net::TcpStream, task::yield_now, time::sleep};
 
@@ -12,7 +12,7 @@ const GLANCES: u32 = 4;
 
 /// The least and the longest time between two looks at a client that does not read.
 const SHORTEST: Duration = Duration::from_millis(1);
-const LONGEST: Duration = Duration::from_millis(64);
+const LONGEST: Duration = Duration::from_millis(500);
 
 /// The pace of one client.
 pub(crate) struct Pace {
@@ -34,16 +34,20 @@ impl Pace {
     /// Waits until so many bytes may be sent: at once as long as they are few, else when the client has read all before them.
     pub(crate) async fn room(&mut self, bytes: usize) {
         if self.sent + bytes > Pace::AT_ONCE {
-            self.read_up().await;
+            // Of what was longer than the window some may lie with us yet; all else has left when it was written.
+            let ends = if self.sent > Pace::AT_ONCE { Ends::Both } else { Ends::Far };
+            self.read_up(ends).await;
             self.sent = 0;
         }
         self.sent += bytes;
     }
 
     /// Waits until the client has read everything; where the kernel does not say, not at all.
-    async fn read_up(&self) {
+    async fn read_up(&self, ends: Ends) {
         let Some((far, near)) = self.ends else { return };
-        let has_unread = || unread(far, near).is_ok_and(|bytes| bytes.is_some_and(|bytes| bytes > 0));
+        let is_some =
+            |bytes: std::io::Result<Option<u32>>| bytes.is_ok_and(|bytes| bytes.is_some_and(|bytes| bytes > 0));
+        let has_unread = || is_some(unread(far, near)) || (ends == Ends::Both && is_some(untaken(far, near)));
         let (mut glances, mut pause) = (0, SHORTEST);
         while has_unread() {
             if glances < GLANCES {
@@ -55,4 +59,13 @@ impl Pace {
             }
         }
     }
+}
+
+/// Where bytes may lie that the client has not read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    /// At its end.
+    Far,
+    /// At its end and at ours.
+    Both,
 }

@@ -187,6 +187,7 @@ impl Server {
         let lobby = Lobby {
             clients,
             metrics: metrics.clone(),
+            packing: Arc::default(),
             checker,
             checks: Arc::new(Turns::new(CHECKS, CHECKS_EACH)),
             tool_names: Arc::new(ToolNames::new(uri.proc.clone())),

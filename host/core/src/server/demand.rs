@@ -41,6 +41,20 @@ pub(super) struct Wish {
     pub(super) affected: Vec<Proc>,
 }
 
+impl Want {
+    fn of(code: &Status) -> Want {
+        if *code == Status::DEFAULT_HANDLER { Want::All } else { Want::Code(*code) }
+    }
+
+    /// How a deregistration names it.
+    fn code(self) -> Status {
+        match self {
+            Want::All => Status::DEFAULT_HANDLER,
+            Want::Code(code) => code,
+        }
+    }
+}
+
 impl Wish {
     fn wants(&self) -> impl Iterator<Item = Want> {
         let all = self.codes.is_empty().then_some(Want::All);
@@ -134,21 +148,30 @@ impl Demand {
         theirs.map(|waiting| waiting.wish.codes.len() + waiting.wish.affected.len() + 1).sum()
     }
 
-    /// A connection wants these codes no more (`Status::DEFAULT_HANDLER`: all codes), except where it is registering again.
-    /// What nobody wants any more.
-    pub(super) fn forget(&mut self, peer: PeerId, codes: &[Status]) -> Vec<Codes> {
-        let wants = codes.iter().map(|code| match *code {
-            Status::DEFAULT_HANDLER => Want::All,
-            code => Want::Code(code),
-        });
-        let mut unwanted = Vec::new();
-        for want in wants {
-            let is_renewed =
-                |waiting: &Waiting| waiting.wish.to.peer == peer && waiting.wish.wants().any(|w| w == want);
-            if !self.waiting.iter().any(is_renewed) && self.leave(peer, want) {
-                unwanted.push(want);
-            }
-        }
+    /// A connection wants these codes no more (`Status::DEFAULT_HANDLER`: all codes). Whose wishes for nothing else need wait no
+    /// more, and what nobody wants any more.
+    pub(super) fn forget(&mut self, peer: PeerId, codes: &BTreeSet<Status>) -> (Vec<RequestId>, Vec<Codes>) {
+        let of_peer = self
+            .waiting
+            .extract_if(.., |waiting| waiting.wish.to.peer == peer && strike(&mut waiting.wish.codes, codes));
+        let idle = of_peer.map(|waiting| waiting.wish.to).collect();
+        let unwanted: Vec<Want> = codes.iter().map(Want::of).filter(|want| self.leave(peer, *want)).collect();
+        (idle, given_back(&unwanted))
+    }
+
+    /// A wish of a connection was refused: of its codes, those go that the connection neither has (`keeps`) nor waits for
+    /// besides. What nobody wants any more.
+    pub(super) fn give_up(&mut self, wish: &Wish, keeps: impl Fn(Status) -> bool) -> Vec<Codes> {
+        let peer = wish.to.peer;
+        let others: BTreeSet<Want> = self
+            .waiting
+            .iter()
+            .filter(|other| other.wish.to.peer == peer)
+            .flat_map(|other| other.wish.wants())
+            .collect();
+        let gone = wish.wants().filter(|want| !others.contains(want) && !keeps(want.code()));
+        let gone: Vec<Want> = gone.collect();
+        let unwanted: Vec<Want> = gone.into_iter().filter(|want| self.leave(peer, *want)).collect();
         given_back(&unwanted)
     }
 
@@ -171,6 +194,15 @@ impl Demand {
         }
         is_told
     }
+}
+
+/// Takes codes out of those of a registration, none meaning all (`Status::DEFAULT_HANDLER`). Whether nothing is left.
+pub(super) fn strike(asked: &mut Vec<Status>, codes: &BTreeSet<Status>) -> bool {
+    if asked.is_empty() {
+        return codes.contains(&Status::DEFAULT_HANDLER);
+    }
+    asked.retain(|code| !codes.contains(code));
+    asked.is_empty()
 }
 
 fn codes(wants: &[Want]) -> Codes {

@@ -1,6 +1,6 @@
 //! Events: registration by clients, notification by clients and by the host, delivery.
 use super::{
-    Action, Allowance, DemandId, Peer, PeerId, RequestId, Server, Upcall,
+    Action, Allowance, DemandId, Peer, PeerId, RequestId, Server, Standing, Upcall,
     demand::{Granted, Wish},
     reply,
 };
@@ -44,7 +44,10 @@ pub enum Raiser {
 
 impl Server {
     pub(super) fn register(&mut self, to: RequestId, codes: Vec<Status>, infos: &[Info]) -> Vec<Action> {
-        let Some(peer) = self.peers.get(&to.peer) else { return Vec::new() };
+        // A policy may have taken so long that the client has left.
+        let Some(peer) = self.peers.get(&to.peer).filter(|peer| peer.standing == Standing::Active) else {
+            return vec![reply(to, code::PMIX_ERR_INIT)];
+        };
         let filters = [key::PMIX_EVENT_AFFECTED_PROC, key::PMIX_EVENT_AFFECTED_PROCS];
         let affected = filters.iter().filter_map(|key| infos.value_of(*key)).filter_map(|value| value.as_procs());
         let affected: Vec<Proc> = affected.flatten().collect();
@@ -74,7 +77,9 @@ impl Server {
             match refusal {
                 None => actions.extend(self.registered(wish)),
                 Some(status) => {
-                    actions.extend(given_back(self.demand.forget(wish.to.peer, &named(&wish.codes))));
+                    let interests = self.peers.get(&wish.to.peer).map(|peer| &peer.interests);
+                    let keeps = |code| interests.is_some_and(|interests| interests.asks_for_environment(code));
+                    actions.extend(given_back(self.demand.give_up(&wish, keeps)));
                     actions.push(reply(wish.to, status));
                 }
             }
@@ -85,7 +90,9 @@ impl Server {
     /// A registration stands: it is acknowledged, then comes what happened before.
     fn registered(&mut self, wish: Wish) -> Vec<Action> {
         let Wish { to, codes, levels, affected } = wish;
-        let Some(peer) = self.peers.get_mut(&to.peer) else { return Vec::new() };
+        let Some(peer) = self.peers.get_mut(&to.peer).filter(|peer| peer.standing == Standing::Active) else {
+            return Vec::new();
+        };
         let missed = if levels.include(Class::Environment) {
             self.retained.missed(&codes, |code| peer.interests.hears_environment(code))
         } else {
@@ -99,11 +106,16 @@ impl Server {
         actions
     }
 
-    pub(super) fn deregister(&mut self, peer: PeerId, codes: &[Status]) -> Vec<Action> {
+    pub(super) fn deregister(&mut self, peer: PeerId, codes: Vec<Status>) -> Vec<Action> {
+        let codes: BTreeSet<Status> = codes.into_iter().collect();
         if let Some(peer) = self.peers.get_mut(&peer) {
-            peer.interests.forget(codes);
+            peer.interests.forget(&codes);
         }
-        given_back(self.demand.forget(peer, codes)).collect()
+        // Whoever takes back what it has not been granted yet need not wait for that.
+        let undecided = self.strike_held(peer, &codes);
+        let (idle, unwanted) = self.demand.forget(peer, &codes);
+        let answers = undecided.into_iter().chain(idle).map(|to| reply(to, code::PMIX_SUCCESS));
+        answers.chain(given_back(unwanted)).collect()
     }
 
     /// The host environment wants to hear events of these codes (none: of every code) that are aimed at it, and what clients do
@@ -114,7 +126,7 @@ impl Server {
 
     /// The host environment wants these codes no more; `Status::DEFAULT_HANDLER` drops its registration for every code.
     pub fn host_deregisters(&mut self, codes: &[Status]) {
-        self.host.forget(codes);
+        self.host.forget(&codes.iter().copied().collect());
     }
 
     /// A client sent what is no request, so that this status says what is wrong: an event for nobody but the host (RFC 0002,
@@ -237,11 +249,6 @@ impl Server {
 /// What the host is told of codes that nobody wants any more.
 pub(super) fn given_back(unwanted: Vec<Vec<Status>>) -> impl Iterator<Item = Action> {
     unwanted.into_iter().map(|codes| Action::Host(Upcall::DeregisterEvents(codes)))
-}
-
-/// How a deregistration names what was registered under these codes.
-fn named(codes: &[Status]) -> Vec<Status> {
-    if codes.is_empty() { vec![Status::DEFAULT_HANDLER] } else { codes.to_vec() }
 }
 
 /// What clients are told: an event of a proc says that it has been through a server.

@@ -1,6 +1,6 @@
 //! The gate: before a request that names others, an event or a connection has any effect, the policies of its hook are asked;
 //! where there are none, the hook's default decides at once.
-use super::{Action, PeerId, RequestId, Server, Upcall, events::Raising, named::Named, reply};
+use super::{Action, PeerId, RequestId, Server, Upcall, demand::strike, events::Raising, named::Named, reply};
 use crate::{
     defaults::{self, Case, HookDefault, What},
     job_control,
@@ -11,7 +11,11 @@ use peal_model::{
     ConnectionKind, Event, Hook, Identity, Info, LogRequest, Matter, Nspace, PolicyRequest, Proc, Reply, Request, Size,
     Status, Target, Value, key,
 };
-use std::{collections::BTreeMap, fmt, mem, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt, mem,
+    sync::Arc,
+};
 
 /// The number of a decision that is awaited; never used twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -302,6 +306,29 @@ impl Server {
             self.gate.held.iter().filter(|(_, held)| of_them(held)).map(|(id, _)| *id).collect();
         let denied = theirs.into_iter().filter_map(|id| self.gate.release(id));
         denied.flat_map(|held| deny(held.asker, Verdict::evicted())).collect()
+    }
+
+    /// A connection takes back codes whose registration is not decided yet. Which of these have nothing left to be decided.
+    pub(super) fn strike_held(&mut self, peer: PeerId, codes: &BTreeSet<Status>) -> Vec<RequestId> {
+        let mut idle = Vec::new();
+        for (id, held) in &mut self.gate.held {
+            if let Waiting::Registration { to, codes: asked } = &mut held.what
+                && to.peer == peer
+                && strike(asked, codes)
+            {
+                idle.push((*id, *to));
+            }
+        }
+        idle.iter().for_each(|(id, _)| drop(self.gate.release(*id)));
+        idle.into_iter().map(|(_, to)| to).collect()
+    }
+
+    /// A connection is heard no more: it is registered for nothing, whatever is decided.
+    pub(super) fn drop_held_registrations(&mut self, peer: PeerId) {
+        let theirs = |held: &Held| matches!(&held.what, Waiting::Registration { to, .. } if to.peer == peer);
+        let theirs: Vec<DecisionId> =
+            self.gate.held.iter().filter(|(_, held)| theirs(held)).map(|(id, _)| *id).collect();
+        theirs.into_iter().for_each(|id| drop(self.gate.release(id)));
     }
 
     fn conclude(&mut self, held: Held, verdict: Verdict) -> Vec<Action> {

@@ -297,6 +297,7 @@ impl Server {
     /// The same for one that is gone.
     fn unregister(&mut self, id: PeerId) -> Vec<Action> {
         self.retained.part(id);
+        self.drop_held_registrations(id);
         events::given_back(self.demand.part(id)).collect()
     }
 
@@ -355,7 +356,7 @@ impl Server {
                 self.client_notifies(to, Event { code, source: Some(source), range, infos })
             }
             Request::RegisterEvents { codes, infos } => self.enter_registration(to, source, codes, infos),
-            Request::DeregisterEvents { codes } => self.deregister(to.peer, &codes),
+            Request::DeregisterEvents { codes } => self.deregister(to.peer, codes),
             Request::Log { timestamp, data, directives } => self.log(to, source, timestamp, data, directives),
             request => match named::by(&request, &source) {
                 Some(named) => self.enter(to, source, named, request),

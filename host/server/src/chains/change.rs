@@ -11,6 +11,10 @@ use std::sync::Arc;
 /// How many registrations one module may have in a chain, as many as it may wish for when it starts.
 const MAX_REGISTRATIONS: usize = 64;
 
+/// How many codes these may have in all, and how many procs one of them may name.
+const MAX_CODES: usize = 256;
+const MAX_PROCS: usize = 1024;
+
 /// What a module of this owner wishes for, and what is called for it.
 pub(super) fn wished(
     owner: &Owner,
@@ -19,6 +23,8 @@ pub(super) fn wished(
 ) -> Result<(Registration, HostedHandler), RegistrationError> {
     let mut registration = Registration::from_directives(&wish.codes, &wish.directives, owner.registrant().as_ref())?;
     registration.name = wish.name.as_deref().unwrap_or(module.name()).into();
+    // A module knows its registrations by their tags, and is given nothing back.
+    registration.object = None;
     Ok((registration, HostedHandler { module: module.clone(), tag: wish.tag }))
 }
 
@@ -32,13 +38,20 @@ pub(super) fn apply(chain: &mut Registrations<HostedHandler>, owner: &Owner, mod
             }
         }
         Change::Register(wish) => {
-            let own = chain.iter().filter(|(_, _, handler)| Arc::ptr_eq(&handler.module, module)).count();
-            if own >= MAX_REGISTRATIONS {
+            let own = chain.iter().filter(|(_, _, handler)| Arc::ptr_eq(&handler.module, module));
+            let (count, codes) = own.fold((0, wish.codes.len()), |(count, codes), (_, registration, _)| {
+                (count + 1, codes + registration.codes.len())
+            });
+            if count >= MAX_REGISTRATIONS || codes > MAX_CODES {
                 tracing::warn!(%owner, module = module.name(), "a module may have no more registrations");
                 return;
             }
-            let registered =
-                wished(owner, module, &wish).and_then(|(registration, handler)| chain.register(registration, handler));
+            let registered = wished(owner, module, &wish);
+            if registered.as_ref().is_ok_and(|(registration, _)| registration.names() > MAX_PROCS) {
+                tracing::warn!(%owner, module = module.name(), "a module may name no more procs in a registration");
+                return;
+            }
+            let registered = registered.and_then(|(registration, handler)| chain.register(registration, handler));
             if let Err(error) = registered {
                 tracing::warn!(%owner, module = module.name(), %error, "a module cannot be registered as it wishes");
             }

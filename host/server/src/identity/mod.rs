@@ -5,7 +5,10 @@ mod process;
 mod socket;
 mod table;
 
-pub(crate) use self::{claims::Claim, socket::unread};
+pub(crate) use self::{
+    claims::Claim,
+    socket::{unread, untaken},
+};
 use self::{
     claims::{Claims, FarEnd},
     socket::{Socket, Sockets},

@@ -54,6 +54,11 @@ pub(crate) fn unread(far: SocketAddr, near: SocketAddr) -> io::Result<Option<u32
     Ok(ask(far, near)?.map(|header| header.recv_queue))
 }
 
+/// How many bytes we have written at `near` that the system at `far` has not acknowledged.
+pub(crate) fn untaken(far: SocketAddr, near: SocketAddr) -> io::Result<Option<u32>> {
+    Ok(ask(near, far)?.map(|header| header.send_queue))
+}
+
 /// Asks the kernel whose the other end of a connection is.
 fn diagnose(far: SocketAddr, near: SocketAddr) -> io::Result<Option<Socket>> {
     Ok(ask(far, near)?.map(|header| Socket { uid: header.uid, inode: u64::from(header.inode) }))

@@ -117,6 +117,34 @@ fn a_host_that_refuses_says_why_and_one_that_offers_nothing_is_in_nobodys_way() 
     assert_eq!(heard(&mut proxy.stage), [0]);
 }
 
+#[test]
+fn a_refusal_takes_nothing_away_that_was_granted_before() {
+    let mut proxy = Proxy::of(2);
+    proxy.register(0, &[-1], &[]);
+    proxy.answer(proxy.asked[0].0, Ok(()));
+    let second = proxy.register(0, &[-1, -2], &[]);
+    assert_eq!(proxy.asked[1].1, statuses_of(&[-2]));
+    proxy.answer(proxy.asked[1].0, Err(code::PMIX_ERR_NO_PERMISSIONS));
+    assert_eq!(proxy.told[1], (second, code::PMIX_ERR_NO_PERMISSIONS));
+    assert!(proxy.given_back.is_empty(), "{:?}", proxy.given_back);
+    assert_eq!(heard(&mut proxy.stage), [0]);
+    proxy.disconnect(0);
+    assert_eq!(proxy.given_back, [statuses_of(&[-1])]);
+}
+
+#[test]
+fn what_is_taken_back_before_it_was_granted_is_not_granted() {
+    let mut proxy = Proxy::of(2);
+    let both = proxy.register(0, &[-1, -2], &[]);
+    let one = proxy.register(0, &[-1], &[]);
+    proxy.deregister(0, &[-1]);
+    assert_eq!(proxy.told, [(one, code::PMIX_SUCCESS)], "there is nothing left of it");
+    proxy.answer(proxy.asked[0].0, Ok(()));
+    assert_eq!(proxy.told[1..], [(both, code::PMIX_SUCCESS)]);
+    assert!(heard(&mut proxy.stage).is_empty());
+    assert_eq!(proxy.given_back, [statuses_of(&[-1])]);
+}
+
 /// Who hears an event of the environment of rank 1.
 fn heard(stage: &mut Stage) -> Vec<usize> {
     let actions = stage.notify(1, -1, Range::Local, Vec::new());

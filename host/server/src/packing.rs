@@ -1,0 +1,56 @@
+//! What is for clients as the bytes that travel; an event that goes to many is packed once for all who speak alike.
+use crate::{
+    connection::{Fault, OpenRequests},
+    quiet::{Once, warn_once},
+};
+use peal_model::{CommandCode, Event, Reply, code};
+use peal_wire::{Codec, Frame, Tag, WireError};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The event that was packed last, and how: whoever else is to be told of it comes right behind.
+#[derive(Default)]
+pub(crate) struct Packing(Mutex<Option<Packed>>);
+
+struct Packed {
+    event: Arc<Event>,
+    codec: Codec,
+    frame: Arc<[u8]>,
+}
+
+impl Packing {
+    /// An event for a client that speaks like this.
+    pub(crate) fn event(&self, event: Arc<Event>, codec: &Codec) -> Result<Arc<[u8]>, WireError> {
+        // Nothing panics while it is held, so what a poisoned lock guards is whole.
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Packed { frame, .. }) =
+            last.as_ref().filter(|last| Arc::ptr_eq(&last.event, &event) && last.codec == *codec)
+        {
+            return Ok(frame.clone());
+        }
+        let payload = codec.encode_event(&event)?;
+        let frame: Arc<[u8]> = Frame { pindex: 0, tag: Tag::NOTIFY, payload }.encode()?.into();
+        *last = Some(Packed { event, codec: *codec, frame: frame.clone() });
+        Ok(frame)
+    }
+}
+
+/// An answer for a client that speaks like this; none where nobody asked.
+pub(crate) fn reply(
+    tag: u32,
+    reply: &Reply,
+    codec: &Codec,
+    open: &OpenRequests,
+    unfit: &Once,
+) -> Result<Option<Vec<u8>>, Fault> {
+    let Some(command) = open.close(tag) else { return Ok(None) };
+    let payload = match codec.encode_reply(command, reply) {
+        Err(error) if command == CommandCode::JobData => return Err(Fault::JobData(error)),
+        // The client's release may lack a type that the answer holds; it is told so rather than left waiting.
+        Err(error) => {
+            warn_once!(unfit, %error, "an answer cannot be packed for this client");
+            codec.encode_status(code::PMIX_ERR_PACK_FAILURE)?
+        }
+        Ok(payload) => payload,
+    };
+    Ok(Some(Frame { pindex: 0, tag: Tag(tag), payload }.encode()?))
+}
