@@ -6,8 +6,8 @@ mod component;
 mod config;
 mod config_command;
 mod event;
-mod inspect;
 mod job;
+mod module;
 mod modules;
 mod node;
 mod reload;
@@ -20,7 +20,7 @@ mod trace;
 mod transcript;
 mod words;
 
-use args::{Args, ChainCommand, Command, ModuleCommand};
+use args::{Args, ChainCommand, Command};
 use clap::{CommandFactory, Parser};
 use clap_complete::Shell;
 use peal_server::admin::Call;
@@ -53,7 +53,7 @@ fn obey(command: Command) -> anyhow::Result<ExitCode> {
         Command::Drain(drain) => admin::end(drain, Call::Drain),
         Command::Stop(stop) => admin::end(stop, Call::Stop),
         Command::Reload(server) => reload::ask(server),
-        Command::Module(ModuleCommand::Inspect(inspect)) => inspect::inspect(&inspect),
+        Command::Module(command) => module::run(command),
         Command::Config(command) => config_command::run(command),
         Command::Completions { shell } => completions(shell),
     }

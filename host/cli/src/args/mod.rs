@@ -1,7 +1,9 @@
 //! What can be said on the command line.
 mod events;
+mod modules;
 
 pub use events::{ChainCommand, ChainShow, EventCommand, EventNotify, EventWatch, ToolArgs};
+pub use modules::{Inspect, ModuleCommand};
 
 use clap::{Args as ClapArgs, Parser, Subcommand, builder::PossibleValuesParser};
 use peal_config::{Given, OnAbort, Word};
@@ -63,7 +65,7 @@ pub enum Command {
     Stop(End),
     /// Have a running server read its configuration again
     Reload(ServerArgs),
-    /// Look at modules
+    /// Make, try and look at modules
     #[command(subcommand)]
     Module(ModuleCommand),
     /// Look at the configuration
@@ -241,26 +243,6 @@ pub struct Deregister {
     /// The job's name
     #[arg(value_name = "NSPACE")]
     pub nspace: String,
-}
-
-/// What can be done with modules.
-#[derive(Subcommand)]
-pub enum ModuleCommand {
-    /// Show what a component does, what it asks for, and where it comes from
-    ///
-    /// Nothing is compiled and nothing runs: this is safe with any file.
-    Inspect(Inspect),
-}
-
-/// `peal module inspect`.
-#[derive(ClapArgs)]
-pub struct Inspect {
-    /// The component
-    #[arg(value_name = "FILE.wasm")]
-    pub file: PathBuf,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// What can be done with the configuration.

@@ -1,0 +1,1 @@
+//! What authors of components need, without a server: projects that build, trials of what was built, and what a call costs.
