@@ -4,8 +4,7 @@ use peal_core::{class::Levels, job::JobSpec};
 use peal_model::{Event, Info, Nspace, Proc, Rank, Status, code};
 use peal_sandbox::{GuestPool, PoolSettings};
 use peal_server::{
-    EmbeddedFabric, GuestPools, Host, HostedChains, HostedChannels, HostedPolicies, Notices, Parts, Server,
-    ServerSettings, embedded::EmbeddedHost,
+    EmbeddedFabric, GuestPools, Host, Hosted, Notices, Parts, Server, ServerSettings, embedded::EmbeddedHost,
 };
 use std::{
     sync::{Arc, LazyLock},
@@ -37,12 +36,8 @@ pub struct Node {
 /// The modules of a server, and who watches them.
 #[derive(Default)]
 pub struct Modules {
-    /// Its handlers.
-    pub chains: HostedChains,
-    /// Its policies.
-    pub policies: HostedPolicies,
-    /// Its log channels.
-    pub channels: HostedChannels,
+    /// They themselves.
+    pub hosted: Hosted,
     /// Who watches.
     pub notices: Notices,
 }
@@ -78,9 +73,7 @@ impl Node {
             me: Proc::new(Nspace::new("server").unwrap(), Rank(0)),
             host,
             fabric: fabric.clone(),
-            chains: modules.chains,
-            policies: modules.policies,
-            channels: modules.channels,
+            hosted: modules.hosted,
             pools: GuestPools { site: pool.clone(), tenants: pool.clone(), policies: pool.clone(), channels: pool },
             notices: modules.notices,
         };

@@ -9,7 +9,7 @@ use peal_core::{
 use peal_model::{DataArray, Event, Info, Key, KeyName, Range, Status, Step, Value, code, key};
 use peal_sandbox::{Engine, EngineSettings, Grants, Limits, Module, Services};
 use peal_server::{
-    EmbeddedFabric, Heard, HostedChains, HostedHandler, Listener, Notice, Notices, ServerSettings,
+    EmbeddedFabric, Heard, Hosted, HostedChains, HostedHandler, Listener, Notice, Notices, ServerSettings,
     embedded::EmbeddedHost,
 };
 use peal_tests::{
@@ -128,7 +128,7 @@ async fn site(handlers: [Arc<Module>; 2]) -> (Node, Listener) {
     }
     let notices = Notices::default();
     let passed = notices.listen(Notice::is_passed);
-    let modules = Modules { chains, notices, ..Modules::default() };
+    let modules = Modules { hosted: Hosted { chains, ..Hosted::default() }, notices };
     let host = Arc::new(EmbeddedHost::new(Notices::default()));
     let node = Node::with(modules, host, ServerSettings::default(), &EmbeddedFabric::new(), "job", 1).await;
     (node, passed)

@@ -4,7 +4,7 @@ use peal_core::registration::Place;
 use peal_model::{Info, InfoFlags, Key, KeyName, LogRequest, Nspace, Proc, Range, Rank, Status, Value, code, key};
 use peal_sandbox::{Capability, Engine, EngineSettings, Grants, Limits, Module, Services, Sink};
 use peal_server::{
-    Answer, EmbeddedFabric, Host, HostedChannels, Notices, ServerSettings,
+    Answer, EmbeddedFabric, Host, Hosted, HostedChannels, Notices, ServerSettings,
     admin::{self, AdminChannel, AdminParts, Call, NewJob, Reply, SocketClaim},
     embedded::EmbeddedHost,
 };
@@ -91,7 +91,7 @@ async fn node(settings: ServerSettings, out: &Arc<Paper>, err: &Arc<Paper>) -> (
     let twice = channels.register("again", keys, Place::Append, stdio).unwrap_err();
     assert_eq!(twice.to_string(), "pmix.log.stdout is served by \"stdio\" already; only one module may");
     let host = Arc::new(Board::default());
-    let modules = Modules { channels, ..Modules::default() };
+    let modules = Modules { hosted: Hosted { channels, ..Hosted::default() }, ..Modules::default() };
     (Node::with(modules, host.clone(), settings, &EmbeddedFabric::new(), "job", 2).await, host)
 }
 

@@ -7,7 +7,7 @@ use peal_core::{
 use peal_model::{Event, Range, Status, code};
 use peal_sandbox::{Engine, EngineSettings, Grants, Limits, Module, Services};
 use peal_server::{
-    EmbeddedFabric, Heard, HostedChains, HostedHandler, Listener, Notice, Notices, ServerSettings,
+    EmbeddedFabric, Heard, Hosted, HostedChains, HostedHandler, Listener, Notice, Notices, ServerSettings,
     embedded::EmbeddedHost,
 };
 use peal_tests::{
@@ -50,7 +50,7 @@ async fn an_event_is_told_before_its_first_handler_and_once_behind_its_last_chai
     }
     let notices = Notices::default();
     let (mut first, mut second) = (notices.listen(is_of_events), notices.listen(is_of_events));
-    let modules = Modules { chains, notices: notices.clone(), ..Modules::default() };
+    let modules = Modules { hosted: Hosted { chains, ..Hosted::default() }, notices: notices.clone() };
     let host = Arc::new(EmbeddedHost::new(Notices::default()));
     let node = Node::with(modules, host, ServerSettings::default(), &EmbeddedFabric::new(), "job", 1).await;
     for (code, owners) in [(HANDLED, vec![Owner::Site, user]), (PASSED_BY, Vec::new())] {

@@ -15,8 +15,8 @@ use peal_model::{
 };
 use peal_sandbox::{Engine, EngineSettings, Grants, Limits, Module, Services};
 use peal_server::{
-    Answer, EmbeddedFabric, Heard, Host, HostedChains, HostedHandler, HostedPolicies, JobControlled, Notice, Notices,
-    PolicyError, ServerSettings,
+    Answer, EmbeddedFabric, Heard, Host, Hosted, HostedChains, HostedHandler, HostedPolicies, JobControlled, Notice,
+    Notices, PolicyError, ServerSettings,
 };
 use peal_tests::{
     guest,
@@ -58,7 +58,7 @@ fn shipped(name: &str) -> Arc<Module> {
 
 /// A server whose hooks have these policies, and two jobs: "job" of two procs, whose user is ours, and "theirs".
 async fn node(settings: ServerSettings, policies: HostedPolicies) -> (Node, Arc<Obedient>) {
-    node_with(settings, Modules { policies, ..Modules::default() }).await
+    node_with(settings, Modules { hosted: Hosted { policies, ..Hosted::default() }, ..Modules::default() }).await
 }
 
 async fn node_with(settings: ServerSettings, modules: Modules) -> (Node, Arc<Obedient>) {
@@ -223,7 +223,7 @@ async fn who_handles(policies: HostedPolicies) -> Vec<(Status, Owner)> {
     }
     let notices = Notices::default();
     let mut told = notices.listen(Notice::is_passed);
-    let modules = Modules { policies, chains, notices, ..Modules::default() };
+    let modules = Modules { hosted: Hosted { policies, chains, ..Hosted::default() }, notices };
     let (node, _) = node_with(ServerSettings::default(), modules).await;
     node.client(0).await.notify(NEWS, Range::Global, Vec::new()).await.unwrap();
     node.server.handle().notify(Event { code: RM_NEWS, source: None, range: Range::Global, infos: Vec::new() });

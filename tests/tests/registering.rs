@@ -4,7 +4,7 @@ use peal_core::{owner::Owner, policy::OnFailure, registration::Place};
 use peal_model::{Event, Hook, Info, Infos, KeyName, Range, Status, Value, code, key};
 use peal_sandbox::{Engine, EngineSettings, Grants, Limits, Module, ModuleRegistration, Services};
 use peal_server::{
-    Answer, EmbeddedFabric, Heard, Host, HostedChains, HostedPolicies, Notice, Notices, ServerSettings,
+    Answer, EmbeddedFabric, Heard, Host, Hosted, HostedChains, HostedPolicies, Notice, Notices, ServerSettings,
     embedded::EmbeddedHost,
 };
 use peal_tests::{
@@ -46,7 +46,7 @@ async fn a_hosted_handler_ends_the_registration_that_is_called_and_makes_another
     wishes.iter().for_each(|wish| chains.register_wish(Owner::Site, &follow, wish).unwrap());
     let notices = Notices::default();
     let mut told = notices.listen(|notice| matches!(notice, Notice::Passed { .. }));
-    let node = node_with(Modules { chains, notices: notices.clone(), ..Modules::default() }).await;
+    let node = node_with(Modules { hosted: Hosted { chains, ..Hosted::default() }, notices: notices.clone() }).await;
     let mut steps = Vec::new();
     for code in ROW {
         node.server.handle().notify(Event {
@@ -94,7 +94,7 @@ async fn a_policy_narrows_and_annotates_events_and_refuses_registrations() {
     let (discreet, _) = module("discreet");
     let mut policies = HostedPolicies::default();
     policies.register(Hook::Event, "discreet", Place::Append, OnFailure::Deny, discreet).unwrap();
-    let node = node_with(Modules { policies, ..Modules::default() }).await;
+    let node = node_with(Modules { hosted: Hosted { policies, ..Hosted::default() }, ..Modules::default() }).await;
     let (client, other) = (node.client(0).await, node.client(1).await);
     let refused = client.register(&[], everything(), listener().0).await.unwrap_err();
     let ClientError::Refused { status, .. } = refused else { panic!("{refused:?}") };

@@ -12,7 +12,7 @@ use wit_parser::{Docs, Resolve, Type, TypeDef, TypeDefKind};
 type Names = BTreeSet<String>;
 
 /// The rooms that each room builds on: every arrow points down. `cli` stands on top and may know all.
-const ARROWS: [(&str, &[&str]); 9] = [
+const ARROWS: [(&str, &[&str]); 10] = [
     ("model", &[]),
     ("wire", &["model"]),
     ("core", &["model"]),
@@ -21,6 +21,7 @@ const ARROWS: [(&str, &[&str]); 9] = [
     ("store", &["model"]),
     ("server", &["core", "model", "sandbox", "store", "wire"]),
     ("client", &["core", "model", "sandbox", "wire"]),
+    ("deploy", &["config", "core", "model", "sandbox", "server", "store"]),
     ("author", &["core", "model", "sandbox"]),
 ];
 

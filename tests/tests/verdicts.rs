@@ -8,7 +8,8 @@ use peal_core::{
 use peal_model::code;
 use peal_sandbox::{Engine, EngineSettings, Grants, Limits, Module, Services};
 use peal_server::{
-    ChainSettings, EmbeddedFabric, HostedChains, HostedHandler, Notice, Notices, ServerSettings, embedded::EmbeddedHost,
+    ChainSettings, EmbeddedFabric, Hosted, HostedChains, HostedHandler, Notice, Notices, ServerSettings,
+    embedded::EmbeddedHost,
 };
 use peal_tests::{
     Done, finish, guest,
@@ -218,7 +219,7 @@ async fn node(handlers: &[(Owner, &str)], settings: ServerSettings, notices: &No
     for (owner, name) in handlers {
         chains.register(owner.clone(), Registration::new(name, Codes::Default), hosted(name)).unwrap();
     }
-    let modules = Modules { chains, notices: notices.clone(), ..Modules::default() };
+    let modules = Modules { hosted: Hosted { chains, ..Hosted::default() }, notices: notices.clone() };
     let host = Arc::new(EmbeddedHost::new(Notices::default()));
     Node::with(modules, host, settings, &EmbeddedFabric::new(), "job", 3).await
 }

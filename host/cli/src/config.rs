@@ -1,6 +1,6 @@
 //! The configuration of a verb: where it comes from, and what the server makes of it.
 use crate::args::ConfigArgs;
-use peal_config::{Config, Given, OrderedChannel, PolicyDefault, Problems, Requirement, Resolved, Sources};
+use peal_config::{Config, Given, OrderedChannel, PolicyDefault, Problem, Problems, Requirement, Resolved, Sources};
 use peal_core::{
     defaults::{Defaults, HookDefault},
     log::{LogSettings, Need, channel},
@@ -8,18 +8,60 @@ use peal_core::{
 };
 use peal_model::Hook;
 use peal_sandbox::Capability;
-use peal_server::{ChainSettings, ChannelSettings, IdentityCheck, ServerSettings, Serves, SpillSettings, ToolSettings};
+use peal_server::{
+    ChainSettings, ChannelSettings, IdentityCheck, ServerSettings, Serves, SpillSettings, ToolSettings,
+    admin::AdminGroup,
+};
 use peal_store::StoreSettings;
 
 /// Reads all layers; `options` are those of the verb that are settings too, and come last.
 pub fn load(args: ConfigArgs, options: impl IntoIterator<Item = Given>) -> Result<Resolved, Problems> {
-    let sources = Sources {
+    sources(args, options).load()
+}
+
+/// A configuration of which at least the settings can be used.
+pub struct Readable {
+    /// The settings and, if these can be used, the modules.
+    pub resolved: Resolved,
+    /// What is wrong with what is said of modules, if it is.
+    pub modules: Result<(), Problems>,
+}
+
+/// Reads all layers, or where only what they say of modules is wrong all but that.
+pub fn load_for_server(args: ConfigArgs, options: impl IntoIterator<Item = Given>) -> Result<Readable, Problems> {
+    let sources = sources(args, options);
+    match sources.load() {
+        Ok(resolved) => Ok(Readable { resolved, modules: Ok(()) }),
+        Err(problems) => match sources.load_settings() {
+            Ok(resolved) => Ok(Readable { resolved, modules: Err(problems) }),
+            Err(_) => Err(problems),
+        },
+    }
+}
+
+/// Tells everything for which a server would not start under this configuration, as far as it is seen without starting modules.
+pub fn check(resolved: &Resolved) -> Result<(), Problems> {
+    let components = peal_deploy::all(&resolved.modules, &resolved.config);
+    let mut problems = components.err().map(|problems| problems.0).unwrap_or_default();
+    problems.extend(admin_group(resolved).err());
+    if problems.is_empty() { Ok(()) } else { Err(Problems(problems)) }
+}
+
+/// Whose members may administer beside root and the server's own user.
+pub fn admin_group(resolved: &Resolved) -> Result<Option<AdminGroup>, Problem> {
+    let key = "admin.group";
+    let wrong = |error| Problem::new(resolved.origin(key).clone(), format!("{key}: {error}"));
+    resolved.config.admin.group.as_deref().map(AdminGroup::named).transpose().map_err(wrong)
+}
+
+/// Where the configuration of a verb comes from.
+pub fn sources(args: ConfigArgs, options: impl IntoIterator<Item = Given>) -> Sources {
+    Sources {
         file: args.config,
         environment: std::env::vars_os().collect(),
         given: args.set.into_iter().chain(options).collect(),
         capabilities: Capability::ALL.map(Capability::name).to_vec(),
-    };
-    sources.load()
+    }
 }
 
 /// The limits and times of the server.
@@ -119,23 +161,10 @@ fn log(log: &peal_config::Log) -> LogSettings {
     LogSettings { order: log.order.iter().filter_map(entry).collect(), once: log.once }
 }
 
-/// The limits of a module.
-pub fn module_limits(limits: &peal_config::Limits) -> peal_sandbox::Limits {
-    peal_sandbox::Limits {
-        memory: limits.memory,
-        call_time: limits.call_time,
-        host_time: limits.host_time,
-        output: limits.output,
-        notifications: limits.notifications,
-        host_calls: limits.host_calls,
-        max_calls: limits.max_calls,
-        instances: limits.instances,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use peal_deploy::module_limits;
 
     /// The rooms below have defaults of their own, for whoever uses them without a configuration.
     #[test]

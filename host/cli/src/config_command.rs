@@ -1,7 +1,7 @@
 //! `peal config`: what is wrong with the configuration, what holds, and where that comes from.
 use crate::{
     args::{Check, ConfigCommand, Show},
-    component, config,
+    config,
 };
 use anyhow::Result;
 use peal_config::{Problems, Resolved, docs};
@@ -47,6 +47,6 @@ fn checked(check: Check) -> Result<Resolved, Problems> {
     let mut args = check.config;
     args.config = check.file.or(args.config);
     let resolved = config::load(args, [])?;
-    component::check_all(&resolved)?;
+    config::check(&resolved)?;
     Ok(resolved)
 }

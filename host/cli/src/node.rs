@@ -1,11 +1,11 @@
 //! What every verb that runs a server shares: from the configuration to a server that listens.
 use crate::{
-    component, config,
-    modules::{self, Hosted, Loader},
+    config::{self, Readable},
     trace,
 };
 use anyhow::{Context, Result};
-use peal_config::{Config, Resolved};
+use peal_config::{Config, Problems, Resolved};
+use peal_deploy::{Beginning, Begun, Brought, Deployer, Loader};
 use peal_model::{Nspace, Proc, Rank};
 use peal_server::{
     EmbeddedFabric, GuestPools, Notices, Parts, Server, embedded::EmbeddedHost, metrics::MetricsEndpoint,
@@ -14,26 +14,17 @@ use peal_store::Store;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::{
     hash::{BuildHasher, RandomState},
-    path::PathBuf,
     sync::Arc,
     time::SystemTime,
 };
 use tokio::runtime::Runtime;
-
-/// A job that a verb brings along, and the components that handle its events.
-pub struct Brought<'a> {
-    /// Its name.
-    pub nspace: &'a Nspace,
-    /// The components.
-    pub handlers: &'a [PathBuf],
-}
 
 /// All that can go wrong before a server is there has not.
 pub struct Prepared {
     me: Proc,
     notices: Notices,
     host: Arc<EmbeddedHost>,
-    hosted: Hosted,
+    begun: Begun,
     pools: GuestPools,
     store: Option<Arc<Store>>,
 }
@@ -44,29 +35,62 @@ pub struct Node {
     pub server: Server,
     /// Its host environment.
     pub host: Arc<EmbeddedHost>,
+    /// By whom its modules are changed.
+    pub deployer: Deployer,
     /// What outlives it, if that is wanted.
     pub store: Option<Arc<Store>>,
 }
 
-impl Prepared {
-    /// Loads, compiles and starts the modules and opens the store. The server will be called `me`.
-    pub fn new(resolved: &Resolved, me: &str, notices: Notices, job: Option<Brought<'_>>) -> Result<Prepared> {
-        trace::follow(&resolved.config.trace.filter)?;
+/// What modules need before there are any.
+struct Ground {
+    host: Arc<EmbeddedHost>,
+    pools: GuestPools,
+    store: Option<Arc<Store>>,
+    loader: Loader,
+}
+
+impl Ground {
+    fn new(config: &Config, notices: &Notices) -> Result<Ground> {
+        trace::follow(&config.trace.filter)?;
         raise_file_limit();
-        let components = component::all(resolved)?;
-        let store = store(&resolved.config)?;
-        let pools = modules::pools(&resolved.config.sandbox)?;
+        let store = store(config)?;
+        let pools = peal_deploy::pools(&config.sandbox).context("cannot start the guest threads")?;
         let host = Arc::new(EmbeddedHost::new(notices.clone()));
-        let site = resolved.modules.iter().zip(components);
-        let handlers = job.as_ref().map(|job| job.handlers).unwrap_or_default();
-        let hosted = if resolved.modules.is_empty() && handlers.is_empty() {
-            // An engine has a thread of its own, which is for nothing where there is nothing to run.
-            Hosted::default()
-        } else {
-            let engine = modules::engine(&resolved.config.sandbox)?;
-            modules::hosted(&Loader { engine: &engine, host: &host, store: store.as_ref() }, site, job)?
+        let loader = Loader::new(config.sandbox.clone(), host.clone(), store.clone());
+        Ok(Ground { host, pools, store, loader })
+    }
+}
+
+impl Prepared {
+    /// Loads, compiles and starts the modules of the configuration and those that a job brings, and opens the store. The server will
+    /// be called `me`.
+    pub fn for_job(resolved: &Resolved, me: &str, notices: Notices, job: &Brought) -> Result<Prepared> {
+        let wanted = peal_deploy::all(&resolved.modules, &resolved.config)?;
+        let Ground { host, pools, store, loader } = Ground::new(&resolved.config, &notices)?;
+        let begun = Beginning::of_job(loader, wanted, Some(job))?;
+        Ok(Prepared { me: Proc::new(Nspace::new(me)?, Rank(0)), notices, host, begun, pools, store })
+    }
+
+    /// The same without a job. If the configuration says of modules what cannot be used, those that ran last are taken where a
+    /// store knows them, and what is wrong is told.
+    pub fn for_server(resolved: &Readable, me: &str, notices: Notices) -> Result<Prepared> {
+        let Readable { resolved, modules } = resolved;
+        let wanted = match modules {
+            Ok(()) => peal_deploy::all(&resolved.modules, &resolved.config),
+            Err(problems) => Err(problems.clone()),
         };
-        Ok(Prepared { me: Proc::new(Nspace::new(me)?, Rank(0)), notices, host, hosted, pools, store })
+        if resolved.config.store.path.is_none() {
+            // Nothing else could be used: what is wrong is told before anything is touched.
+            wanted.as_ref().map(drop).map_err(Problems::clone)?;
+        }
+        let Ground { host, pools, store, loader } = Ground::new(&resolved.config, &notices)?;
+        let (begun, problems) = Beginning::of_server(loader, wanted)?;
+        if let Some(problems) = problems {
+            crate::say(&format!(
+                "the modules of the configuration cannot be used, those that ran last do:\n{problems}"
+            ));
+        }
+        Ok(Prepared { me: Proc::new(Nspace::new(me)?, Rank(0)), notices, host, begun, pools, store })
     }
 }
 
@@ -84,15 +108,15 @@ pub fn runtime() -> Result<Runtime> {
 impl Node {
     /// Starts the server of what was prepared.
     pub async fn start(prepared: Prepared, config: &Config) -> Result<Node> {
-        let Prepared { me, notices, host, hosted, pools, store } = prepared;
-        let Hosted { chains, policies, channels } = hosted;
+        let Prepared { me, notices, host, begun: Begun { hosted, beginning }, pools, store } = prepared;
         let fabric = EmbeddedFabric::new();
-        let parts = Parts { me, host: host.clone(), fabric, chains, policies, channels, pools, notices };
+        let parts = Parts { me, host: host.clone(), fabric, hosted, pools, notices };
         let server = Server::start(config::server_settings(config), parts).await?;
         if let Some(store) = &store {
             server.metrics().show_store(store.clone());
         }
-        Ok(Node { server, host, store })
+        let deployer = beginning.at(&server);
+        Ok(Node { server, host, deployer, store })
     }
 
     /// Serves metrics, if that is wanted.

@@ -2,19 +2,20 @@
 use crate::{
     admin,
     args::{ConfigArgs, ServerArgs},
-    component, config,
+    config,
     trace::{self, Followed},
 };
 use anyhow::Result;
-use peal_config::{Config, Given, ModuleEntry, Policy, Resolved, Setting, Settings};
+use peal_config::{Config, Given, Policy, Problems, Resolved, Setting, Settings};
+use peal_deploy::{Deployer, Prompt};
 use peal_server::{
     Metrics, ServerHandle,
     admin::{Call, Reloaded, Reply},
     metrics::MetricsEndpoint,
 };
 use std::{
-    collections::BTreeSet,
     io::{self, Write},
+    path::PathBuf,
     process::ExitCode,
     sync::Arc,
 };
@@ -33,13 +34,15 @@ pub struct Reloading {
     pub metrics: Arc<Metrics>,
     /// The server.
     pub server: ServerHandle,
+    /// By whom its modules are changed.
+    pub deployer: Deployer,
 }
 
 impl Reloading {
     /// Reads the configuration again. If anything is wrong with it, nothing changes.
-    pub async fn reload(&mut self) -> Result<Reloaded> {
+    pub async fn reload(&mut self, prompt: Prompt) -> Result<Reloaded> {
         let new = config::load(self.sources.clone(), self.given.clone())?;
-        component::check_all(&new)?;
+        config::admin_group(&new).map_err(|problem| Problems(vec![problem]))?;
         let wanted = new.config;
         // What can fail comes before anything is changed.
         let endpoint = match wanted.metrics.listen {
@@ -48,7 +51,10 @@ impl Reloading {
             }
             _ => None,
         };
-        let mut reloaded = Reloaded::default();
+        // Where state is kept stays as it was at the start.
+        let deployed = self.deployer.configure(new.modules.clone(), &self.current.config, prompt).await?;
+        (self.current.modules, self.current.files) = (new.modules, new.files);
+        let mut reloaded = Reloaded { modules: deployed.changes, ..Reloaded::default() };
         for key in changed(&self.current.config, &wanted) {
             let applied = match key {
                 "trace.filter" => trace::follow(&wanted.trace.filter)? == Followed::Yes,
@@ -58,7 +64,6 @@ impl Reloading {
             let list = if applied { &mut reloaded.applied } else { &mut reloaded.needs_restart };
             list.push(key.to_owned());
         }
-        reloaded.needs_restart.extend(changed_modules(&self.current.modules, &new.modules));
         if wanted.metrics != self.current.config.metrics {
             if let Some(old) = std::mem::replace(&mut self.endpoint, endpoint) {
                 old.stop().await;
@@ -73,21 +78,21 @@ impl Reloading {
         }
         Ok(reloaded)
     }
+
+    /// The files by which the server runs, and those that could join them.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let main = config::sources(self.sources.clone(), self.given.clone()).main_file();
+        let drop_ins = main.iter().filter_map(|main| main.parent()).map(|parent| parent.join("modules.d"));
+        let components = self.current.modules.iter().map(|entry| entry.settings.path.clone());
+        let files = self.current.files.iter().cloned();
+        main.iter().cloned().chain(drop_ins).chain(files).chain(components).collect()
+    }
 }
 
 /// The keys of the settings that differ.
 fn changed(old: &Config, new: &Config) -> Vec<&'static str> {
     let differs = |setting: &&Setting<Config>| setting.value(old) != setting.value(new);
     Config::ALL.iter().filter(differs).map(|setting| setting.key).collect()
-}
-
-/// The modules that came, went, or have other settings.
-fn changed_modules(old: &[ModuleEntry], new: &[ModuleEntry]) -> BTreeSet<String> {
-    let without =
-        |entry: &&ModuleEntry, others: &[ModuleEntry]| others.iter().all(|other| other.settings != entry.settings);
-    let differing =
-        old.iter().filter(|entry| without(entry, new)).chain(new.iter().filter(|entry| without(entry, old)));
-    differing.map(|entry| format!("module {:?}", entry.settings.name)).collect()
 }
 
 /// Has a running server read its configuration again, and tells what came of it.
@@ -97,6 +102,9 @@ pub fn ask(at: ServerArgs) -> Result<ExitCode> {
     let mut out = io::stdout().lock();
     for key in &reloaded.applied {
         writeln!(out, "{key} has changed")?;
+    }
+    for change in &reloaded.modules {
+        writeln!(out, "{change}")?;
     }
     for key in &reloaded.needs_restart {
         writeln!(out, "{key} will change at the next start")?;

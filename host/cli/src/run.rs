@@ -2,11 +2,12 @@
 use crate::{
     args::Run,
     config,
-    node::{self, Brought, Node, Prepared},
+    node::{self, Node, Prepared},
     transcript,
 };
 use anyhow::{Context, Result};
 use peal_config::{Config, Given, OnAbort};
+use peal_deploy::Brought;
 use peal_model::Nspace;
 use peal_server::{
     Heard, Listener, Notice, Notices, Rendezvous, Serves,
@@ -35,11 +36,11 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
     let me = node::name();
     let nspace = Nspace::new(&format!("{me}@1"))?;
     // Modules are compiled and started before anything else: one that does not fit ends the run before it began.
-    let brought = Brought { nspace: &nspace, handlers: &args.handlers };
+    let brought = Brought { nspace: nspace.clone(), handlers: std::mem::take(&mut args.handlers) };
     let notices = Notices::default();
     let transcript = args.events.then(|| notices.listen(transcript::is_told));
     let (notices, told) = notices.recorded();
-    let prepared = Prepared::new(&resolved, &me, notices, Some(brought))?;
+    let prepared = Prepared::for_job(&resolved, &me, notices, &brought)?;
     let request = request(&args, config, nspace.clone())?;
     let runtime = node::runtime()?;
     let ended = runtime.block_on(async {
@@ -47,7 +48,9 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
         // The job runs as well without.
         let endpoint = node.metrics_endpoint(config).await;
         let _endpoint = endpoint.inspect_err(|error| tracing::warn!(%error, "nobody can read the metrics of this job"));
-        let Node { server, host, store } = node;
+        let Node { server, host, store, deployer } = node;
+        // The modules of a job stay as they are; and nobody else must keep the host, whose end ends the record.
+        drop(deployer);
         // Two threads: a terminal that takes nothing must not keep anything from the record.
         let record = store.map(|store| (told, store, request.clone()));
         let record = tokio::task::spawn_blocking(|| record.map(keep_record));

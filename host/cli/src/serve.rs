@@ -3,33 +3,34 @@ use crate::{
     admin,
     args::Serve,
     config,
+    manager::{Manager, State},
     node::{self, Node, Prepared},
     reload::Reloading,
 };
 use anyhow::{Context, Result};
-use peal_config::{Given, Problem, Problems, Resolved};
+use peal_config::{Given, Problems};
+use peal_deploy::{Prompt, Watch};
 use peal_server::{
     Notices, Rendezvous, Server, Serves,
-    admin::{AdminChannel, AdminGroup, AdminParts, Order, Phase, SocketClaim},
+    admin::{AdminChannel, AdminParts, Order, Phase, Reloaded, SocketClaim},
 };
-use sd_notify::NotifyState;
 use std::process::ExitCode;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
-    sync::mpsc,
+    sync::{mpsc, oneshot},
 };
 
 /// Serves until it is told to stop.
 pub fn serve(args: Serve) -> Result<ExitCode> {
     let given: Vec<Given> = args.at.socket.iter().map(|path| socket_option(path)).collect();
-    let resolved = config::load(args.at.config.clone(), given.clone())?;
-    let config = resolved.config.clone();
+    let readable = config::load_for_server(args.at.config.clone(), given.clone())?;
+    let config = readable.resolved.config.clone();
     // First of all, so that of two servers the second one touches nothing of the first one's.
     let claim = SocketClaim::new(&config.admin.socket.clone().unwrap_or_else(admin::usual_socket))?;
     let socket = claim.path().to_owned();
-    let group = admin_group(&resolved).map_err(|problem| Problems(vec![problem]))?;
+    let group = config::admin_group(&readable.resolved).map_err(|problem| Problems(vec![problem]))?;
     let notices = Notices::default();
-    let prepared = Prepared::new(&resolved, &node::name(), notices.clone(), None)?;
+    let prepared = Prepared::for_server(&readable, &node::name(), notices.clone())?;
     let runtime = node::runtime()?;
     runtime.block_on(async {
         let mut signals = Signals::new().context("cannot listen to signals")?;
@@ -52,14 +53,18 @@ pub fn serve(args: Serve) -> Result<ExitCode> {
         };
         let (channel, orders) = AdminChannel::start(claim, parts)?;
         let metrics = node.server.metrics();
-        let (sources, server) = (args.at.config, node.server.handle());
-        let reloading = Reloading { sources, given, current: resolved, endpoint, metrics, server };
+        let (sources, handle, deployer) = (args.at.config, node.server.handle(), node.deployer);
+        let current = readable.resolved;
+        let mut reloading = Reloading { sources, given, current, endpoint, metrics, server: handle, deployer };
+        let mut watch = config.deploy.watch.then(|| Watch::new(config.deploy.settle));
+        follow(&mut watch, &mut reloading);
         crate::say(&format!("ready: clients find the server at {uri}, administrators at {}", socket.display()));
-        tell_manager(&[NotifyState::Ready, NotifyState::Status("serving")]);
+        let manager = Manager::new();
+        manager.tell(State::Ready);
         let mut server = node.server;
-        supervise(&mut server, &channel, orders, &mut signals, reloading).await;
+        supervise(&mut server, &channel, orders, &mut signals, (reloading, watch), &manager).await;
         channel.enter(Phase::Stopping);
-        tell_manager(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
+        manager.tell(State::Stopping);
         tokio::select! {
             () = server.shutdown() => {}
             () = signals.end() => tracing::warn!("interrupted: events that are still before the handlers are dropped"),
@@ -72,13 +77,6 @@ pub fn serve(args: Serve) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whose members may administer beside root and the server's own user.
-pub fn admin_group(resolved: &Resolved) -> Result<Option<AdminGroup>, Problem> {
-    let key = "admin.group";
-    let wrong = |error| Problem::new(resolved.origin(key).clone(), format!("{key}: {error}"));
-    resolved.config.admin.group.as_deref().map(AdminGroup::named).transpose().map_err(wrong)
-}
-
 fn socket_option(path: &std::path::Path) -> Given {
     Given::option("--socket", "admin.socket", path.to_string_lossy().into_owned())
 }
@@ -89,7 +87,8 @@ async fn supervise(
     channel: &AdminChannel,
     mut orders: mpsc::Receiver<Order>,
     signals: &mut Signals,
-    mut reloading: Reloading,
+    (mut reloading, mut watch): (Reloading, Option<Watch>),
+    manager: &Manager,
 ) {
     let mut draining = false;
     loop {
@@ -99,11 +98,15 @@ async fn supervise(
             wish = signals.next() => match wish {
                 Wish::End if draining => Order::Stop,
                 Wish::End => Order::Drain,
-                Wish::Reload => {
-                    let (tell, _) = tokio::sync::oneshot::channel();
-                    Order::Reload(tell)
-                }
+                // Nobody waits for what comes of it.
+                Wish::Reload => Order::Reload(oneshot::channel().0),
             },
+            () = changed(&mut watch) => {
+                // Whoever changed them is told on our standard error.
+                let _ = reload(&mut reloading, manager, Prompt::Files).await;
+                follow(&mut watch, &mut reloading);
+                continue;
+            }
         };
         match order {
             Order::Stop => return,
@@ -111,39 +114,51 @@ async fn supervise(
                 draining = true;
                 channel.enter(Phase::Draining);
                 crate::say("draining: no more jobs and connections are taken");
-                tell_manager(&[NotifyState::Status("draining: waiting for the last connection to end")]);
+                manager.tell(State::Draining);
             }
             Order::Reload(tell) => {
                 // Whoever asked may have gone.
-                let _ = tell.send(reload(&mut reloading).await);
+                let _ = tell.send(reload(&mut reloading, manager, Prompt::Asked).await);
+                follow(&mut watch, &mut reloading);
+            }
+            Order::Module { call, tell } => {
+                let _ = tell.send(reloading.deployer.obey(call).await.map_err(|refused| refused.to_string()));
             }
         }
     }
 }
 
-async fn reload(reloading: &mut Reloading) -> Result<peal_server::admin::Reloaded, String> {
-    match NotifyState::monotonic_usec_now() {
-        Ok(now) => tell_manager(&[NotifyState::Reloading, now]),
-        Err(error) => tracing::debug!(%error, "the service manager is not told of the reload"),
+/// Waits until files have changed that are watched.
+async fn changed(watch: &mut Option<Watch>) {
+    match watch {
+        Some(watch) => watch.changed().await,
+        None => std::future::pending().await,
     }
-    let done = reloading.reload().await.map_err(|error| format!("{error:#}"));
+}
+
+/// Watches what the server runs by.
+fn follow(watch: &mut Option<Watch>, reloading: &mut Reloading) {
+    if let Some(watch) = watch {
+        watch.follow(reloading.files());
+    }
+}
+
+async fn reload(reloading: &mut Reloading, manager: &Manager, prompt: Prompt) -> Result<Reloaded, String> {
+    manager.tell(State::Reloading);
+    let done = reloading.reload(prompt).await.map_err(|error| format!("{error:#}"));
     match &done {
+        Ok(reloaded) if prompt == Prompt::Files && *reloaded == Reloaded::default() => {}
         Ok(reloaded) => {
             let list = |keys: &[String]| if keys.is_empty() { "nothing".to_owned() } else { keys.join(", ") };
-            let (applied, later) = (list(&reloaded.applied), list(&reloaded.needs_restart));
+            let modules = reloaded.modules.iter().map(ToString::to_string);
+            let applied: Vec<String> = reloaded.applied.iter().cloned().chain(modules).collect();
+            let (applied, later) = (list(&applied), list(&reloaded.needs_restart));
             crate::say(&format!("the configuration was read again: changed: {applied}; at the next start: {later}"));
         }
         Err(problems) => crate::say(&format!("the configuration is not taken, the old one holds:\n{problems}")),
     }
-    tell_manager(&[NotifyState::Ready]);
+    manager.tell(State::Ready);
     done
-}
-
-/// Tells systemd, or whoever else started us and wants to know.
-fn tell_manager(states: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(states) {
-        tracing::warn!(%error, "the service manager cannot be told how the server is");
-    }
 }
 
 /// What a signal means.

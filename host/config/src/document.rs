@@ -60,6 +60,12 @@ impl Said {
         self.take_modules(document.get_ref(), reading);
     }
 
+    /// Takes in `peal.toml` without its modules.
+    pub(crate) fn take_main_settings(&mut self, text: &str, reading: &mut Reading<'_>) {
+        let Some(document) = parse(text, reading) else { return };
+        self.take_settings(document.get_ref(), reading);
+    }
+
     /// Takes in a file of `modules.d`: `[[module]]` tables, or one module at top level.
     pub(crate) fn take_drop_in(&mut self, text: &str, reading: &mut Reading<'_>) {
         let Some(document) = parse(text, reading) else { return };

@@ -80,14 +80,29 @@ impl Resolved {
 impl Sources {
     /// Reads all layers, or tells everything that is wrong with them.
     pub fn load(&self) -> Result<Resolved, Problems> {
+        self.read(|layers| layers.read_files())
+    }
+
+    /// Reads all layers but what they say of modules: for a server that has its modules from elsewhere, since what is said of them
+    /// cannot be used.
+    pub fn load_settings(&self) -> Result<Resolved, Problems> {
+        self.read(|layers| layers.read_settings())
+    }
+
+    fn read(&self, files: fn(&mut Layers<'_>) -> Result<(), FileError>) -> Result<Resolved, Problems> {
         let mut layers = Layers { sources: self, said: Said::default(), files: Vec::new(), problems: Vec::new() };
-        if let Err(error) = layers.read_files() {
+        if let Err(error) = files(&mut layers) {
             layers.problems.push(Problem::of_file(error.to_string()));
         }
         layers.read_environment();
         layers.read_command_line();
         let Layers { said: Said { config, origins, modules }, files, problems, .. } = layers;
         if problems.is_empty() { Ok(Resolved { config, modules, files, origins }) } else { Err(Problems(problems)) }
+    }
+
+    /// Where the file is, or would be.
+    pub fn main_file(&self) -> Option<PathBuf> {
+        self.place().map(|(path, _)| path)
     }
 
     fn variable(&self, name: &str) -> Option<OsString> {
@@ -122,20 +137,30 @@ struct Layers<'a> {
 
 impl Layers<'_> {
     fn read_files(&mut self) -> Result<(), FileError> {
-        let Some((path, presence)) = self.sources.place() else { return Ok(()) };
-        match (files::read(&path)?, presence) {
-            (Some(text), _) => self.read_file(&path, &text, Said::take_main),
-            (None, Presence::Optional) => {}
-            (None, Presence::Required) => {
-                return Err(FileError::Read { path, source: std::io::ErrorKind::NotFound.into() });
-            }
-        }
+        let Some(path) = self.read_main(Said::take_main)? else { return Ok(()) };
         for path in files::drop_ins(&path)? {
             if let Some(text) = files::read(&path)? {
                 self.read_file(&path, &text, Said::take_drop_in);
             }
         }
         Ok(())
+    }
+
+    fn read_settings(&mut self) -> Result<(), FileError> {
+        self.read_main(Said::take_main_settings).map(drop)
+    }
+
+    /// Reads the file itself; where it is, or would be.
+    fn read_main(&mut self, take: fn(&mut Said, &str, &mut Reading<'_>)) -> Result<Option<PathBuf>, FileError> {
+        let Some((path, presence)) = self.sources.place() else { return Ok(None) };
+        match (files::read(&path)?, presence) {
+            (Some(text), _) => self.read_file(&path, &text, take),
+            (None, Presence::Optional) => {}
+            (None, Presence::Required) => {
+                return Err(FileError::Read { path, source: std::io::ErrorKind::NotFound.into() });
+            }
+        }
+        Ok(Some(path))
     }
 
     fn read_file(&mut self, path: &Path, text: &str, take: fn(&mut Said, &str, &mut Reading<'_>)) {

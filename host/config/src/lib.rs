@@ -5,6 +5,7 @@
 //!   kinds.rs      how values of each type are read and written, and what would be right
 //! Sources       the layers: built-in, file, drop-ins, environment, command line
 //!   load          -> Resolved: a plain Config, the modules, and the origin of every value; or all Problems at once
+//! saved         modules as a document, for those who keep what has run
 //! View          what `peal config show` prints
 //! docs          the commented example and the tables for readers, generated from the table
 //! C_NAMES       what corresponds to the settings of OpenPMIx
@@ -20,6 +21,7 @@ mod module_kinds;
 mod nearest;
 mod problem;
 mod reading;
+mod saved;
 mod settings;
 mod table;
 mod values;
@@ -31,8 +33,10 @@ pub use files::{Exposed, check_owner};
 pub use layers::{Given, Resolved, Sources};
 pub use nearest::nearest;
 pub use problem::{Origin, Position, Problem, Problems};
+pub use saved::{recalled, saved};
 pub use settings::{
-    Admin, Config, Events, Identity, Limits, Log, Metrics, Module, Policy, Run, Sandbox, Server, Store, Tools, Trace,
+    Admin, Config, Deploy, Events, Identity, Limits, Log, Metrics, Module, Policy, Run, Sandbox, Server, Store, Tools,
+    Trace,
 };
 pub use table::{Setting, Settings};
 pub use values::{

@@ -187,6 +187,14 @@ settings! {
         listen "metrics.listen": Option<SocketAddr> = None, Unset("not served", Loopback), "\"127.0.0.1:9464\"";
     }
 
+    /// How the modules of a running server are changed.
+    "deploy" deploy: Deploy {
+        /// Whether `peal serve` looks at the files of the configuration and of its modules, and takes over what changes there.
+        watch "deploy.watch": bool = true, Switch, "false";
+        /// How long these files must have been left alone before they are read.
+        settle "deploy.settle_ms": Duration = Duration::from_millis(250), Millis(0, 60_000), "2000";
+    }
+
     /// What outlives the process.
     "store" store: Store {
         /// The SQLite database for the record of jobs and the state of modules.

@@ -85,13 +85,32 @@ impl<H> Default for Registrations<H> {
 }
 
 impl<H> Registrations<H> {
+    /// Nobody yet, in the place of others: a number that one of those had is nobody else's here.
+    pub fn instead_of<O>(others: &Registrations<O>) -> Registrations<H> {
+        Registrations { next: others.next, ..Registrations::default() }
+    }
+
     /// Adds a handler where it wants to stand, or says who is in the way.
     pub fn register(&mut self, registration: Registration, handler: H) -> Result<RegistrationId, RegistrationError> {
         let id = RegistrationId(self.next);
-        let category = registration.codes.category();
-        let place = registration.place.clone();
-        let entry = Entry { id, registration: Arc::new(registration), handler };
-        match place {
+        self.insert(Entry { id, registration: Arc::new(registration), handler })?;
+        self.next += 1;
+        Ok(id)
+    }
+
+    /// Takes over one of those in whose place these are, with its number.
+    pub fn take_over(
+        &mut self,
+        id: RegistrationId,
+        registration: &Arc<Registration>,
+        handler: H,
+    ) -> Result<(), RegistrationError> {
+        self.insert(Entry { id, registration: registration.clone(), handler })
+    }
+
+    fn insert(&mut self, entry: Entry<H>) -> Result<(), RegistrationError> {
+        let category = entry.registration.codes.category();
+        match entry.registration.place.clone() {
             Place::First => fill(&mut self.first, "FIRST", entry)?,
             Place::Last => fill(&mut self.last, "LAST", entry)?,
             Place::FirstInCategory => fill(&mut self.bucket_mut(category).first, "FIRST_IN_CATEGORY", entry)?,
@@ -107,8 +126,7 @@ impl<H> Registrations<H> {
                 self.bucket_mut(category).insert_at(at, entry);
             }
         }
-        self.next += 1;
-        Ok(id)
+        Ok(())
     }
 
     /// Takes a handler out; nothing if there is none of that number.
@@ -129,8 +147,8 @@ impl<H> Registrations<H> {
     }
 
     /// Number, registration and handler of each, in the order in which they run.
-    pub fn iter(&self) -> impl Iterator<Item = (RegistrationId, &Registration, &H)> {
-        self.entries().map(|entry| (entry.id, &*entry.registration, &entry.handler))
+    pub fn iter(&self) -> impl Iterator<Item = (RegistrationId, &Arc<Registration>, &H)> {
+        self.entries().map(|entry| (entry.id, &entry.registration, &entry.handler))
     }
 
     fn entries(&self) -> impl Iterator<Item = &Entry<H>> {

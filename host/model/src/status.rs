@@ -22,14 +22,20 @@ impl Status {
     pub const PEAL_ERR_HANDLER_UNAVAILABLE: Status = Status(-1_000_005);
     /// A handler called its host more often than it may; Peal's own.
     pub const PEAL_ERR_HANDLER_HOST_CALLS: Status = Status(-1_000_006);
+    /// Event: other modules have taken the place of those that a server ran; Peal's own.
+    pub const PEAL_MODULES_DEPLOYED: Status = Status(-1_000_101);
+    /// Event: other modules were to take the place of those that a server runs, and could not; Peal's own.
+    pub const PEAL_MODULES_REFUSED: Status = Status(-1_000_102);
 
-    const PEAL_NAMES: [(Status, &'static str); 6] = [
+    const PEAL_NAMES: [(Status, &'static str); 8] = [
         (Status::PEAL_ERR_HANDLER_TRAPPED, "PEAL_ERR_HANDLER_TRAPPED"),
         (Status::PEAL_ERR_HANDLER_TIMEOUT, "PEAL_ERR_HANDLER_TIMEOUT"),
         (Status::PEAL_ERR_HANDLER_MEMORY, "PEAL_ERR_HANDLER_MEMORY"),
         (Status::PEAL_ERR_HANDLER_OUTPUT, "PEAL_ERR_HANDLER_OUTPUT"),
         (Status::PEAL_ERR_HANDLER_UNAVAILABLE, "PEAL_ERR_HANDLER_UNAVAILABLE"),
         (Status::PEAL_ERR_HANDLER_HOST_CALLS, "PEAL_ERR_HANDLER_HOST_CALLS"),
+        (Status::PEAL_MODULES_DEPLOYED, "PEAL_MODULES_DEPLOYED"),
+        (Status::PEAL_MODULES_REFUSED, "PEAL_MODULES_REFUSED"),
     ];
 
     /// Whether this is `PMIX_SUCCESS` (or the internal "operation succeeded", which libraries treat alike).

@@ -2,7 +2,9 @@
 //! calls are cut off.
 use crate::Digest;
 use crate::cache::private_dir;
+use crate::instance::Instance;
 use crate::limits::{MAX_CORE_INSTANCES, MAX_MEMORIES, MAX_TABLES};
+use crate::retire::Retirement;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -101,6 +103,7 @@ pub struct Engine {
     components: Arc<Mutex<Components>>,
     max_instances: u32,
     instances: Arc<AtomicU32>,
+    retirement: Arc<Retirement>,
 }
 
 /// What is compiled and in use, so that a component which many modules and jobs bring is in memory once.
@@ -131,7 +134,13 @@ impl Engine {
             components: Arc::default(),
             max_instances: settings.max_instances,
             instances: Arc::default(),
+            retirement: Arc::default(),
         })
+    }
+
+    /// Has instances of a module that is gone told so, if they want to know and were ever used.
+    pub(crate) fn retire(&self, instances: impl Iterator<Item = Box<Instance>>) {
+        instances.filter(|instance| instance.wants_to_stop()).for_each(|instance| self.retirement.retire(instance));
     }
 
     /// Room for one more instance, or how many there may be. The pool has a limit as well; without a pool this is the only one.

@@ -161,10 +161,15 @@ impl Instance {
         Ok(answer)
     }
 
+    /// Whether it is to be told that it is no longer needed.
+    pub(crate) fn wants_to_stop(&self) -> bool {
+        self.calls > 0 && self.exports.lifecycle.is_some()
+    }
+
     /// Tells it that it is no longer needed, if it was ever used and wants to know. How it takes that is nobody's concern
     /// any more.
     pub(crate) fn stop(mut self) {
-        if let Some(lifecycle) = self.exports.lifecycle.clone().filter(|_| self.calls > 0) {
+        if let Some(lifecycle) = self.exports.lifecycle.clone().filter(|_| self.wants_to_stop()) {
             let stopped = self.run(Phase::Stop, Subject::None, |store| lifecycle.call_stop(store));
             let lines = &self.store.data().lines;
             if let Err(failure) = stopped

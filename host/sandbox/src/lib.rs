@@ -39,6 +39,7 @@ mod module;
 mod policy;
 mod pool;
 mod raise;
+mod retire;
 mod roles;
 mod services;
 mod text;

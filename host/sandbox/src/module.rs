@@ -284,6 +284,13 @@ impl Module {
     }
 }
 
+impl Drop for Module {
+    /// Whoever drops it last may be on a thread of a runtime, where no guest may run.
+    fn drop(&mut self) {
+        self.blueprint.engine.retire(self.warm.leave());
+    }
+}
+
 impl fmt::Debug for Module {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Module").field("name", &self.name()).field("digest", &self.digest()).finish_non_exhaustive()

@@ -42,6 +42,11 @@ impl Warm {
         idle.into_iter().flatten().for_each(|instance| instance.stop());
     }
 
+    /// Gives up those that are idle; what is in use is dropped as it comes back.
+    pub(crate) fn leave(&self) -> impl Iterator<Item = Box<Instance>> + use<> {
+        self.lock(Option::take).into_iter().flatten()
+    }
+
     /// Guests never run under the lock.
     fn lock<R>(&self, work: impl FnOnce(&mut Option<Vec<Box<Instance>>>) -> R) -> R {
         work(&mut self.idle.lock().unwrap_or_else(PoisonError::into_inner))

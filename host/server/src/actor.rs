@@ -7,6 +7,7 @@ use crate::{
     fabric::{Fabric, ServerId},
     handle::{Abnormal, AddJobError, Inbox, Internal, Raised, ServerHandle},
     host::Host,
+    hosted::Hosted,
     metrics::Metrics,
     notice::Notices,
     spill::Spiller,
@@ -89,6 +90,8 @@ pub(crate) struct Admission {
 /// What the actor works with.
 pub(crate) struct Actor {
     pub(crate) state: Server,
+    /// As whom the server runs.
+    pub(crate) runs_as: Identity,
     pub(crate) started: Instant,
     pub(crate) outboxes: BTreeMap<PeerId, Outbox>,
     /// The jobs and their users, shared with events on their way through the chains.
@@ -254,6 +257,11 @@ impl Actor {
                 self.state.set_defaults(defaults);
                 Vec::new()
             }
+            Internal::Deploy { hosted, done } => {
+                self.deploy(*hosted);
+                let _ = done.send(());
+                Vec::new()
+            }
             Internal::Jobs(tell) => {
                 let _ = tell.send(self.state.jobs().collect());
                 Vec::new()
@@ -310,6 +318,14 @@ impl Actor {
         self.fabric.forgets(self.id, nspace);
         self.jobs = Arc::new(self.jobs.iter().filter(|(known, _)| known != nspace).cloned().collect());
         self.state.remove_job(nspace)
+    }
+
+    fn deploy(&mut self, hosted: Hosted) {
+        let Hosted { chains, policies, channels } = hosted;
+        self.decisions.replace(policies);
+        self.chains.replace(chains);
+        self.channels.replace(&channels);
+        self.state.guard(self.runs_as, self.decisions.hooks());
     }
 
     fn ask(&self, id: DecisionId, request: Arc<PolicyRequest>) {

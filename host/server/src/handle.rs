@@ -1,5 +1,5 @@
 //! By which the host environment, the fabric and the server's own workers reach the actor: its queues.
-use crate::{actor::FromClient, chains::Asked, notice::Wished};
+use crate::{actor::FromClient, chains::Asked, hosted::Hosted, notice::Wished};
 use peal_core::{
     defaults::Defaults,
     job::{Census, JobSpec, Life},
@@ -63,6 +63,7 @@ pub(crate) enum Internal {
     RemoveJob(Nspace),
     RemoveIdleJob { nspace: Nspace, done: oneshot::Sender<Option<Census>> },
     Defaults(Defaults),
+    Deploy { hosted: Box<Hosted>, done: oneshot::Sender<()> },
     ProcEnded { proc: Proc, abnormal: Option<Abnormal> },
     Life { proc: Proc, tell: oneshot::Sender<Option<Life>> },
     Stop,
@@ -92,6 +93,14 @@ impl ServerHandle {
     /// What holds where no policy decides is from now on this.
     pub fn set_defaults(&self, defaults: Defaults) {
         self.say(Internal::Defaults(defaults));
+    }
+
+    /// Puts these modules in the place of those that the server has, between two requests: what comes later meets these alone, and
+    /// what is under way with the others ends with them. Nothing if the server has stopped.
+    pub async fn deploy(&self, hosted: Hosted) -> Option<()> {
+        let (done, deployed) = oneshot::channel();
+        self.say(Internal::Deploy { hosted: Box::new(hosted), done });
+        deployed.await.ok()
     }
 
     /// Raises an event of the host environment.

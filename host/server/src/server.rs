@@ -2,13 +2,14 @@
 use crate::{
     actor::Actor,
     admission::ToolNames,
-    chains::{ChainSettings, ChainView, Chains, GuestPools, HostedChains},
-    channels::{ChannelSettings, Channels, HostedChannels},
+    chains::{ChainSettings, ChainView, Chains, GuestPools},
+    channels::{ChannelSettings, Channels},
     connection::{self, Lobby, Stage},
-    decisions::{Decisions, HostedPolicies},
+    decisions::Decisions,
     fabric::{EmbeddedFabric, Fabric, ServerId},
     handle::{self, Queues, ServerHandle},
     host::Host,
+    hosted::Hosted,
     identity::{Checker, IdentityCheck},
     metrics::{Counters, Metrics},
     notice::Notices,
@@ -112,12 +113,8 @@ pub struct Parts {
     pub host: Arc<dyn Host>,
     /// The other servers.
     pub fabric: Arc<EmbeddedFabric>,
-    /// The hosted chains.
-    pub chains: HostedChains,
-    /// The site's policies.
-    pub policies: HostedPolicies,
-    /// The site's log channels.
-    pub channels: HostedChannels,
+    /// The modules.
+    pub hosted: Hosted,
     /// The threads on which these run.
     pub pools: GuestPools,
     /// Who watches.
@@ -146,16 +143,16 @@ impl Server {
         let uri = ServerUri { proc: parts.me, addr: listener.local_addr()? };
         let metrics: Arc<Metrics> = Arc::default();
         let (Queues { handle, clients, raised }, inbox) = handle::queues(settings.request_queue);
+        let Hosted { chains, policies, channels } = parts.hosted;
         let notices = parts.notices;
-        let chains =
-            Chains::start(parts.chains, &parts.pools, settings.chains, &raised, notices.clone(), metrics.clone());
+        let chains = Chains::start(chains, &parts.pools, settings.chains, &raised, notices.clone(), metrics.clone());
         let view = chains.view();
         let id = parts.fabric.allot();
         parts.fabric.join(id, handle.clone());
         let (queue, pool) = (settings.core.max_decisions, &parts.pools.policies);
-        let decisions = Decisions::start(parts.policies, pool, queue, &handle, &metrics);
+        let decisions = Decisions::start(policies, pool, queue, &handle, &metrics);
         let pool = &parts.pools.channels;
-        let channels = Channels::start(parts.channels, pool, settings.channels, &parts.host, &handle, &metrics);
+        let channels = Channels::start(channels, pool, settings.channels, &parts.host, &handle, &metrics);
         let mut state = peal_core::server::Server::new(settings.core);
         let identity = Identity { uid: geteuid().as_raw(), gid: getegid().as_raw() };
         state.guard(identity, decisions.hooks());
@@ -164,6 +161,7 @@ impl Server {
         let checker = Arc::new(Checker::new(settings.identity, parts.host.clone()));
         let actor = Actor {
             state,
+            runs_as: identity,
             started: Instant::now(),
             outboxes: BTreeMap::new(),
             jobs: Arc::default(),

@@ -7,7 +7,7 @@ use std::path::Path;
 const APPLICATION: i32 = 0x5065_616c;
 
 /// Step N, counted from one, leads from layout N - 1 to layout N.
-const STEPS: [&str; 4] = [
+const STEPS: [&str; 5] = [
     // The record of jobs, when a name was used once.
     "create table job (
          nspace text primary key, size integer not null, command text not null,
@@ -42,6 +42,14 @@ const STEPS: [&str; 4] = [
     "create table admin_call (
          id integer primary key, at integer not null, uid integer not null, pid integer,
          verb text not null, outcome text not null) strict;",
+    // The modules that a server has run, their components by digest, and which of them an administrator disabled.
+    "create table component (digest blob primary key, bytes blob not null) strict;
+     create table module_version (
+         number integer primary key autoincrement, at integer not null, cause text not null, document text not null) strict;
+     create table module_part (
+         version integer not null references module_version on delete cascade, place integer not null,
+         digest blob not null references component, primary key (version, place)) strict, without rowid;
+     create table module_disabled (name text primary key) strict, without rowid;",
 ];
 
 /// Today's layout.

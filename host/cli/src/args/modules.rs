@@ -1,4 +1,5 @@
 //! What can be said of modules: `peal module`.
+use super::{Ask, ServerArgs};
 use clap::{Args as ClapArgs, Subcommand};
 use std::path::PathBuf;
 
@@ -9,6 +10,46 @@ pub enum ModuleCommand {
     ///
     /// Nothing is compiled and nothing runs: this is safe with any file.
     Inspect(Inspect),
+    /// Show the modules of a running server, how they are, and the versions that it can return to
+    List(Ask),
+    /// Have a running server read its configuration and its modules again
+    ///
+    /// It does so by itself when files change, unless deploy.watch is false. A set in which anything is wrong is refused as a
+    /// whole, with the reasons, and the one that runs goes on.
+    Reload(ServerArgs),
+    /// Have a running server call a module no more, until it is enabled again
+    Disable(ModuleName),
+    /// Have a running server call a module again that was disabled
+    Enable(ModuleName),
+    /// Have a running server call a module again that it quarantined because it failed too often
+    Reset(ModuleName),
+    /// Have a running server run the modules of an earlier version again
+    ///
+    /// Their components are those of then, whatever the files hold now. The files themselves are left alone: what changes there
+    /// next, `peal reload` or a restart takes them again.
+    Rollback(ModuleRollback),
+}
+
+/// `peal module disable`, `enable` and `reset`.
+#[derive(ClapArgs)]
+pub struct ModuleName {
+    /// Which server is meant.
+    #[command(flatten)]
+    pub at: ServerArgs,
+    /// What the module is called
+    #[arg(value_name = "NAME")]
+    pub name: String,
+}
+
+/// `peal module rollback`.
+#[derive(ClapArgs)]
+pub struct ModuleRollback {
+    /// Which server is meant.
+    #[command(flatten)]
+    pub at: ServerArgs,
+    /// The version, as `peal module list` shows it; the one before, if none is given
+    #[arg(value_name = "VERSION")]
+    pub to: Option<u64>,
 }
 
 /// `peal module inspect`.

@@ -5,7 +5,7 @@ use std::{io::Write, process::ExitCode};
 
 /// Prints what a component is.
 pub fn inspect(args: &Inspect) -> Result<ExitCode> {
-    let bytes = crate::component::read(&args.file)?;
+    let bytes = peal_deploy::read(&args.file)?;
     let inspection = peal_sandbox::inspect(&bytes).with_context(|| args.file.display().to_string())?;
     let mut out = std::io::stdout().lock();
     if args.json {

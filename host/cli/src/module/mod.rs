@@ -1,13 +1,21 @@
 //! `peal module`: one file per verb.
+mod deployed;
 mod inspect;
 
-use crate::args::ModuleCommand;
+use crate::{args::ModuleCommand, reload};
 use anyhow::Result;
+use peal_server::admin::ModuleCall;
 use std::process::ExitCode;
 
 /// Does what is asked of modules.
 pub fn run(command: ModuleCommand) -> Result<ExitCode> {
     match command {
         ModuleCommand::Inspect(args) => inspect::inspect(&args),
+        ModuleCommand::List(args) => deployed::list(args),
+        ModuleCommand::Reload(args) => reload::ask(args),
+        ModuleCommand::Disable(args) => deployed::change(args, |name| ModuleCall::Disable { name }),
+        ModuleCommand::Enable(args) => deployed::change(args, |name| ModuleCall::Enable { name }),
+        ModuleCommand::Reset(args) => deployed::change(args, |name| ModuleCall::Reset { name }),
+        ModuleCommand::Rollback(args) => deployed::rollback(args),
     }
 }

@@ -267,7 +267,8 @@ mod tests {
                 affected: job.clone(),
                 ..Registration::new("name", Codes::of(&codes))
             };
-            let standing = Standing { id: RegistrationId(7), registration: registration.clone(), module: "m".into() };
+            let standing =
+                Standing { id: RegistrationId(7), registration: registration.clone().into(), module: "m".into() };
             let said = serde_json::to_string(&ChainHandler::from(&standing)).unwrap();
             let heard: ChainHandler = serde_json::from_str(&said).unwrap();
             assert_eq!((Registration::try_from(&heard).unwrap(), heard.registration), (registration, 7), "{said}");

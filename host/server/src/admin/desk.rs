@@ -2,6 +2,7 @@
 use super::{
     access::{self, AdminGroup, Caller},
     chain::{Chain, ChainHandler},
+    modules::ModuleCall,
     protocol::{Call, JobStatus, MAX_JOB_SIZE, NewJob, Phase, Registered, Reloaded, Reply, Status},
     watch::{Watcher, Watchers},
 };
@@ -32,6 +33,13 @@ pub enum Order {
     Stop,
     /// Read the configuration again, and say what came of it or why it cannot be used.
     Reload(oneshot::Sender<Result<Reloaded, String>>),
+    /// Do something with the modules, and say what came of it or why it cannot be.
+    Module {
+        /// What.
+        call: ModuleCall,
+        /// Who waits for the reply.
+        tell: oneshot::Sender<Result<Reply, String>>,
+    },
 }
 
 /// What an admin channel works with.
@@ -119,6 +127,7 @@ impl Desk {
             Call::Drain => self.order(Order::Drain, Phase::Draining).await.map(|()| Reply::Draining),
             Call::Stop => self.order(Order::Stop, Phase::Stopping).await.map(|()| Reply::Stopping),
             Call::Reload => self.reload().await.map(Reply::Reloaded),
+            Call::Module(call) => self.module(call).await,
         };
         done.unwrap_or_else(|reason| Reply::Refused { reason }).into()
     }
@@ -156,7 +165,7 @@ impl Desk {
     }
 
     fn chains(&self) -> Vec<Chain> {
-        let chain = |(owner, standing): &(Owner, Arc<[Standing]>)| Chain {
+        let chain = |(owner, standing): &(Owner, Vec<Standing>)| Chain {
             owner: owner.into(),
             handlers: standing.iter().map(ChainHandler::from).collect(),
         };
@@ -251,6 +260,12 @@ impl Desk {
     async fn reload(&self) -> Result<Reloaded, String> {
         let (tell, told) = oneshot::channel();
         self.orders.send(Order::Reload(tell)).await.map_err(|_| STOPPED.to_owned())?;
+        told.await.map_err(|_| STOPPED.to_owned())?
+    }
+
+    async fn module(&self, call: ModuleCall) -> Result<Reply, String> {
+        let (tell, told) = oneshot::channel();
+        self.orders.send(Order::Module { call, tell }).await.map_err(|_| STOPPED.to_owned())?;
         told.await.map_err(|_| STOPPED.to_owned())?
     }
 

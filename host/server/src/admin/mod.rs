@@ -9,6 +9,7 @@ mod chain;
 mod channel;
 mod client;
 mod desk;
+mod modules;
 mod protocol;
 mod seen;
 mod socket;
@@ -19,6 +20,9 @@ pub use chain::{Chain, ChainHandler, ChainLevels, ChainOwner, ChainPlace, ChainP
 pub use channel::AdminChannel;
 pub use client::{Answers, AskError, ask};
 pub use desk::{AdminParts, Order};
+pub use modules::{
+    ChangeKind, Deployed, ModuleCall, ModuleChange, ModuleList, ModuleState, ModuleStatus, VersionStatus,
+};
 pub use protocol::{
     Call, JobStatus, MAX_JOB_SIZE, MAX_REPLY, MAX_REQUEST, NewJob, PROTOCOL, Phase, Registered, Reloaded, Reply,
     Request, Status,

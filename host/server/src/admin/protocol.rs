@@ -2,7 +2,11 @@
 //!
 //! A request is `{"peal": 1, "call": {"verb": "status"}}`. There is one to a connection. Every call has one reply; `drain`
 //! and `stop` have a second one, `{"reply": "ended"}`, just before the server ends. `watch` has one more for each event before that.
-use super::{chain::Chain, seen::SeenEvent};
+use super::{
+    chain::Chain,
+    modules::{Deployed, ModuleCall, ModuleChange, ModuleList},
+    seen::SeenEvent,
+};
 use crate::metrics::Snapshot;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -64,6 +68,8 @@ pub enum Call {
     Stop,
     /// Read the configuration again.
     Reload,
+    /// Something about the modules.
+    Module(ModuleCall),
 }
 
 /// A job to be registered.
@@ -97,6 +103,7 @@ impl fmt::Display for Call {
             Call::Drain => f.write_str("drain"),
             Call::Stop => f.write_str("stop"),
             Call::Reload => f.write_str("reload"),
+            Call::Module(call) => call.fmt(f),
         }
     }
 }
@@ -138,6 +145,10 @@ pub enum Reply {
     Stopping,
     /// To `reload`.
     Reloaded(Reloaded),
+    /// To `module`, what `list`.
+    Modules(ModuleList),
+    /// To `module`, where it changes something.
+    Deployed(Deployed),
     /// To `drain`, `stop` and `watch`, at their end: the server is gone.
     Ended,
     /// To anything: it is not done.
@@ -240,6 +251,9 @@ pub struct Reloaded {
     pub applied: Vec<String>,
     /// What changed and holds only from the next start on.
     pub needs_restart: Vec<String>,
+    /// What changed among the modules.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub modules: Vec<ModuleChange>,
 }
 
 #[cfg(test)]

@@ -5,10 +5,13 @@
 //! runs in one hand-over to a guest thread; the site's chain has threads of its own.
 
 mod change;
+mod hosted;
 mod queue;
+mod seats;
 mod view;
 mod worker;
 
+pub use hosted::HostedChains;
 pub use view::{ChainView, Standing};
 
 use crate::{
@@ -16,18 +19,11 @@ use crate::{
     metrics::Metrics,
     notice::{ChainResults, Notice, Notices, Wished},
 };
-use peal_core::{
-    order::Registrations,
-    owner::Owner,
-    reach::Reach,
-    registration::{Registration, RegistrationError},
-    server::Allowance,
-};
+use peal_core::{owner::Owner, reach::Reach, server::Allowance};
 use peal_model::{Event, Identity, Nspace};
-use peal_sandbox::{GuestPool, Module, ModuleRegistration, Role};
+use peal_sandbox::{GuestPool, Module};
 use queue::Route;
 use std::{
-    collections::BTreeMap,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -36,7 +32,7 @@ use std::{
 };
 use tokio::{
     sync::{mpsc, oneshot},
-    task::JoinSet,
+    task::JoinHandle,
 };
 use worker::Worker;
 
@@ -47,35 +43,6 @@ pub struct HostedHandler {
     pub module: Arc<Module>,
     /// The tag that it gave the registration; zero for those of the configuration.
     pub tag: u32,
-}
-
-/// The chains of one server, before it starts.
-#[derive(Default)]
-pub struct HostedChains {
-    owners: BTreeMap<Owner, Registrations<HostedHandler>>,
-}
-
-impl HostedChains {
-    /// Adds a module's handler to its owner's chain.
-    pub fn register(
-        &mut self,
-        owner: Owner,
-        registration: Registration,
-        handler: HostedHandler,
-    ) -> Result<(), RegistrationError> {
-        self.owners.entry(owner).or_default().register(registration, handler).map(|_| ())
-    }
-
-    /// Adds a handler of a module as the module wishes it.
-    pub fn register_wish(
-        &mut self,
-        owner: Owner,
-        module: &Arc<Module>,
-        wish: &ModuleRegistration,
-    ) -> Result<(), RegistrationError> {
-        let (registration, handler) = change::wished(&owner, module, wish)?;
-        self.register(owner, registration, handler)
-    }
 }
 
 /// The threads on which chains run. The site has its own, so that tenants cannot keep it waiting.
@@ -162,10 +129,22 @@ impl Shared {
     }
 }
 
+/// A worker, which ends with this.
+struct Working(JoinHandle<()>);
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 /// The running chains.
 pub(crate) struct Chains {
     route: Route,
-    workers: JoinSet<()>,
+    /// Also those whose owners have no chain any more, as long as they are at work.
+    workers: Vec<(Owner, Working)>,
+    pools: GuestPools,
+    raised: mpsc::Sender<Raised>,
     settings: ChainSettings,
     shared: Arc<Shared>,
     view: ChainView,
@@ -183,30 +162,40 @@ impl Chains {
     ) -> Chains {
         let (under_way, stopped) = (AtomicUsize::new(0), AtomicBool::new(false));
         let shared = Arc::new(Shared { notices, metrics, under_way, stopped });
-        let view = ChainView::default();
-        let mut route = Route::end();
-        let mut workers = JoinSet::new();
-        // From the last owner to the first, so that each knows who comes after it.
-        for (owner, registrations) in hosted.owners.into_iter().rev() {
-            let pool = if owner == Owner::Site { &pools.site } else { &pools.tenants };
-            let after = route.clone();
-            let queue = route.begin_with(owner.clone(), &settings);
-            let modules = registrations.iter().map(|(_, _, handler)| handler.module.name());
-            view.publish(&owner, &registrations);
-            let meters = shared.metrics.modules(&owner, Role::EventHandler.name(), modules);
-            let worker = Worker {
-                meters,
-                owner,
-                registrations,
-                pool: pool.clone(),
-                raised: raised.clone(),
-                after,
-                shared: shared.clone(),
-                view: view.clone(),
-            };
-            workers.spawn(worker.run(queue));
+        let mut chains = Chains {
+            route: Route::default(),
+            workers: Vec::new(),
+            pools: pools.clone(),
+            raised: raised.clone(),
+            settings,
+            shared,
+            view: ChainView::default(),
+        };
+        chains.replace(hosted);
+        chains
+    }
+
+    /// Puts these in the place of those there are, at once for all owners. What is running finishes as it began.
+    pub(crate) fn replace(&mut self, hosted: HostedChains) {
+        self.workers.retain(|(_, worker)| !worker.0.is_finished());
+        for gone in self.route.owners().iter().filter(|owner| !hosted.owners.contains_key(*owner)) {
+            // Its worker goes on until it is behind what it has been handed.
+            self.route.close(gone);
+            self.view.withdraw(gone);
         }
-        Chains { route, workers, settings, shared, view }
+        for (owner, seats) in hosted.owners {
+            let Some(queue) = self.route.seat(&owner, seats.into(), &self.settings) else { continue };
+            let pool = if owner == Owner::Site { &self.pools.site } else { &self.pools.tenants };
+            let worker = Worker::new(
+                owner.clone(),
+                pool.clone(),
+                self.raised.clone(),
+                self.route.clone(),
+                self.shared.clone(),
+                self.view.clone(),
+            );
+            self.workers.push((owner, Working(tokio::spawn(worker.run(queue)))));
+        }
     }
 
     /// What is registered, for whoever asks.
@@ -219,20 +208,27 @@ impl Chains {
         let bytes = peal_model::Size::of_event(&entered.event).bytes;
         self.shared.under_way.fetch_add(1, Ordering::Relaxed);
         self.shared.notices.tell(Notice::Raised(entered.event.clone()));
-        self.route.pass(Passing { entered, bytes, results: Vec::new() }, &self.shared);
+        self.route.pass(None, Passing { entered, bytes, results: Vec::new() }, &self.shared);
     }
 
     /// Waits until every event submitted has passed and the modules have stopped, but no longer than may be: slow handlers
     /// with many events before them must not keep a server from ending.
-    pub(crate) async fn drain(mut self) {
-        drop(self.route);
-        // Each worker ends when its queue is closed, which those before it do by ending.
-        let all = async { while self.workers.join_next().await.is_some() {} };
-        if tokio::time::timeout(self.settings.drain_timeout, all).await.is_err() {
-            self.shared.stopped.store(true, Ordering::Relaxed);
-            let left = self.shared.under_way.load(Ordering::Relaxed);
-            self.shared.metrics.counters().chain_events_dropped.add(left);
-            tracing::error!(events = left, after = ?self.settings.drain_timeout, "events before the hosted chains are dropped");
+    pub(crate) async fn drain(self) {
+        let Chains { route, mut workers, settings, shared, .. } = self;
+        workers.sort_by(|one, other| one.0.cmp(&other.0));
+        // Whoever is first in the order of owners has nobody who could still hand it an event.
+        let all = async {
+            for (owner, mut worker) in workers {
+                route.close(&owner);
+                // One that panicked has said so.
+                let _ = (&mut worker.0).await;
+            }
+        };
+        if tokio::time::timeout(settings.drain_timeout, all).await.is_err() {
+            shared.stopped.store(true, Ordering::Relaxed);
+            let left = shared.under_way.load(Ordering::Relaxed);
+            shared.metrics.counters().chain_events_dropped.add(left);
+            tracing::error!(events = left, after = ?settings.drain_timeout, "events before the hosted chains are dropped");
         }
     }
 }

@@ -1,61 +1,93 @@
-//! The way of an event from owner to owner, through queues that are bounded in number and in bytes.
-use super::{ChainSettings, Passing, Shared};
+//! The way of an event from owner to owner, through queues that are bounded in number and in bytes. Owners come and go while
+//! events are on their way.
+use super::{ChainSettings, Passing, Shared, seats::Seat};
 use peal_core::owner::Owner;
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    collections::BTreeMap,
+    ops::Bound,
+    sync::{
+        Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
-/// The owners that are still before an event.
-#[derive(Clone)]
-pub(super) struct Route(Option<Arc<Stop>>);
+/// The owners before whose chains events come, in their order.
+#[derive(Clone, Default)]
+pub(super) struct Route(Arc<RwLock<BTreeMap<Owner, Stop>>>);
 
 struct Stop {
-    owner: Owner,
     send: mpsc::Sender<Passing>,
     waiting: Arc<AtomicUsize>,
     max_bytes: usize,
-    after: Route,
+    seats: watch::Sender<Arc<[Seat]>>,
 }
 
-/// Where a worker gets its events from.
+/// Where a worker gets its events from, and who sits in its chain.
 pub(super) struct Queue {
     receive: mpsc::Receiver<Passing>,
     waiting: Arc<AtomicUsize>,
+    seats: watch::Receiver<Arc<[Seat]>>,
+}
+
+/// What a worker has to do next.
+pub(super) enum Work {
+    /// Others take the place of those who sit in its chain.
+    Reseat(Arc<[Seat]>),
+    /// An event has come.
+    Event(Passing),
 }
 
 impl Route {
-    /// Nobody is left.
-    pub(super) fn end() -> Route {
-        Route(None)
-    }
-
-    /// Puts an owner before all others, and returns what its worker reads from.
-    pub(super) fn begin_with(&mut self, owner: Owner, settings: &ChainSettings) -> Queue {
+    /// Seats these in the chain of an owner. One that has had none needs a worker, which reads from what this returns.
+    pub(super) fn seat(&self, owner: &Owner, seats: Arc<[Seat]>, settings: &ChainSettings) -> Option<Queue> {
+        let mut stops = self.write();
+        if let Some(stop) = stops.get(owner) {
+            stop.seats.send_replace(seats);
+            return None;
+        }
         let (send, receive) = mpsc::channel(settings.queue);
         let waiting = Arc::new(AtomicUsize::new(0));
-        let after = self.clone();
-        let stop = Stop { owner, send, waiting: waiting.clone(), max_bytes: settings.queue_bytes, after };
-        *self = Route(Some(Arc::new(stop)));
-        Queue { receive, waiting }
+        let (tell, mut told) = watch::channel(seats);
+        told.mark_changed();
+        let stop = Stop { send, waiting: waiting.clone(), max_bytes: settings.queue_bytes, seats: tell };
+        stops.insert(owner.clone(), stop);
+        Some(Queue { receive, waiting, seats: told })
     }
 
-    /// Hands an event to the next owner that has room for it. One that has none misses it.
-    pub(super) fn pass(&self, mut passing: Passing, shared: &Shared) {
-        let mut route = self;
-        while let Some(stop) = &route.0 {
+    /// No more events come to this owner's chain; its worker ends when it is behind those that have.
+    pub(super) fn close(&self, owner: &Owner) {
+        self.write().remove(owner);
+    }
+
+    /// Who has a chain, in their order.
+    pub(super) fn owners(&self) -> Vec<Owner> {
+        self.read().keys().cloned().collect()
+    }
+
+    /// Hands an event to the first owner, or to the first one after another, that has room for it. One that has none misses it.
+    pub(super) fn pass(&self, after: Option<&Owner>, mut passing: Passing, shared: &Shared) {
+        let stops = self.read();
+        for (owner, stop) in stops.range((after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded)) {
             match stop.offer(passing) {
                 Ok(()) => return,
                 Err(refused) => {
                     shared.metrics.counters().chain_events_dropped.count();
-                    tracing::error!(owner = %stop.owner, code = %refused.entered.event.code, "a chain cannot keep up: it misses an event");
+                    tracing::error!(%owner, code = %refused.entered.event.code, "a chain cannot keep up: it misses an event");
                     passing = *refused;
-                    route = &stop.after;
                 }
             }
         }
+        drop(stops);
         shared.passed(passing);
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<Owner, Stop>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<Owner, Stop>> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -74,10 +106,21 @@ impl Stop {
 }
 
 impl Queue {
-    /// The next event; nothing when none can come any more.
-    pub(super) async fn next(&mut self) -> Option<Passing> {
-        let passing = self.receive.recv().await?;
-        self.waiting.fetch_sub(passing.bytes, Ordering::Relaxed);
-        Some(passing)
+    /// Whether events can still come.
+    pub(super) fn is_open(&self) -> bool {
+        !self.receive.is_closed()
+    }
+
+    /// What is next; nothing when no event can come any more. New seats come before events that wait.
+    pub(super) async fn next(&mut self) -> Option<Work> {
+        tokio::select! {
+            biased;
+            Ok(()) = self.seats.changed() => Some(Work::Reseat(self.seats.borrow_and_update().clone())),
+            passing = self.receive.recv() => {
+                let passing = passing?;
+                self.waiting.fetch_sub(passing.bytes, Ordering::Relaxed);
+                Some(Work::Event(passing))
+            }
+        }
     }
 }

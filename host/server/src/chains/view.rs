@@ -1,8 +1,7 @@
 //! What is registered in the hosted chains, for whoever asks: each worker publishes its registrations whenever they change, so
 //! that nobody who looks at them holds up an event.
-use super::HostedHandler;
+use super::seats::Seated;
 use peal_core::{
-    order::Registrations,
     owner::Owner,
     registration::{Registration, RegistrationId},
 };
@@ -12,36 +11,49 @@ use std::{
 };
 
 /// A handler that is registered.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Standing {
     /// The number of the registration, in its owner's chain.
     pub id: RegistrationId,
     /// What it asks for.
-    pub registration: Registration,
+    pub registration: Arc<Registration>,
     /// The module that is called.
     pub module: String,
 }
 
 /// The chains of a server, as they are.
 #[derive(Clone, Debug, Default)]
-pub struct ChainView(Arc<Mutex<BTreeMap<Owner, Arc<[Standing]>>>>);
+pub struct ChainView(Arc<Mutex<BTreeMap<Owner, Arc<Seated>>>>);
 
 impl ChainView {
     /// What stands in an owner's chain has changed.
-    pub(super) fn publish(&self, owner: &Owner, registrations: &Registrations<HostedHandler>) {
-        let standing = registrations.iter().map(|(id, registration, handler)| {
-            let module = handler.module.name().to_owned();
-            Standing { id, registration: registration.clone(), module }
-        });
-        self.map().insert(owner.clone(), standing.collect());
+    pub(super) fn publish(&self, owner: &Owner, seated: &Seated) {
+        self.map().insert(owner.clone(), Arc::new(seated.clone()));
+    }
+
+    /// An owner has no chain any more.
+    pub(super) fn withdraw(&self, owner: &Owner) {
+        self.map().remove(owner);
     }
 
     /// Each owner's chain, in the order in which they and their handlers run.
-    pub fn chains(&self) -> Vec<(Owner, Arc<[Standing]>)> {
-        self.map().iter().map(|(owner, standing)| (owner.clone(), standing.clone())).collect()
+    pub fn chains(&self) -> Vec<(Owner, Vec<Standing>)> {
+        let standing = |seated: &Seated| {
+            let each = seated.registrations.iter().map(|(id, registration, handler)| Standing {
+                id,
+                registration: registration.clone(),
+                module: handler.module.name().to_owned(),
+            });
+            each.collect()
+        };
+        self.seated().iter().map(|(owner, seated)| (owner.clone(), standing(seated))).collect()
     }
 
-    fn map(&self) -> MutexGuard<'_, BTreeMap<Owner, Arc<[Standing]>>> {
+    pub(super) fn seated(&self) -> BTreeMap<Owner, Arc<Seated>> {
+        self.map().clone()
+    }
+
+    fn map(&self) -> MutexGuard<'_, BTreeMap<Owner, Arc<Seated>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,7 +1,8 @@
 //! One owner's worker: takes events as they come and runs each through the owner's chain on a guest thread.
 use super::{
     Asked, ChainView, Entering, HostedHandler, Passing, Shared, change,
-    queue::{Queue, Route},
+    queue::{Queue, Route, Work},
+    seats::{Clash, Seat, Seated},
 };
 use crate::{
     guest_thread::on_guest_thread,
@@ -11,50 +12,78 @@ use crate::{
 };
 use peal_core::{
     chain::{ChainRun, Finished, Next, Outcome},
-    order::Registrations,
     owner::Owner,
     server::{Allowance, Raiser},
 };
 use peal_model::{Event, Identity, Nspace, Proc, Status, rank};
-use peal_sandbox::{Change, EventCall, GuestPool, Module, Notification};
+use peal_sandbox::{Change, EventCall, GuestPool, Module, Notification, Role};
 use std::sync::{Arc, atomic::Ordering};
 use tokio::sync::mpsc;
 
 pub(super) struct Worker {
-    pub(super) owner: Owner,
-    pub(super) registrations: Registrations<HostedHandler>,
-    pub(super) meters: Arc<RoleMeters>,
-    pub(super) pool: Arc<GuestPool>,
-    pub(super) raised: mpsc::Sender<Raised>,
-    pub(super) after: Route,
-    pub(super) shared: Arc<Shared>,
-    pub(super) view: ChainView,
+    owner: Owner,
+    seated: Seated,
+    meters: Arc<RoleMeters>,
+    pool: Arc<GuestPool>,
+    raised: mpsc::Sender<Raised>,
+    route: Route,
+    shared: Arc<Shared>,
+    view: ChainView,
 }
 
 impl Worker {
+    pub(super) fn new(
+        owner: Owner,
+        pool: Arc<GuestPool>,
+        raised: mpsc::Sender<Raised>,
+        route: Route,
+        shared: Arc<Shared>,
+        view: ChainView,
+    ) -> Worker {
+        let meters = shared.metrics.modules(&owner, Role::EventHandler.name(), std::iter::empty());
+        Worker { owner, seated: Seated::default(), meters, pool, raised, route, shared, view }
+    }
+
     pub(super) async fn run(mut self, mut queue: Queue) {
-        // Also one that has taken all its registrations back is told when it stops.
-        let modules: Vec<Arc<Module>> =
-            self.registrations.iter().map(|(_, _, handler)| handler.module.clone()).collect();
-        while let Some(mut passing) = queue.next().await {
-            let Entering { event, reach, jobs, .. } = &passing.entered;
-            let jobs = jobs.iter().map(|(nspace, identity)| (nspace, identity.uid));
-            let answer = if self.owner.sees(event, *reach, jobs) { self.handle(&mut passing).await } else { None };
-            self.after.pass(passing, &self.shared);
-            // Where this was the last chain, whoever watches hears of it before what follows from it.
-            if let Some((asked, wished)) = answer {
-                // Who asked may not have wanted to wait so long.
-                let _ = asked.send(wished);
+        while let Some(work) = queue.next().await {
+            match work {
+                Work::Reseat(seats) => self.reseat(&seats),
+                Work::Event(passing) => self.event(passing, &queue).await,
             }
         }
+        let Seated { modules, .. } = self.seated;
         if on_guest_thread(&self.pool, move || modules.iter().for_each(|module| module.stop())).await.is_none() {
             tracing::warn!(owner = %self.owner, "no guest thread was free to tell the modules that they stop");
         }
     }
 
+    /// Others take the place of those who sit here. What they were checked against may have changed a moment ago.
+    fn reseat(&mut self, seats: &[Seat]) {
+        let (seated, clashes) = self.seated.replaced_by(seats);
+        for Clash { module, error } in clashes {
+            tracing::warn!(owner = %self.owner, module = module.name(), %error, "a registration has no place in the new chain");
+        }
+        let names = seated.modules.iter().map(|module| module.name());
+        self.meters = self.shared.metrics.modules(&self.owner, Role::EventHandler.name(), names);
+        self.seated = seated;
+        self.view.publish(&self.owner, &self.seated);
+    }
+
+    async fn event(&mut self, mut passing: Passing, queue: &Queue) {
+        let Entering { event, reach, jobs, .. } = &passing.entered;
+        let jobs = jobs.iter().map(|(nspace, identity)| (nspace, identity.uid));
+        let answer = if self.owner.sees(event, *reach, jobs) { self.handle(&mut passing, queue).await } else { None };
+        self.route.pass(Some(&self.owner), passing, &self.shared);
+        // Where this was the last chain, whoever watches hears of it before what follows from it.
+        if let Some((asked, wished)) = answer {
+            // Who asked may not have wanted to wait so long.
+            let _ = asked.send(wished);
+        }
+    }
+
     /// Runs an event through the chain. Returns whom to tell what its handlers wish, if there is anything to tell.
-    async fn handle(&mut self, passing: &mut Passing) -> Option<(Asked, Wished)> {
-        let run = self.registrations.run(passing.entered.event.clone());
+    async fn handle(&mut self, passing: &mut Passing, queue: &Queue) -> Option<(Asked, Wished)> {
+        let run = self.seated.registrations.run(passing.entered.event.clone());
         if run.is_empty() {
             return None;
         }
@@ -66,14 +95,14 @@ impl Worker {
             return None;
         };
         for id in &walked.finished.spent {
-            self.registrations.deregister(*id);
+            self.seated.registrations.deregister(*id);
         }
         let changes_nothing = walked.finished.spent.is_empty() && walked.changes.is_empty();
         for (module, change) in walked.changes {
-            change::apply(&mut self.registrations, &self.owner, &module, change);
+            change::apply(&mut self.seated.registrations, &self.owner, &module, change);
         }
-        if !changes_nothing {
-            self.view.publish(&self.owner, &self.registrations);
+        if !changes_nothing && queue.is_open() {
+            self.view.publish(&self.owner, &self.seated);
         }
         self.shared.metrics.counters().chains_run.count();
         let results = ChainResults { owner: self.owner.clone(), steps: walked.finished.steps };

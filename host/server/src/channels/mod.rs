@@ -5,7 +5,11 @@
 
 mod worker;
 
-use crate::{handle::ServerHandle, host::Host, metrics::Metrics};
+use crate::{
+    handle::ServerHandle,
+    host::Host,
+    metrics::{Metrics, RoleMeters},
+};
 use peal_core::{
     log::LogSettings,
     order::Registrations,
@@ -23,7 +27,10 @@ use std::{
     time::Duration,
 };
 use thiserror::Error;
-use tokio::{sync::mpsc, task::JoinHandle};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinHandle,
+};
 use worker::Worker;
 
 /// Limits, times and order of log channels; all of them settings.
@@ -120,8 +127,31 @@ struct Logging {
     bytes: usize,
 }
 
+/// The modules that write, in their order, and what measures them.
+struct Writers {
+    modules: Vec<Served>,
+    /// The channels that they are.
+    offered: Arc<[Key]>,
+    meters: Arc<RoleMeters>,
+}
+
+impl Writers {
+    fn new(hosted: &HostedChannels, metrics: &Metrics) -> Arc<Writers> {
+        let modules: Vec<Served> = hosted.modules.iter().map(|(_, _, served)| served.clone()).collect();
+        let offered = modules.iter().flat_map(|served| served.keys.iter().cloned()).collect();
+        let names = modules.iter().map(|served| served.module.name());
+        let meters = metrics.modules(&Owner::Site, Role::LogChannel.name(), names);
+        Arc::new(Writers { modules, offered, meters })
+    }
+
+    fn module(&self, channel: &Key) -> Option<&Module> {
+        self.modules.iter().find(|served| served.keys.contains(channel)).map(|served| &*served.module)
+    }
+}
+
 /// The running channels.
 pub(crate) struct Channels {
+    writers: watch::Sender<Arc<Writers>>,
     queue: mpsc::Sender<Logging>,
     waiting: Arc<AtomicUsize>,
     worker: JoinHandle<()>,
@@ -142,20 +172,23 @@ impl Channels {
     ) -> Channels {
         let (queue, requests) = mpsc::channel(settings.queue.max(1));
         let waiting = Arc::new(AtomicUsize::new(0));
-        let modules: Vec<Served> = hosted.modules.iter().map(|(_, _, served)| served.clone()).collect();
-        let names = hosted.modules.iter().map(|(_, _, served)| served.module.name());
+        let (writers, seated) = watch::channel(Writers::new(&hosted, metrics));
         let worker = Worker {
-            modules,
+            writers: seated,
             pool: pool.clone(),
             settings: settings.clone(),
             host: host.clone(),
             handle: handle.clone(),
-            meters: metrics.modules(&Owner::Site, Role::LogChannel.name(), names),
             metrics: metrics.clone(),
             waiting: waiting.clone(),
         };
         let worker = tokio::spawn(worker.run(requests));
-        Channels { queue, waiting, worker, settings, handle: handle.clone(), metrics: metrics.clone() }
+        Channels { writers, queue, waiting, worker, settings, handle: handle.clone(), metrics: metrics.clone() }
+    }
+
+    /// Puts these in the place of those there are. A request that is being written is written by those who began.
+    pub(crate) fn replace(&mut self, hosted: &HostedChannels) {
+        self.writers.send_replace(Writers::new(hosted, &self.metrics));
     }
 
     /// Takes a request; it is answered when it has been written, or at once if too many wait.

@@ -1,14 +1,14 @@
 //! The worker that takes log requests as they come and has each written.
-use super::{ChannelSettings, Logging, Served};
+use super::{ChannelSettings, Logging, Writers};
 use crate::{
     guest_thread::on_guest_thread,
     handle::ServerHandle,
     host::Host,
-    metrics::{Metrics, RoleMeters, Stopwatch},
+    metrics::{Metrics, Stopwatch},
 };
 use peal_core::log::{self, Logged, NextChannel, PendingChannel, Writer};
-use peal_model::{Key, LogRequest, Reply, Status, code};
-use peal_sandbox::{ChannelCall, GuestPool, Module};
+use peal_model::{LogRequest, Reply, Status, code};
+use peal_sandbox::{ChannelCall, GuestPool};
 use std::{
     sync::{
         Arc,
@@ -16,7 +16,7 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 /// The time that the worker has for one request, whatever its channels are: others wait.
 #[derive(Clone, Copy)]
@@ -39,13 +39,12 @@ impl Time {
 }
 
 pub(super) struct Worker {
-    pub(super) modules: Vec<Served>,
+    pub(super) writers: watch::Receiver<Arc<Writers>>,
     pub(super) pool: Arc<GuestPool>,
     pub(super) settings: ChannelSettings,
     pub(super) host: Arc<dyn Host>,
     pub(super) handle: ServerHandle,
     pub(super) metrics: Arc<Metrics>,
-    pub(super) meters: Arc<RoleMeters>,
     pub(super) waiting: Arc<AtomicUsize>,
 }
 
@@ -59,24 +58,24 @@ enum Halt {
 
 impl Worker {
     pub(super) async fn run(self, mut requests: mpsc::Receiver<Logging>) {
-        let offered: Arc<[Key]> = self.modules.iter().flat_map(|served| served.keys.iter().cloned()).collect();
-        let modules: Arc<[Served]> = self.modules.clone().into();
         while let Some(Logging { to, request, bytes }) = requests.recv().await {
-            let status = self.write(request, &offered, &modules).await;
+            let writers = self.writers.borrow().clone();
+            let status = self.write(request, &writers).await;
             self.waiting.fetch_sub(bytes, Ordering::Relaxed);
             self.metrics.counters().log_requests.count();
             self.handle.answer(to, Reply::Status(status));
         }
-        let stop = move || modules.iter().for_each(|served| served.module.stop());
+        let writers = self.writers.borrow().clone();
+        let stop = move || writers.modules.iter().for_each(|served| served.module.stop());
         if on_guest_thread(&self.pool, stop).await.is_none() {
             tracing::warn!("no guest thread was free to tell the log channels that they stop");
         }
     }
 
     /// Has a request written, and says what became of it.
-    async fn write(&self, request: Arc<LogRequest>, offered: &Arc<[Key]>, modules: &Arc<[Served]>) -> Status {
+    async fn write(&self, request: Arc<LogRequest>, writers: &Arc<Writers>) -> Status {
         let source = request.source.as_ref().map(ToString::to_string).unwrap_or_default();
-        let mut run = match log::route(request, offered, &self.settings.log) {
+        let mut run = match log::route(request, &writers.offered, &self.settings.log) {
             Ok(run) => run,
             Err(malformed) => {
                 tracing::debug!(source, %malformed, "nothing is logged");
@@ -85,8 +84,8 @@ impl Worker {
         };
         let time = Time::start(self.settings.host_timeout);
         let logged = loop {
-            let (modules, meters) = (modules.clone(), self.meters.clone());
-            match on_guest_thread(&self.pool, move || walk(run.advance(), &modules, &meters, time)).await {
+            let writers = writers.clone();
+            match on_guest_thread(&self.pool, move || walk(run.advance(), &writers, time)).await {
                 Some(Halt::Host(pending)) => {
                     let status = self.ask_host(&pending, time).await;
                     run = pending.finish(status, Vec::new());
@@ -120,7 +119,7 @@ impl Worker {
 /// Runs on a guest thread: one channel after the other, as far as they are modules.
 ///
 /// Those that the request has no time left for are not tried.
-fn walk(mut next: NextChannel, modules: &[Served], meters: &RoleMeters, time: Time) -> Halt {
+fn walk(mut next: NextChannel, writers: &Writers, time: Time) -> Halt {
     let mut watch = Stopwatch::start();
     loop {
         let pending = match next {
@@ -131,19 +130,15 @@ fn walk(mut next: NextChannel, modules: &[Served], meters: &RoleMeters, time: Ti
             next = pending.finish(code::PMIX_ERR_TIMEOUT, Vec::new()).advance();
             continue;
         }
-        next = match (pending.writer(), module(modules, pending.channel())) {
+        next = match (pending.writer(), writers.module(pending.channel())) {
             (Writer::Module, Some(module)) => {
                 let (channel, request) = (pending.channel().clone(), pending.request());
                 let result = module.log(&ChannelCall { channel, request, steps: pending.steps().clone() });
-                meters.called(module.name(), watch.lap(), result.failure.as_ref());
+                writers.meters.called(module.name(), watch.lap(), result.failure.as_ref());
                 pending.finish(result.status, result.infos)
             }
             (Writer::Module | Writer::Host, _) => return Halt::Host(Box::new(pending)),
         }
         .advance();
     }
-}
-
-fn module<'a>(modules: &'a [Served], channel: &Key) -> Option<&'a Module> {
-    modules.iter().find(|served| served.keys.contains(channel)).map(|served| &*served.module)
 }

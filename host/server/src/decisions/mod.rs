@@ -5,7 +5,11 @@
 
 mod worker;
 
-use crate::{handle::ServerHandle, metrics::Metrics, quiet::Quiet};
+use crate::{
+    handle::ServerHandle,
+    metrics::{Metrics, RoleMeters},
+    quiet::Quiet,
+};
 use peal_core::{
     defaults::HookDefault,
     owner::Owner,
@@ -21,7 +25,10 @@ use std::{
     time::{Duration, Instant},
 };
 use thiserror::Error;
-use tokio::{sync::mpsc, task::JoinSet};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+};
 use worker::Worker;
 
 /// The least time between two lines on denials.
@@ -69,10 +76,32 @@ struct Question {
     default: HookDefault,
 }
 
+/// The policies of a hook, and what measures them.
+struct Panel {
+    chain: PolicyChain<Arc<Module>>,
+    meters: Arc<RoleMeters>,
+}
+
+impl Panel {
+    fn new(hook: Hook, chain: PolicyChain<Arc<Module>>, metrics: &Metrics) -> Panel {
+        let role = Role::policy(hook).map_or("policy", Role::name);
+        let meters = metrics.modules(&Owner::Site, role, chain.iter().map(|module| module.name()));
+        Panel { chain, meters }
+    }
+}
+
+/// How the worker of a hook is reached.
+struct Seat {
+    ask: mpsc::Sender<Question>,
+    panel: watch::Sender<Arc<Panel>>,
+}
+
 /// The running policies.
 pub(crate) struct Decisions {
-    queues: BTreeMap<Hook, mpsc::Sender<Question>>,
+    seats: BTreeMap<Hook, Seat>,
     workers: JoinSet<()>,
+    pool: Arc<GuestPool>,
+    queue: usize,
     handle: ServerHandle,
     metrics: Arc<Metrics>,
     denials: Quiet,
@@ -87,29 +116,43 @@ impl Decisions {
         handle: &ServerHandle,
         metrics: &Arc<Metrics>,
     ) -> Decisions {
-        let mut workers = JoinSet::new();
-        let start = |(hook, chain): (Hook, PolicyChain<Arc<Module>>)| {
-            let (ask, asked) = mpsc::channel(queue.max(1));
-            let role = Role::policy(hook).map_or("policy", Role::name);
-            let meters = metrics.modules(&Owner::Site, role, chain.iter().map(|module| module.name()));
-            let (pool, handle, metrics) = (pool.clone(), handle.clone(), metrics.clone());
-            workers.spawn(Worker { chain, pool, handle, metrics, meters }.run(asked));
-            (hook, ask)
+        let mut decisions = Decisions {
+            seats: BTreeMap::new(),
+            workers: JoinSet::new(),
+            pool: pool.clone(),
+            queue: queue.max(1),
+            handle: handle.clone(),
+            metrics: metrics.clone(),
+            denials: Quiet::new(BETWEEN_DENIALS),
         };
-        let queues = hosted.hooks.into_iter().map(start).collect();
-        let denials = Quiet::new(BETWEEN_DENIALS);
-        Decisions { queues, workers, handle: handle.clone(), metrics: metrics.clone(), denials }
+        decisions.replace(hosted);
+        decisions
     }
 
-    /// The hooks that have policies.
+    /// Puts these in the place of those there are. A request that is being decided about is decided about by those who began.
+    pub(crate) fn replace(&mut self, mut hosted: HostedPolicies) {
+        for (hook, seat) in &self.seats {
+            let chain = hosted.hooks.remove(hook).unwrap_or_default();
+            seat.panel.send_replace(Arc::new(Panel::new(*hook, chain, &self.metrics)));
+        }
+        for (hook, chain) in hosted.hooks {
+            let (panel, seated) = watch::channel(Arc::new(Panel::new(hook, chain, &self.metrics)));
+            let (ask, asked) = mpsc::channel(self.queue);
+            let (pool, handle, metrics) = (self.pool.clone(), self.handle.clone(), self.metrics.clone());
+            self.workers.spawn(Worker { panel: seated, pool, handle, metrics }.run(asked));
+            self.seats.insert(hook, Seat { ask, panel });
+        }
+    }
+
+    /// The hooks that have policies, or had some: requests that wait there must not be overtaken.
     pub(crate) fn hooks(&self) -> impl Iterator<Item = Hook> {
-        self.queues.keys().copied()
+        self.seats.keys().copied()
     }
 
     /// Asks the policies of a hook, whose default this is. If too many wait for them, the answer is no.
     pub(crate) fn ask(&self, id: DecisionId, request: Arc<PolicyRequest>, default: HookDefault) {
-        let asked =
-            self.queues.get(&request.matter.hook()).map(|queue| queue.try_send(Question { id, request, default }));
+        let seat = self.seats.get(&request.matter.hook());
+        let asked = seat.map(|seat| seat.ask.try_send(Question { id, request, default }));
         if !matches!(asked, Some(Ok(()))) {
             self.handle.decided(id, Verdict::overload());
         }
@@ -127,7 +170,7 @@ impl Decisions {
 
     /// Waits until what was asked is decided and the modules have stopped, but no longer than may be.
     pub(crate) async fn drain(mut self, timeout: Duration) {
-        self.queues.clear();
+        self.seats.clear();
         let all = async { while self.workers.join_next().await.is_some() {} };
         if tokio::time::timeout(timeout, all).await.is_err() {
             tracing::error!(after = ?timeout, "policies do not come to an end");

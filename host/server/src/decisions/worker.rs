@@ -1,28 +1,29 @@
 //! One hook's worker: takes requests as they come and asks the hook's policies about each on a guest thread.
-use super::Question;
+use super::{Panel, Question};
 use crate::{
     guest_thread::on_guest_thread,
     handle::ServerHandle,
     metrics::{Metrics, RoleMeters, Stopwatch},
 };
-use peal_core::policy::{Decided, NextPolicy, PolicyChain, PolicyFailure, PolicyRun, Said, Verdict};
+use peal_core::policy::{Decided, NextPolicy, PolicyFailure, PolicyRun, Said, Verdict};
 use peal_sandbox::{GuestPool, Module, PolicyCall, PolicyResult};
 use std::sync::Arc;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 pub(super) struct Worker {
-    pub(super) chain: PolicyChain<Arc<Module>>,
+    pub(super) panel: watch::Receiver<Arc<Panel>>,
     pub(super) pool: Arc<GuestPool>,
     pub(super) handle: ServerHandle,
     pub(super) metrics: Arc<Metrics>,
-    pub(super) meters: Arc<RoleMeters>,
 }
 
 impl Worker {
     pub(super) async fn run(self, mut asked: mpsc::Receiver<Question>) {
         while let Some(Question { id, request, default }) = asked.recv().await {
-            let run = self.chain.run(request, default);
-            let (metrics, meters) = (self.metrics.clone(), self.meters.clone());
+            // Held until the end, so that nobody who decides is stopped before.
+            let panel = self.panel.borrow().clone();
+            let run = panel.chain.run(request, default);
+            let (metrics, meters) = (self.metrics.clone(), panel.meters.clone());
             let verdict = match on_guest_thread(&self.pool, move || walk(run, &metrics, &meters)).await {
                 Some(Decided { verdict, .. }) => verdict,
                 None => Verdict::overload(),
@@ -30,7 +31,7 @@ impl Worker {
             self.metrics.counters().decisions.count();
             self.handle.decided(id, verdict);
         }
-        let modules: Vec<Arc<Module>> = self.chain.iter().cloned().collect();
+        let modules: Vec<Arc<Module>> = self.panel.borrow().chain.iter().cloned().collect();
         if on_guest_thread(&self.pool, move || modules.iter().for_each(|module| module.stop())).await.is_none() {
             tracing::warn!("no guest thread was free to tell the policies that they stop");
         }

@@ -80,6 +80,10 @@ numbers! {
         Counter impostors,
         /// Connections of procs that have been admitted and are open.
         Gauge connections_open,
+        /// Times that other modules took the place of those that ran.
+        Counter module_deployments,
+        /// Times that others were to take their place and could not.
+        Counter module_deployments_refused,
         /// Jobs that are registered.
         Gauge jobs,
         /// Messages that could not be understood. They were answered with a status, or with the end of the connection where

@@ -1,4 +1,5 @@
 //! Whose a module of the configuration is, and what follows from that: its chain, and what it may be.
+use crate::component::has_grant;
 use peal_config::{ModuleEntry, Problem, Scope, User};
 use peal_core::owner::Owner;
 use peal_sandbox::{Capability, Grants, Inspection, Role};
@@ -39,7 +40,7 @@ pub fn unfit(entry: &ModuleEntry, owner: &Owner, found: &Inspection) -> Vec<Prob
         let message = format!("module {name} is a {}, which belongs to the site: leave out module.scope", role.name());
         problems.push(entry.problem("module.scope", message));
     }
-    let granted = |capability: &Capability| entry.settings.grants.iter().any(|grant| grant == capability.name());
+    let granted = |capability: &Capability| has_grant(entry, *capability);
     for capability in Capability::ALL.into_iter().filter(granted).filter(|grant| !may_have(owner, *grant)) {
         let grant = capability.name();
         let message =

@@ -1,76 +1,106 @@
 //! Components as files: reading them, and what of their settings they do not fit, before anything is compiled.
-use crate::{scope, seats::Seats, serve};
-use anyhow::{Context, Result, bail};
-use peal_config::{Config, ModuleEntry, Problem, Problems, Resolved, check_owner};
+use crate::{scope, seats::Seats};
+use peal_config::{Config, Exposed, ModuleEntry, Problem, Problems, check_owner};
 use peal_core::owner::Owner;
 use peal_model::Hook;
-use peal_sandbox::{Capability, Digest, Inspection, MAX_COMPONENT_BYTES, Role, inspect};
+use peal_sandbox::{Capability, Digest, Grants, Inspection, MAX_COMPONENT_BYTES, Role, inspect};
 use rustix::fs::OFlags;
 use std::{
+    collections::BTreeSet,
     fs::{File, OpenOptions},
-    io::Read,
+    io::{self, Read},
     os::unix::fs::OpenOptionsExt,
-    path::Path,
+    path::{Path, PathBuf},
+    sync::Arc,
 };
+use thiserror::Error;
+
+/// Why a component is not read.
+#[derive(Debug, Error)]
+pub enum ReadError {
+    /// The system says no.
+    #[error("cannot read {}: {source}", path.display())]
+    Io {
+        /// Its file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// It is a directory, a pipe or the like.
+    #[error("cannot read {}: it is not a regular file", path.display())]
+    NotAFile {
+        /// Where it is.
+        path: PathBuf,
+    },
+    /// Others could have written it.
+    #[error("the component, which has no sha256 here: {0}")]
+    Exposed(#[from] Exposed),
+}
 
 /// Reads a component, and no more of what is none than tells that it is too large.
-pub fn read(path: &Path) -> Result<Vec<u8>> {
+pub fn read(path: &Path) -> Result<Vec<u8>, ReadError> {
     contents(path, open(path)?)
 }
 
 /// Opens a file, and nothing else: a pipe would keep us waiting for whoever writes to it.
-fn open(path: &Path) -> Result<File> {
-    let cannot = || format!("cannot read {}", path.display());
-    let flags = i32::try_from(OFlags::NONBLOCK.bits()).with_context(cannot)?;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).with_context(cannot)?;
-    if !file.metadata().with_context(cannot)?.is_file() {
-        bail!("cannot read {}: it is not a regular file", path.display());
+fn open(path: &Path) -> Result<File, ReadError> {
+    let cannot = |source| ReadError::Io { path: path.to_owned(), source };
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(cannot)?;
+    if !file.metadata().map_err(cannot)?.is_file() {
+        return Err(ReadError::NotAFile { path: path.to_owned() });
     }
     Ok(file)
 }
 
-fn contents(path: &Path, file: File) -> Result<Vec<u8>> {
+fn contents(path: &Path, file: File) -> Result<Vec<u8>, ReadError> {
     let mut bytes = Vec::new();
     let read = file.take(MAX_COMPONENT_BYTES as u64 + 1).read_to_end(&mut bytes);
-    read.with_context(|| format!("cannot read {}", path.display()))?;
+    read.map_err(|source| ReadError::Io { path: path.to_owned(), source })?;
     Ok(bytes)
 }
 
 /// Reads a component of the site. What a server of root runs nobody else may have written, unless it is known byte by byte.
-fn read_for_site(entry: &ModuleEntry) -> Result<Vec<u8>> {
+fn read_for_site(entry: &ModuleEntry) -> Result<Vec<u8>, ReadError> {
     let settings = &entry.settings;
     let file = open(&settings.path)?;
     if settings.sha256.is_none() {
-        check_owner(&settings.path, &file.metadata()?).context("the component, which has no sha256 here")?;
+        let metadata = file.metadata().map_err(|source| ReadError::Io { path: settings.path.clone(), source })?;
+        check_owner(&settings.path, &metadata)?;
     }
     contents(&settings.path, file)
 }
 
-/// Tells everything for which a server would not start under this configuration, as far as it is seen without starting modules.
-pub fn check_all(resolved: &Resolved) -> Result<(), Problems> {
-    let mut problems = all(resolved).err().map(|problems| problems.0).unwrap_or_default();
-    problems.extend(serve::admin_group(resolved).err());
-    if problems.is_empty() { Ok(()) } else { Err(Problems(problems)) }
-}
-
 /// The component of a module, and whose it is.
+#[derive(Clone, Debug)]
 pub struct Component {
     /// Its file.
-    pub bytes: Vec<u8>,
+    pub bytes: Arc<[u8]>,
+    /// The digest of that.
+    pub digest: Digest,
+    /// What it is.
+    pub roles: BTreeSet<Role>,
     /// Whose chain it stands in.
     pub owner: Owner,
 }
 
-/// The components of all modules, in their order; or everything that they and their settings do not fit.
-pub fn all(resolved: &Resolved) -> Result<Vec<Component>, Problems> {
+impl Component {
+    /// A component whose bytes were kept when it ran.
+    pub(crate) fn kept(entry: &ModuleEntry, bytes: Vec<u8>) -> Result<Component, Problem> {
+        Ok(inspected(entry, bytes)?.0)
+    }
+}
+
+/// Modules with their components, in their order; or everything that these and their settings do not fit.
+pub fn all(modules: &[ModuleEntry], config: &Config) -> Result<Vec<(ModuleEntry, Component)>, Problems> {
     let (mut components, mut problems, mut seats) = (Vec::new(), Vec::new(), Seats::default());
-    for entry in &resolved.modules {
+    for entry in modules {
         match of(entry) {
             Ok((component, inspection)) => {
-                problems.extend(unfit(entry, &inspection, &resolved.config));
+                problems.extend(unfit(entry, &inspection, config));
                 problems.extend(scope::unfit(entry, &component.owner, &inspection));
                 problems.extend(seats.take(entry, &component.owner, &inspection.roles));
-                components.push(component);
+                components.push((entry.clone(), component));
             }
             Err(problem) => {
                 problems.push(problem);
@@ -83,8 +113,8 @@ pub fn all(resolved: &Resolved) -> Result<Vec<Component>, Problems> {
 
 /// The component of a module, if it is the one that the settings say.
 fn of(entry: &ModuleEntry) -> Result<(Component, Inspection), Problem> {
-    let (settings, owner) = (&entry.settings, scope::owner(entry)?);
-    let bytes = read_for_site(entry).map_err(|error| entry.problem("module.path", format!("{error:#}")))?;
+    let settings = &entry.settings;
+    let bytes = read_for_site(entry).map_err(|error| entry.problem("module.path", error.to_string()))?;
     let digest = Digest::of(&bytes);
     if let Some(pin) = settings.sha256.map(Digest)
         && pin != digest
@@ -93,10 +123,15 @@ fn of(entry: &ModuleEntry) -> Result<(Component, Inspection), Problem> {
         let message = format!("{path} has sha256 {digest}, the configuration wants {pin}");
         return Err(entry.problem("module.sha256", message));
     }
-    match inspect(&bytes) {
-        Ok(inspection) => Ok((Component { bytes, owner }, inspection)),
-        Err(error) => Err(entry.problem("module.path", format!("module {}: {error}", settings.name))),
-    }
+    inspected(entry, bytes)
+}
+
+fn inspected(entry: &ModuleEntry, bytes: Vec<u8>) -> Result<(Component, Inspection), Problem> {
+    let owner = scope::owner(entry)?;
+    let inspection = inspect(&bytes)
+        .map_err(|error| entry.problem("module.path", format!("module {}: {error}", entry.settings.name)))?;
+    let (digest, roles) = (inspection.digest, inspection.roles.clone());
+    Ok((Component { bytes: bytes.into(), digest, roles, owner }, inspection))
 }
 
 /// What a setting needs, so that it means anything.
@@ -135,8 +170,13 @@ impl Need {
     }
 }
 
-fn has_grant(entry: &ModuleEntry, capability: Capability) -> bool {
+pub(crate) fn has_grant(entry: &ModuleEntry, capability: Capability) -> bool {
     entry.settings.grants.iter().any(|grant| grant == capability.name())
+}
+
+/// What its admin grants a module.
+pub(crate) fn grants(entry: &ModuleEntry) -> Grants {
+    Capability::ALL.into_iter().filter(|capability| has_grant(entry, *capability)).collect()
 }
 
 fn unfit(entry: &ModuleEntry, found: &Inspection, config: &Config) -> Vec<Problem> {

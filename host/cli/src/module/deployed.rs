@@ -1,0 +1,106 @@
+//! `peal module list`, `disable`, `enable`, `reset` and `rollback`: the modules of a running server.
+use crate::{admin, args::Ask, args::ModuleName, args::ModuleRollback};
+use anyhow::Result;
+use peal_server::admin::{Call, ChainOwner, Deployed, ModuleCall, ModuleList, ModuleStatus, Reply, VersionStatus};
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+    time::{Duration, UNIX_EPOCH},
+};
+
+/// How much of a digest is shown.
+const DIGEST: usize = 12;
+
+/// Shows the modules.
+pub fn list(ask: Ask) -> Result<ExitCode> {
+    let (reply, _) = admin::ask(ask.at, &Call::Module(ModuleCall::List))?;
+    let Reply::Modules(list) = reply else { return admin::unexpected(&reply) };
+    let mut out = io::stdout().lock();
+    if ask.json {
+        serde_json::to_writer_pretty(&mut out, &list)?;
+        writeln!(out)?;
+    } else {
+        print(&mut out, &list)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Changes something about one module.
+pub fn change(args: ModuleName, call: impl FnOnce(String) -> ModuleCall) -> Result<ExitCode> {
+    let name = args.name.clone();
+    let deployed = ask(args.at, call(args.name))?;
+    tell(&deployed, &format!("module {name:?} is as it was"))
+}
+
+/// Runs an earlier version again.
+pub fn rollback(args: ModuleRollback) -> Result<ExitCode> {
+    let deployed = ask(args.at, ModuleCall::Rollback { to: args.to })?;
+    tell(&deployed, "the modules are those of that version already")?;
+    crate::say(
+        "the files of the configuration are as they were: what changes there next, `peal reload` or a restart takes them",
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+fn ask(at: crate::args::ServerArgs, call: ModuleCall) -> Result<Deployed> {
+    match admin::ask(at, &Call::Module(call))?.0 {
+        Reply::Deployed(deployed) => Ok(deployed),
+        reply => anyhow::bail!("the server replied what was not asked: {reply:?}"),
+    }
+}
+
+fn tell(deployed: &Deployed, nothing: &str) -> Result<ExitCode> {
+    let mut out = io::stdout().lock();
+    for change in &deployed.changes {
+        writeln!(out, "{change}")?;
+    }
+    if deployed.changes.is_empty() {
+        writeln!(out, "{nothing}")?;
+    } else {
+        writeln!(out, "version {} runs", deployed.version)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(out: &mut impl Write, list: &ModuleList) -> Result<()> {
+    let rows = list.modules.iter().map(row);
+    let head = ["MODULE", "STATE", "OWNER", "ROLES", "SHA256"].map(str::to_owned);
+    let rows: Vec<[String; 5]> = std::iter::once(head).chain(rows).collect();
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(String::len).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..5).map(width).collect();
+    for row in &rows {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
+    }
+    writeln!(out)?;
+    for version in &list.versions {
+        let runs = if version.version == list.version { " (runs)" } else { "" };
+        writeln!(out, "version {}{runs}: {}", version.version, described(version))?;
+    }
+    Ok(())
+}
+
+fn row(module: &ModuleStatus) -> [String; 5] {
+    let owner = match &module.owner {
+        ChainOwner::Site => "site".to_owned(),
+        ChainOwner::User(uid) => format!("user {uid}"),
+        ChainOwner::Namespace(nspace) => format!("namespace {nspace}"),
+    };
+    let digest = module.sha256.chars().take(DIGEST).collect();
+    [module.name.clone(), module.state.to_string(), owner, module.roles.join(","), digest]
+}
+
+fn described(version: &VersionStatus) -> String {
+    let age = UNIX_EPOCH
+        .checked_add(Duration::from_secs(version.at))
+        .and_then(|at| at.elapsed().ok())
+        .map_or(0, |age| age.as_secs());
+    let ago = match age {
+        0..60 => format!("{age} s ago"),
+        60..3600 => format!("{} min ago", age / 60),
+        3600..86_400 => format!("{} h ago", age / 3600),
+        _ => format!("{} days ago", age / 86_400),
+    };
+    let modules = if version.modules.is_empty() { "none".to_owned() } else { version.modules.join(", ") };
+    format!("{ago}, {}: {modules}", version.cause)
+}

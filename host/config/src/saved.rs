@@ -1,0 +1,74 @@
+//! Modules as a document that says the same again, wherever it is read: for those who keep what a server has run.
+use crate::{
+    document::{ModuleEntry, Said},
+    problem::{Problem, Problems},
+    reading::{Reading, Source},
+    settings::Module,
+    table::Settings,
+};
+use std::{fmt::Write, path::Path};
+
+/// What these modules were given, as a document.
+pub fn saved<'a>(modules: impl IntoIterator<Item = &'a ModuleEntry>) -> String {
+    let mut document = String::new();
+    for module in modules {
+        document.push_str("[[module]]\n");
+        for setting in Module::ALL.iter().filter(|setting| module.given(setting.key).is_some()) {
+            if let Some(value) = setting.value(&module.settings) {
+                let name = setting.key.strip_prefix("module.").unwrap_or(setting.key);
+                // A string takes whatever is written.
+                let _ = writeln!(document, "{name} = {value}");
+            }
+        }
+    }
+    document
+}
+
+/// The modules of such a document. Problems point into it under this name.
+pub fn recalled(document: &str, name: &Path, capabilities: &[&'static str]) -> Result<Vec<ModuleEntry>, Problems> {
+    let (mut said, mut problems) = (Said::default(), Vec::<Problem>::new());
+    let mut reading = Reading {
+        source: Source::file(name, document),
+        base: Path::new("/").to_owned(),
+        capabilities,
+        problems: &mut problems,
+        key: "",
+    };
+    said.take_drop_in(document, &mut reading);
+    if problems.is_empty() { Ok(said.modules) } else { Err(Problems(problems)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_come_back_as_they_were() {
+        let text = r#"
+[[module]]
+name = "quota \"one\""
+path = "/usr/lib/peal/quota.wasm"
+place = { before = "night" }
+codes = ["PMIX_ERR_PROC_ABORTED", -3001]
+affected = ["solver:0", "render:*"]
+grants = ["state"]
+scope = "user:0"
+on_failure = "pass"
+limits.call_time_ms = 20
+config = { per_minute = 60, exempt = "root", rate = 1.5 }
+[[module]]
+name = "night"
+path = "/usr/lib/peal/night.wasm"
+levels = "both"
+"#;
+        let read = |text: &str| recalled(text, Path::new("v1"), &["state"]).unwrap();
+        let first = read(text);
+        let again = read(&saved(&first));
+        let settings = |entries: &[ModuleEntry]| entries.iter().map(|entry| entry.settings.clone()).collect::<Vec<_>>();
+        assert_eq!(settings(&first), settings(&again));
+        assert_eq!(first.len(), 2);
+        assert!(again[0].given("module.on_failure").is_some() && again[1].given("module.on_failure").is_none());
+        assert!(recalled("[[module]]\nname = 1", Path::new("v1"), &[]).unwrap_err().to_string().starts_with("v1:2:8"));
+        assert!(recalled("", Path::new("v1"), &[]).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,31 @@
+//! From the modules that a configuration names to those that a server runs, at its start and while it runs.
+//!
+//! ```text
+//! component.rs   the files: read, and compared with what their settings say, before anything is compiled
+//! scope.rs       whose a module is, and what it may be and have therefore
+//! seats.rs       where each would stand
+//! load.rs        one module: compiled, started, told its settings -> Member
+//! set.rs         all modules of a server -> ModuleSet, and the seats that they take -> Hosted
+//! version.rs     what was wanted: the versions, also across restarts
+//! news.rs        what events tell of changes
+//! watch.rs       tells when files have changed
+//! deployer.rs    the set of a running server, and how another takes its place
+//! ```
+
+mod component;
+mod deployer;
+mod load;
+mod news;
+mod pools;
+mod scope;
+mod seats;
+mod set;
+mod version;
+mod watch;
+
+pub use component::{Component, ReadError, all, read};
+pub use deployer::{Beginning, Begun, Deployer, Prompt, Refused};
+pub use load::{Brought, Loader, module_limits};
+pub use pools::pools;
+pub use version::Wanted;
+pub use watch::Watch;

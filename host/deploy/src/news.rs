@@ -1,0 +1,31 @@
+//! What is told of changes among the modules: events of the resource manager, to whoever asks for them by name.
+use peal_model::{Event, Info, KeyName, Range, Status, Value, key};
+use peal_server::admin::ModuleChange;
+
+/// Under this key the number of the version that runs.
+const VERSION: KeyName = KeyName("peal.modules.version");
+/// And under this one, in words, what differs from the one before.
+const CHANGES: KeyName = KeyName("peal.modules.changes");
+
+/// What has happened.
+pub(crate) enum News<'a> {
+    /// Others have taken the place of those that ran.
+    Deployed { version: u64, changes: &'a [ModuleChange] },
+    /// Others were to take their place and could not. Why is for administrators: it names files.
+    Refused,
+}
+
+/// As an event that says it: of range local, and not for handlers that hear everything.
+pub(crate) fn event(news: &News<'_>) -> Event {
+    let (code, said) = match news {
+        News::Deployed { version, changes } => {
+            let changes = changes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            let version = Info::new(VERSION, Value::Uint64(*version));
+            (Status::PEAL_MODULES_DEPLOYED, vec![version, Info::new(CHANGES, Value::string(&changes))])
+        }
+        News::Refused => (Status::PEAL_MODULES_REFUSED, Vec::new()),
+    };
+    let mut infos = vec![Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true))];
+    infos.extend(said);
+    Event { code, source: None, range: Range::Local, infos }
+}

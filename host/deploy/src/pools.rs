@@ -1,0 +1,46 @@
+//! The engine that components run on, and the threads.
+use peal_config::Sandbox;
+use peal_sandbox::{Engine, EngineError, EngineSettings, GuestPool, PoolSettings};
+use peal_server::GuestPools;
+use std::{io, num::NonZeroUsize, path::PathBuf, sync::Arc};
+
+/// Each hook asks about one request after the other.
+const HOOKS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
+
+/// The guest threads that the configuration wants. The site's chain and the log channels take one thing after the other, so one
+/// thread is all that each can use.
+pub fn pools(config: &Sandbox) -> io::Result<GuestPools> {
+    let mut threads = PoolSettings::default();
+    if let Some(number) = config.threads {
+        threads.threads = number;
+    }
+    let pool = |settings| GuestPool::new(settings).map(Arc::new);
+    let site = PoolSettings { threads: NonZeroUsize::MIN, ..PoolSettings::default() };
+    let policies = pool(PoolSettings { threads: HOOKS, ..PoolSettings::default() })?;
+    Ok(GuestPools { site: pool(site)?, tenants: pool(threads)?, policies, channels: pool(site)? })
+}
+
+/// The engine that the configuration wants.
+pub(crate) fn engine(config: &Sandbox) -> Result<Engine, EngineError> {
+    let default = EngineSettings::default();
+    let settings = |cache_dir| EngineSettings { cache_dir, max_instances: config.max_instances, ..default };
+    Ok(match &config.cache_dir {
+        Some(dir) => Engine::new(&settings(Some(dir.clone())))?,
+        None => Engine::new(&settings(user_cache())).or_else(|error| match error {
+            // Nobody asked for that directory: modules are compiled anew rather than not at all.
+            EngineError::CacheDir { .. } | EngineError::CacheDirShared { .. } | EngineError::CacheDirExposed { .. } => {
+                tracing::warn!(%error, "compiled code is not kept");
+                Engine::new(&settings(None))
+            }
+            error => Err(error),
+        })?,
+    })
+}
+
+/// Where users keep what can be made again.
+fn user_cache() -> Option<PathBuf> {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let base =
+        set("XDG_CACHE_HOME").filter(|path| path.is_absolute()).or_else(|| set("HOME").map(|home| home.join(".cache")));
+    base.map(|base| base.join("peal").join("compiled"))
+}

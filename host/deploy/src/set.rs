@@ -1,0 +1,115 @@
+//! All modules of a server, and the seats that they take.
+use crate::{
+    component::Component,
+    load::{Brought, Loader, Member},
+    seats,
+};
+use peal_config::{ModuleEntry, Problem, Problems};
+use peal_core::{
+    policy::OnFailure,
+    registration::{Codes, Registration, RegistrationError},
+};
+use peal_sandbox::Role;
+use peal_server::{ChainView, Hosted, HostedChains, HostedHandler};
+use std::sync::Arc;
+
+/// The modules of a server, in their order.
+#[derive(Clone, Debug, Default)]
+pub struct ModuleSet {
+    members: Vec<Arc<Member>>,
+}
+
+impl ModuleSet {
+    /// Loads the modules of a configuration. Those that are in `running` already, and would be no different, stay as they are;
+    /// so do those that a job has brought. Runs guests: not for a thread of the runtime.
+    pub(crate) fn load(
+        loader: &Loader,
+        wanted: &[(ModuleEntry, Component)],
+        running: &ModuleSet,
+    ) -> Result<ModuleSet, Problems> {
+        let (mut members, mut problems) = (Vec::new(), Vec::new());
+        for (entry, component) in wanted {
+            let stays = running.members.iter().find(|member| member.is_still(entry, component)).cloned();
+            match stays.map_or_else(|| loader.configured(entry, component).map(Arc::new), Ok) {
+                Ok(member) => members.push(member),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        members.extend(running.members.iter().filter(|member| member.entry.is_none()).cloned());
+        if problems.is_empty() { Ok(ModuleSet { members }) } else { Err(Problems(problems)) }
+    }
+
+    /// Adds what a job brings.
+    pub(crate) fn bring(&mut self, loader: &Loader, job: &Brought) -> Result<(), Problem> {
+        for path in &job.handlers {
+            self.members.push(Arc::new(loader.brought(path, &job.nspace)?));
+        }
+        Ok(())
+    }
+
+    /// The modules, in their order.
+    pub fn members(&self) -> &[Arc<Member>] {
+        &self.members
+    }
+
+    /// The module of this name that the configuration names.
+    pub fn named(&self, name: &str) -> Option<&Arc<Member>> {
+        self.members.iter().find(|member| member.entry.is_some() && member.name() == name)
+    }
+
+    /// Each in its seats, to take the place of those that run. A module without a place is told with its setting.
+    pub fn seated(&self, running: &ChainView) -> Result<Hosted, Problems> {
+        let mut hosted = Hosted { chains: HostedChains::instead_of(running), ..Hosted::default() };
+        let seat = |member: &Arc<Member>| match &member.entry {
+            Some(entry) => seat_configured(&mut hosted, entry, member).err(),
+            None => {
+                let registered =
+                    seat_handler(&mut hosted.chains, member, Registration::new(member.name(), Codes::Default));
+                let problem = |error| Problem::of_file(format!("--handler {}: {error}", member.name()));
+                registered.map_err(problem).err()
+            }
+        };
+        let problems: Vec<Problem> = self.members.iter().filter_map(seat).collect();
+        if problems.is_empty() { Ok(hosted) } else { Err(Problems(problems)) }
+    }
+}
+
+/// Seats a module in every role that it fills.
+fn seat_configured(hosted: &mut Hosted, entry: &ModuleEntry, member: &Arc<Member>) -> Result<(), Problem> {
+    let (settings, module) = (&entry.settings, &member.module);
+    let wrong = |key: &'static str| move |error: String| entry.problem(key, error);
+    let cannot = |error: RegistrationError| format!("module {} cannot be registered: {error}", settings.name);
+    let (name, place) = (&settings.name, || settings.place.clone());
+    let roles = Role::ALL.into_iter().filter(|role| module.has_role(*role)).collect();
+    if module.has_role(Role::EventHandler) {
+        let unused = seats::handler_keys(entry, &roles);
+        if let (Some(first), false) = (unused.first(), member.wishes.is_empty()) {
+            let message = format!("module {name} registers its handlers itself: leave out {}", unused.join(", "));
+            return Err(entry.problem(first, message));
+        }
+        let registered = seat_handler(&mut hosted.chains, member, seats::registration(settings));
+        registered.map_err(cannot).map_err(wrong("module.place"))?;
+    }
+    for hook in seats::hooks(&roles) {
+        let on_failure = match settings.on_failure {
+            peal_config::OnFailure::Deny => OnFailure::Deny,
+            peal_config::OnFailure::Pass => OnFailure::Pass,
+        };
+        let added = hosted.policies.register(hook, name, place(), on_failure, module.clone());
+        added.map_err(|error| wrong("module.place")(error.to_string()))?;
+    }
+    if module.has_role(Role::LogChannel) {
+        let added = hosted.channels.register(name, settings.channels.clone(), place(), module.clone());
+        added.map_err(|error| wrong("module.channels")(error.to_string()))?;
+    }
+    Ok(())
+}
+
+/// Registers a module's handlers as it wishes, or if it has no wishes as its owner has it.
+fn seat_handler(chains: &mut HostedChains, member: &Member, otherwise: Registration) -> Result<(), RegistrationError> {
+    let (owner, module) = (&member.owner, &member.module);
+    if member.wishes.is_empty() {
+        return chains.register(owner.clone(), otherwise, HostedHandler { module: module.clone(), tag: 0 });
+    }
+    member.wishes.iter().try_for_each(|wish| chains.register_wish(owner.clone(), module, wish))
+}

@@ -1,0 +1,122 @@
+//! The versions of a server's modules: which run, which ran before, and what keeps them across restarts.
+use crate::component::Component;
+use peal_config::{ModuleEntry, Problem, Problems, recalled, saved};
+use peal_sandbox::Capability;
+use peal_server::admin::VersionStatus;
+use peal_store::{ModuleVersion, NewVersion, Store};
+use std::{
+    collections::VecDeque,
+    path::Path,
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// How many versions are kept.
+const KEPT: u32 = 16;
+
+/// A module that is wanted, and its component.
+pub type Wanted = (ModuleEntry, Component);
+
+/// A set of modules as it was wanted, also those that an administrator disabled.
+#[derive(Clone, Debug)]
+pub(crate) struct Version {
+    pub(crate) number: u64,
+    /// Since when, in seconds since the epoch.
+    at: u64,
+    cause: String,
+    pub(crate) wanted: Arc<[Wanted]>,
+}
+
+impl From<&Version> for VersionStatus {
+    fn from(version: &Version) -> VersionStatus {
+        VersionStatus {
+            version: version.number,
+            at: version.at,
+            cause: version.cause.clone(),
+            modules: version.wanted.iter().map(|(entry, _)| entry.settings.name.clone()).collect(),
+        }
+    }
+}
+
+/// The versions that there are, the latest last. There is always one.
+#[derive(Debug, Default)]
+pub(crate) struct Versions {
+    kept: VecDeque<Version>,
+}
+
+impl Versions {
+    /// Before anything runs: what a server that had this store ran, as far as it can still be read.
+    pub(crate) fn recall(store: Option<&Store>) -> Versions {
+        let recalled = store.map(|store| store.module_versions().unwrap_or_default());
+        let versions = recalled.into_iter().flatten().filter_map(|version| recall(store?, version));
+        let mut kept: VecDeque<Version> = versions.collect();
+        kept.make_contiguous().reverse();
+        Versions { kept }
+    }
+
+    /// The one that runs, or ran last.
+    pub(crate) fn latest(&self) -> Option<&Version> {
+        self.kept.back()
+    }
+
+    /// The one before that.
+    pub(crate) fn previous(&self) -> Option<&Version> {
+        self.kept.iter().rev().nth(1)
+    }
+
+    /// One by its number.
+    pub(crate) fn numbered(&self, number: u64) -> Option<&Version> {
+        self.kept.iter().find(|version| version.number == number)
+    }
+
+    /// All of them, the latest first.
+    pub(crate) fn statuses(&self) -> Vec<VersionStatus> {
+        self.kept.iter().rev().map(VersionStatus::from).collect()
+    }
+
+    /// This runs from now on. Writes to the store, if there is one: blocks.
+    pub(crate) fn add(&mut self, wanted: Arc<[Wanted]>, cause: String, store: Option<&Store>) {
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let next = self.latest().map_or(1, |version| version.number + 1);
+        // What goes wrong there the store counts and traces itself.
+        let kept = store.and_then(|store| keep(store, &wanted, &cause, at).ok());
+        self.kept.push_back(Version { number: kept.unwrap_or(next), at, cause, wanted });
+        while self.kept.len() > KEPT as usize {
+            self.kept.pop_front();
+        }
+    }
+}
+
+fn keep(store: &Store, wanted: &[Wanted], cause: &str, at: u64) -> Result<u64, peal_store::StoreError> {
+    let document = saved(wanted.iter().map(|(entry, _)| entry));
+    let components: Vec<_> = wanted.iter().map(|(_, component)| (component.digest.0, &*component.bytes)).collect();
+    store.keep_modules(NewVersion { cause, document: &document, components: &components }, at, KEPT)
+}
+
+/// A version as it was, unless something of it is missing.
+fn recall(store: &Store, kept: ModuleVersion) -> Option<Version> {
+    let ModuleVersion { number, at, cause, document, components } = kept;
+    let name = format!("version {number} of the modules");
+    let capabilities = Capability::ALL.map(Capability::name);
+    let wanted = || -> Result<Vec<Wanted>, Problems> {
+        let missing = |why: String| Problems(vec![Problem::of_file(format!("{name}: {why}"))]);
+        let entries = recalled(&document, Path::new(&name), &capabilities)?;
+        if entries.len() != components.len() {
+            return Err(missing(format!("{} modules and {} components", entries.len(), components.len())));
+        }
+        let of = |(entry, digest): (ModuleEntry, &[u8; 32])| {
+            let bytes = store.component(digest).map_err(|error| missing(error.to_string()))?;
+            let bytes = bytes.ok_or_else(|| missing(format!("the component of {} is gone", entry.settings.name)))?;
+            let component = Component::kept(&entry, bytes).map_err(|problem| Problems(vec![problem]))?;
+            Ok((entry, component))
+        };
+        entries.into_iter().zip(&components).map(of).collect()
+    };
+    match wanted() {
+        Ok(wanted) => Some(Version { number, at, cause, wanted: wanted.into() }),
+        Err(problems) => {
+            tracing::warn!(%problems, "an earlier version of the modules cannot be returned to");
+            None
+        }
+    }
+}

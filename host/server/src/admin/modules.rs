@@ -1,0 +1,153 @@
+//! The modules of a running server as they are said on the admin socket: what can be done with them, and how they are.
+use super::chain::ChainOwner;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What can be asked about the modules of a running server.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum ModuleCall {
+    /// Which there are, and how they are.
+    List,
+    /// Run a module no more until it is enabled again, also after a restart where there is a store.
+    Disable {
+        /// Its name.
+        name: String,
+    },
+    /// Run a module again that was disabled.
+    Enable {
+        /// Its name.
+        name: String,
+    },
+    /// Call a module again that was quarantined.
+    Reset {
+        /// Its name.
+        name: String,
+    },
+    /// Run the modules of an earlier version again.
+    Rollback {
+        /// Its number; none means the one before.
+        to: Option<u64>,
+    },
+}
+
+impl fmt::Display for ModuleCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ModuleCall::List => f.write_str("modules"),
+            ModuleCall::Disable { name } => write!(f, "disable module {name:?}"),
+            ModuleCall::Enable { name } => write!(f, "enable module {name:?}"),
+            ModuleCall::Reset { name } => write!(f, "reset module {name:?}"),
+            ModuleCall::Rollback { to: Some(version) } => write!(f, "rollback modules to version {version}"),
+            ModuleCall::Rollback { to: None } => f.write_str("rollback modules"),
+        }
+    }
+}
+
+/// The modules of a server.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ModuleList {
+    /// The version that runs.
+    pub version: u64,
+    /// The modules, in the order of the configuration; then those that jobs have brought.
+    pub modules: Vec<ModuleStatus>,
+    /// The versions that can be returned to, the latest first; the one that runs is among them.
+    pub versions: Vec<VersionStatus>,
+}
+
+/// How a module is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ModuleStatus {
+    /// What it is called.
+    pub name: String,
+    /// Whose it is.
+    pub owner: ChainOwner,
+    /// The roles that it fills.
+    pub roles: Vec<String>,
+    /// How it is.
+    pub state: ModuleState,
+    /// The digest of its component.
+    pub sha256: String,
+    /// Where its component was read; none for what a job brought.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+}
+
+/// How a module is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ModuleState {
+    /// It is called.
+    Active,
+    /// An administrator has disabled it.
+    Disabled,
+}
+
+impl fmt::Display for ModuleState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ModuleState::Active => "active",
+            ModuleState::Disabled => "disabled",
+        })
+    }
+}
+
+/// A set of modules that runs or has run.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct VersionStatus {
+    /// Its number.
+    pub version: u64,
+    /// Since when, in seconds since the epoch.
+    pub at: u64,
+    /// What led to it.
+    pub cause: String,
+    /// The names of its modules.
+    pub modules: Vec<String>,
+}
+
+/// What was changed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Deployed {
+    /// The version that runs from now on.
+    pub version: u64,
+    /// What differs from the one before; nothing if it is still that one.
+    pub changes: Vec<ModuleChange>,
+}
+
+/// What became of a module.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ModuleChange {
+    /// Its name.
+    pub name: String,
+    /// What became of it.
+    pub what: ChangeKind,
+}
+
+/// What becomes of modules.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChangeKind {
+    /// It came.
+    Added,
+    /// It went.
+    Removed,
+    /// Its component is another.
+    Replaced,
+    /// Its settings are others.
+    Configured,
+    /// It stands elsewhere among the others.
+    Moved,
+}
+
+impl fmt::Display for ModuleChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.what {
+            ChangeKind::Added => "added",
+            ChangeKind::Removed => "removed",
+            ChangeKind::Replaced => "replaced",
+            ChangeKind::Configured => "configured anew",
+            ChangeKind::Moved => "moved",
+        };
+        write!(f, "module {:?} {what}", self.name)
+    }
+}

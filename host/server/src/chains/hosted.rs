@@ -1,0 +1,63 @@
+//! The chains of a set of modules, before a server runs them.
+use super::{
+    ChainView, HostedHandler, change,
+    seats::{Seat, Seated},
+};
+use peal_core::{
+    owner::Owner,
+    registration::{Registration, RegistrationError},
+};
+use peal_sandbox::{Module, ModuleRegistration};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// The chains of one server, before it starts, or before they take the place of those that it has.
+#[derive(Default)]
+pub struct HostedChains {
+    pub(super) owners: BTreeMap<Owner, Vec<Seat>>,
+    /// What these would take the place of.
+    before: BTreeMap<Owner, Arc<Seated>>,
+}
+
+impl HostedChains {
+    /// Chains that are to take the place of these. A module that is in both keeps its registrations as they are.
+    pub fn instead_of(running: &ChainView) -> HostedChains {
+        HostedChains { owners: BTreeMap::new(), before: running.seated() }
+    }
+
+    /// Adds a module's handler to its owner's chain.
+    pub fn register(
+        &mut self,
+        owner: Owner,
+        registration: Registration,
+        handler: HostedHandler,
+    ) -> Result<(), RegistrationError> {
+        let seats = self.owners.entry(owner.clone()).or_default();
+        match seats.iter_mut().find(|seat| Arc::ptr_eq(&seat.module, &handler.module)) {
+            Some(seat) => seat.registrations.push((registration, handler)),
+            None => {
+                let module = handler.module.clone();
+                seats.push(Seat { module, registrations: vec![(registration, handler)] });
+            }
+        }
+        self.check(&owner)
+    }
+
+    /// Adds a handler of a module as the module wishes it.
+    pub fn register_wish(
+        &mut self,
+        owner: Owner,
+        module: &Arc<Module>,
+        wish: &ModuleRegistration,
+    ) -> Result<(), RegistrationError> {
+        let (registration, handler) = change::wished(&owner, module, wish)?;
+        self.register(owner, registration, handler)
+    }
+
+    /// Whether all who are in this chain so far have a place in it.
+    fn check(&self, owner: &Owner) -> Result<(), RegistrationError> {
+        let nobody = Arc::default();
+        let before = self.before.get(owner).unwrap_or(&nobody);
+        let (_, clashes) = before.replaced_by(self.owners.get(owner).map(Vec::as_slice).unwrap_or_default());
+        clashes.into_iter().next().map_or(Ok(()), |clash| Err(clash.error))
+    }
+}

@@ -1,0 +1,151 @@
+//! The modules that a server has run: each version as a document with the components that it names, so that one can be returned
+//! to when the files say something else, or nothing that makes sense.
+use crate::{Store, StoreError, read, stored};
+use rusqlite::{Connection, OptionalExtension, params};
+use std::collections::BTreeSet;
+
+/// The SHA-256 of a component.
+pub type ComponentDigest = [u8; 32];
+
+/// A version that is to be kept.
+#[derive(Clone, Copy, Debug)]
+pub struct NewVersion<'a> {
+    /// What led to it.
+    pub cause: &'a str,
+    /// What the configuration said.
+    pub document: &'a str,
+    /// The component of each module of the document, in their order.
+    pub components: &'a [(ComponentDigest, &'a [u8])],
+}
+
+/// A version as it was kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ModuleVersion {
+    /// Its number; later ones have greater ones.
+    pub number: u64,
+    /// When it came, in seconds since the epoch.
+    pub at: u64,
+    /// What led to it.
+    pub cause: String,
+    /// What the configuration said.
+    pub document: String,
+    /// The component of each module of the document, in their order.
+    pub components: Vec<ComponentDigest>,
+}
+
+impl Store {
+    /// Keeps a version and its components, and drops all but the latest `keep` with what only they have. Returns its number.
+    pub fn keep_modules(&self, version: NewVersion<'_>, at: u64, keep: u32) -> Result<u64, StoreError> {
+        self.write(|transaction| {
+            for (digest, bytes) in version.components {
+                let insert = "insert into component (digest, bytes) values (?1, ?2) on conflict do nothing";
+                transaction.execute(insert, params![digest, bytes])?;
+            }
+            let insert = "insert into module_version (at, cause, document) values (?1, ?2, ?3)";
+            transaction.execute(insert, params![stored(at), version.cause, version.document])?;
+            let number = transaction.last_insert_rowid();
+            for (place, (digest, _)) in version.components.iter().enumerate() {
+                let insert = "insert into module_part (version, place, digest) values (?1, ?2, ?3)";
+                transaction.execute(insert, params![number, stored(place as u64), digest])?;
+            }
+            let latest = "select number from module_version order by number desc limit ?1";
+            transaction.execute(&format!("delete from module_version where number not in ({latest})"), [keep])?;
+            transaction.execute("delete from component where digest not in (select digest from module_part)", [])?;
+            Ok(read(number))
+        })
+    }
+
+    /// The versions that are kept, the latest first.
+    pub fn module_versions(&self) -> Result<Vec<ModuleVersion>, StoreError> {
+        self.read(|connection| {
+            let mut select =
+                connection.prepare("select number, at, cause, document from module_version order by number desc")?;
+            let versions = select.query_map([], |row| {
+                let (number, at): (i64, i64) = (row.get(0)?, row.get(1)?);
+                let (cause, document) = (row.get(2)?, row.get(3)?);
+                Ok(ModuleVersion {
+                    number: read(number),
+                    at: read(at),
+                    cause,
+                    document,
+                    components: parts(connection, number)?,
+                })
+            })?;
+            versions.collect()
+        })
+    }
+
+    /// The bytes of a component, if they are kept.
+    pub fn component(&self, digest: &ComponentDigest) -> Result<Option<Vec<u8>>, StoreError> {
+        let select = "select bytes from component where digest = ?1";
+        self.read(|connection| connection.query_row(select, params![digest], |row| row.get(0)).optional())
+    }
+
+    /// Which modules an administrator has disabled.
+    pub fn modules_disabled(&self) -> Result<BTreeSet<String>, StoreError> {
+        self.read(|connection| {
+            let mut select = connection.prepare("select name from module_disabled")?;
+            select.query_map([], |row| row.get(0))?.collect()
+        })
+    }
+
+    /// These are disabled from now on, and no others.
+    pub fn disable_modules(&self, names: &BTreeSet<String>) -> Result<(), StoreError> {
+        self.write(|transaction| {
+            transaction.execute("delete from module_disabled", [])?;
+            let insert = |name| transaction.execute("insert into module_disabled (name) values (?1)", [name]).map(drop);
+            names.iter().try_for_each(insert)
+        })
+    }
+}
+
+fn parts(connection: &Connection, version: i64) -> rusqlite::Result<Vec<ComponentDigest>> {
+    let mut select = connection.prepare_cached("select digest from module_part where version = ?1 order by place")?;
+    select.query_map([version], |row| row.get(0))?.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::StoreSettings;
+
+    #[test]
+    fn the_latest_versions_are_kept_with_their_components_and_no_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || Store::open(&dir.path().join("store.db"), StoreSettings::default()).unwrap();
+        let store = open();
+        let (one, two, three) = ([1; 32], [2; 32], [3; 32]);
+        let keep = |store: &Store, document: &str, components: &[(ComponentDigest, &[u8])], at| {
+            store.keep_modules(NewVersion { cause: "start", document, components }, at, 2).unwrap()
+        };
+        let first = keep(&store, "a", &[(one, b"one"), (two, b"two")], 10);
+        let second = keep(&store, "b", &[(two, b"two"), (one, b"one")], 20);
+        assert_eq!(store.module_versions().unwrap().len(), 2);
+        let third = keep(&store, "c", &[(three, b"three"), (three, b"three")], 30);
+        drop(store);
+        let store = open();
+        let versions = store.module_versions().unwrap();
+        let numbers: Vec<u64> = versions.iter().map(|version| version.number).collect();
+        assert_eq!(numbers, [third, second]);
+        assert!(first < second && second < third);
+        assert_eq!((versions[1].document.as_str(), versions[1].at), ("b", 20));
+        assert_eq!(versions[1].components, [two, one], "in their order");
+        assert_eq!(store.component(&one).unwrap().as_deref(), Some(&b"one"[..]));
+        let fourth = keep(&store, "d", &[(three, b"three")], 40);
+        assert!(fourth > third);
+        assert_eq!(store.component(&one).unwrap(), None, "nothing names it any more");
+        assert_eq!(store.component(&three).unwrap().as_deref(), Some(&b"three"[..]));
+    }
+
+    #[test]
+    fn what_is_disabled_stays_disabled() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || Store::open(&dir.path().join("store.db"), StoreSettings::default()).unwrap();
+        assert!(open().modules_disabled().unwrap().is_empty());
+        let names = BTreeSet::from(["quota".to_owned(), "night".to_owned()]);
+        open().disable_modules(&names).unwrap();
+        assert_eq!(open().modules_disabled().unwrap(), names);
+        open().disable_modules(&BTreeSet::new()).unwrap();
+        assert!(open().modules_disabled().unwrap().is_empty());
+    }
+}

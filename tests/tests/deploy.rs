@@ -1,0 +1,352 @@
+//! Modules that change while their server runs: what is dropped into its directory decides next, what is wrong is refused as a
+//! whole, and nobody who asks meanwhile is failed, kept waiting, or judged by halves.
+use peal_client::{Client, Environment};
+use peal_model::{Event, Infos, KeyName, Range, Status, Value};
+use peal_server::admin::{Call, ModuleCall, Reply, ask};
+use peal_store::{Scope, Store, StoreSettings};
+use peal_tests::{
+    daemon::{Daemon, Place},
+    guest,
+    in_process::{listener, next, soon},
+};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+const NEWS: Status = Status(-3001);
+const END: Status = Status(-3002);
+
+/// The keys under which the two policies mark what they let pass.
+const MARKS: [KeyName; 2] = [KeyName("mark.one"), KeyName("mark.two")];
+
+async fn proc(daemon: &Daemon, job: &str, rank: u32) -> Client {
+    let variables = daemon.environment(job, rank);
+    let found = |name: &str| variables.iter().find(|pair| pair.0 == name).map(|pair| pair.1.clone().into());
+    soon("a client connects", Client::connect(&Environment::from(found).unwrap())).await.unwrap()
+}
+
+/// Puts a file in its place as a package manager does it.
+fn put(path: &Path, bytes: impl AsRef<[u8]>) {
+    let new = path.with_extension("new");
+    fs::write(&new, bytes).unwrap();
+    fs::rename(new, path).unwrap();
+}
+
+/// A component that is another one by its bytes: with a custom section more, which means nothing.
+fn variant(component: &[u8], number: u8) -> Vec<u8> {
+    let mut bytes = component.to_vec();
+    bytes.extend([0, 3, 1, b'v', number]);
+    bytes
+}
+
+/// Two policies that mark events with their version, one after the other.
+fn tallies(place: &Place, version: u64) -> String {
+    let module = |name: &str| {
+        format!(
+            "[[module]]\nname = {name:?}\npath = {:?}\ngrants = [\"state\"]\nconfig = {{ mark = \"mark.{name}\", version = {version} }}\n",
+            place.path(&format!("{name}.wasm"))
+        )
+    };
+    format!(
+        "[store]\npath = {:?}\n[sandbox]\ncache_dir = {:?}\n{}{}",
+        place.path("store.db"),
+        place.path("cache"),
+        module("one"),
+        module("two")
+    )
+}
+
+fn marks(event: &Event) -> [Option<i64>; 2] {
+    MARKS.map(|mark| match event.infos.value_of(mark) {
+        Some(Value::Int64(version)) => Some(*version),
+        _ => None,
+    })
+}
+
+/// The memory that a process has, in KiB.
+fn memory(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn policies_are_replaced_two_hundred_times_under_load() {
+    const REPLACED: u64 = 200;
+    const WARM: u64 = 60;
+    let place = Place::new();
+    let component = fs::read(guest("tally")).unwrap();
+    let write = |version: u64| {
+        for name in ["one.wasm", "two.wasm"] {
+            put(&place.path(name), variant(&component, (version % 4) as u8));
+        }
+        put(&place.path("peal.toml"), tallies(&place, version));
+    };
+    write(0);
+    let daemon = place.start();
+    daemon.tell(&["job", "register", "load", "-n", "4"]);
+    let hearing = proc(&daemon, "load", 3).await;
+    let (handler, mut heard) = listener();
+    hearing.register(&[NEWS, END], &[], handler).await.unwrap();
+    let (going, raised) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicU64::new(0)));
+    let mut raisers = Vec::new();
+    for rank in 0..3 {
+        let client = proc(&daemon, "load", rank).await;
+        let (going, raised) = (going.clone(), raised.clone());
+        raisers.push(tokio::spawn(async move {
+            while going.load(Ordering::Relaxed) {
+                soon("an event is accepted", client.notify(NEWS, Range::Namespace, Vec::new())).await.unwrap();
+                raised.fetch_add(1, Ordering::Relaxed);
+            }
+            client
+        }));
+    }
+    let checked = tokio::spawn(async move {
+        let (mut seen, mut versions) = (0, std::collections::BTreeSet::new());
+        loop {
+            let event = next(&mut heard).await;
+            if event.code == END {
+                return (seen, versions);
+            }
+            let [one, two] = marks(&event);
+            assert_eq!(one, two, "an event was judged by policies of two versions");
+            versions.insert(one.unwrap());
+            seen += 1;
+        }
+    });
+    let (socket, mut early) = (place.socket(), 0);
+    for version in 1..=REPLACED {
+        write(version);
+        let socket = socket.clone();
+        let reply = tokio::task::spawn_blocking(move || ask(&socket, &Call::Reload).unwrap().reply().unwrap());
+        let Reply::Reloaded(reloaded) = soon("the modules are replaced", reply).await.unwrap() else { panic!() };
+        // The server may have seen the files itself.
+        assert!(reloaded.modules.len() == 2 || reloaded.modules.is_empty(), "{reloaded:?}");
+        if version == WARM {
+            early = memory(daemon.pid());
+        }
+    }
+    let late = memory(daemon.pid());
+    going.store(false, Ordering::Relaxed);
+    let mut clients = Vec::new();
+    for raiser in raisers {
+        clients.push(raiser.await.unwrap());
+    }
+    clients[0].notify(END, Range::Namespace, Vec::new()).await.unwrap();
+    let (seen, versions) = soon("the end is heard", checked).await.unwrap();
+    let raised = raised.load(Ordering::Relaxed);
+    assert_eq!(seen, raised, "an event was accepted and not delivered");
+    assert!(versions.len() as u64 > REPLACED / 2, "only {} versions judged {raised} events", versions.len());
+    println!("{raised} events, {} versions, {early} KiB after {WARM}, {late} KiB after {REPLACED}", versions.len());
+    assert!(late < early + early / 5 + 8192, "memory grew from {early} KiB to {late} KiB");
+
+    daemon.tell(&["stop", "--wait"]);
+    let store = Arc::new(Store::open(&place.path("store.db"), StoreSettings::default()).unwrap());
+    for name in ["one", "two"] {
+        let calls = store.state(name, &Scope::Site, 1024).get("calls").unwrap().unwrap();
+        // The one that says that it is over was judged as well.
+        assert_eq!(
+            u64::from_le_bytes(calls.try_into().unwrap()),
+            raised + 1,
+            "calls counted by {name} over all versions"
+        );
+    }
+}
+
+/// A server whose modules are looked for in `modules.d`.
+fn watching(place: &Place) -> (Daemon, PathBuf) {
+    let drop_ins = place.path("modules.d");
+    fs::create_dir(&drop_ins).unwrap();
+    place.configure(&format!("[deploy]\nsettle_ms = 20\n[store]\npath = {:?}\n", place.path("store.db")));
+    (place.start(), drop_ins)
+}
+
+fn module(name: &str, rest: &str) -> String {
+    format!("name = {name:?}\npath = {:?}\n{rest}\n", guest(name))
+}
+
+fn list(place: &Place) -> peal_server::admin::ModuleList {
+    let reply = ask(&place.socket(), &Call::Module(ModuleCall::List)).unwrap().reply().unwrap();
+    let Reply::Modules(list) = reply else { panic!("{reply:?}") };
+    list
+}
+
+/// Waits until the modules that run have these names.
+async fn runs(place: &Place, names: &[&str]) {
+    let all = async {
+        loop {
+            let list = list(place);
+            let running: Vec<&str> = list.modules.iter().map(|module| module.name.as_str()).collect();
+            if running == names {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    soon(&format!("{names:?} run"), all).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_dropped_into_the_directory_decides_without_a_word_to_the_server() {
+    let place = Place::new();
+    let (daemon, drop_ins) = watching(&place);
+    daemon.tell(&["job", "register", "job", "-n", "4"]);
+    let client = proc(&daemon, "job", 0).await;
+    let (handler, mut heard) = listener();
+    client
+        .register(
+            &[Status::PEAL_MODULES_DEPLOYED, Status::PEAL_MODULES_REFUSED],
+            peal_tests::in_process::everything(),
+            handler,
+        )
+        .await
+        .unwrap();
+    // Nobody objects yet.
+    let first = proc(&daemon, "job", 1).await;
+    first.register(&[], &[], listener().0).await.unwrap();
+    put(&drop_ins.join("discreet.toml"), module("discreet", ""));
+    runs(&place, &["discreet"]).await;
+    let event = next(&mut heard).await;
+    assert_eq!((event.code, event.source), (Status::PEAL_MODULES_DEPLOYED, None));
+    let changes = event.infos.value_of(KeyName("peal.modules.changes")).and_then(Value::as_str).unwrap();
+    assert_eq!(changes, "module \"discreet\" added");
+    let second = proc(&daemon, "job", 2).await;
+    let refused = second.register(&[], &[], listener().0).await.unwrap_err().to_string();
+    assert!(refused.contains("PMIX_ERR_NO_PERMISSIONS"), "{refused}");
+
+    // Anything wrong anywhere: all stays as it is.
+    put(&drop_ins.join("same-user.toml"), module("same-user", ""));
+    runs(&place, &["discreet", "same-user"]).await;
+    assert_eq!(next(&mut heard).await.code, Status::PEAL_MODULES_DEPLOYED);
+    put(&drop_ins.join("wrong.toml"), "name = \"wrong\"\npath = \"/nowhere.wasm\"\n");
+    assert_eq!(next(&mut heard).await.code, Status::PEAL_MODULES_REFUSED);
+    runs(&place, &["discreet", "same-user"]).await;
+    let said = daemon.ask(&["module", "reload"]).expect_status(125).stderr;
+    assert!(said.contains("wrong.toml:2:1") && said.contains("cannot read /nowhere.wasm"), "{said}");
+    assert_eq!(next(&mut heard).await.code, Status::PEAL_MODULES_REFUSED);
+    fs::remove_file(drop_ins.join("wrong.toml")).unwrap();
+
+    // And gone again.
+    fs::remove_file(drop_ins.join("discreet.toml")).unwrap();
+    runs(&place, &["same-user"]).await;
+    let third = proc(&daemon, "job", 3).await;
+    third.register(&[], &[], listener().0).await.unwrap();
+    daemon.tell(&["stop", "--wait"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn modules_are_disabled_enabled_and_rolled_back_also_across_restarts() {
+    let place = Place::new();
+    let (daemon, drop_ins) = watching(&place);
+    put(&drop_ins.join("10-discreet.toml"), module("discreet", ""));
+    put(&drop_ins.join("20-same-user.toml"), module("same-user", ""));
+    runs(&place, &["discreet", "same-user"]).await;
+    let before = list(&place).version;
+    assert_eq!(daemon.tell(&["module", "disable", "discreet"]).lines().next().unwrap(), "module \"discreet\" removed");
+    let wrong = daemon.ask(&["module", "disable", "discret"]).expect_status(125).stderr;
+    assert!(wrong.contains("there is no module \"discret\"; did you mean \"discreet\"?"), "{wrong}");
+    let states = |place: &Place| list(place).modules.iter().map(|module| module.state.to_string()).collect::<Vec<_>>();
+    assert_eq!(states(&place), ["disabled", "active"]);
+    daemon.tell(&["stop", "--wait"]);
+    drop(daemon);
+    let daemon = place.start();
+    assert_eq!(states(&place), ["disabled", "active"], "a restart enables nothing");
+    daemon.tell(&["module", "enable", "discreet"]);
+    assert_eq!(states(&place), ["active", "active"]);
+    assert_eq!(daemon.tell(&["module", "enable", "discreet"]), "module \"discreet\" is as it was\n");
+
+    put(&drop_ins.join("20-same-user.toml"), module("same-user", "on_failure = \"pass\""));
+    let configured = async {
+        while list(&place).version == before {
+            tokio::task::yield_now().await;
+        }
+    };
+    soon("the change is taken over", configured).await;
+    let told = daemon.ask(&["module", "rollback"]).expect_status(0);
+    assert!(told.stdout.contains("module \"same-user\" configured anew"), "{told:?}");
+    assert!(told.stderr.contains("the files of the configuration are as they were"), "{told:?}");
+    let wrong = daemon.ask(&["module", "rollback", "999"]).expect_status(125).stderr;
+    assert!(wrong.contains("there is no version 999; there are"), "{wrong}");
+    assert!(list(&place).versions[0].cause.starts_with("rollback to "), "{:?}", list(&place));
+    let shown = daemon.tell(&["module", "list"]);
+    assert!(shown.starts_with("MODULE     STATE   OWNER  ROLES"), "{shown}");
+    assert!(shown.contains("(runs): ") && shown.contains("rollback to"), "{shown}");
+    daemon.tell(&["stop", "--wait"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_starts_with_what_ran_last_where_the_files_make_no_sense() {
+    let place = Place::new();
+    let (daemon, drop_ins) = watching(&place);
+    // The component is gone as well when it is needed.
+    put(&place.path("kept.wasm"), fs::read(guest("discreet")).unwrap());
+    put(&drop_ins.join("kept.toml"), format!("name = \"kept\"\npath = {:?}\n", place.path("kept.wasm")));
+    runs(&place, &["kept"]).await;
+    daemon.tell(&["stop", "--wait"]);
+    drop(daemon);
+    fs::remove_file(place.path("kept.wasm")).unwrap();
+    put(&drop_ins.join("kept.toml"), "name = \"kept\"\npath = ");
+    let daemon = place.start();
+    let list = list(&place);
+    assert_eq!(list.modules[0].name, "kept");
+    daemon.tell(&["stop", "--wait"]);
+    let said = daemon.ends().expect_status(0).stderr;
+    assert!(said.contains("those that ran last do") && said.contains("kept.toml:2"), "{said}");
+
+    // Without a store there is nothing else.
+    place.configure("");
+    let (mut command, _states) = place.serve("alone");
+    let refused = peal_tests::run(&mut command).expect_status(125).stderr;
+    assert!(refused.contains("kept.toml:2"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handler_that_stays_keeps_what_it_is_registered_for() {
+    let place = Place::new();
+    let (daemon, drop_ins) = watching(&place);
+    put(&drop_ins.join("a.toml"), module("complete", "oneshot = true"));
+    runs(&place, &["complete"]).await;
+    daemon.tell(&["job", "register", "job", "-n", "1"]);
+    let client = proc(&daemon, "job", 0).await;
+    client.notify(NEWS, Range::Namespace, Vec::new()).await.unwrap();
+    let handlers = || -> Vec<(String, u64)> {
+        let reply = ask(&place.socket(), &Call::Chains).unwrap().reply().unwrap();
+        let Reply::Chains { chains } = reply else { panic!("{reply:?}") };
+        chains
+            .iter()
+            .flat_map(|chain| &chain.handlers)
+            .map(|handler| (handler.name.clone(), handler.registration))
+            .collect()
+    };
+    let spent = async {
+        while !handlers().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    soon("it was called once", spent).await;
+    put(&drop_ins.join("b.toml"), module("report", "grants = [\"logging\"]"));
+    runs(&place, &["complete", "report"]).await;
+    let stands = async {
+        while handlers().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    soon("the new one stands", stands).await;
+    assert_eq!(handlers(), [("report".to_owned(), 2)], "what was called once is not called again because of another");
+    // Its own settings are others: it begins anew.
+    put(&drop_ins.join("a.toml"), module("complete", "oneshot = true\nplace = \"first\""));
+    let again = async {
+        while handlers().len() < 2 {
+            tokio::task::yield_now().await;
+        }
+    };
+    soon("it is registered anew", again).await;
+    let names: Vec<String> = handlers().into_iter().map(|handler| handler.0).collect();
+    assert_eq!(names, ["complete", "report"]);
+    daemon.tell(&["stop", "--wait"]);
+}
