@@ -74,7 +74,13 @@ impl Node {
             host,
             fabric: fabric.clone(),
             hosted: modules.hosted,
-            pools: GuestPools { site: pool.clone(), tenants: pool.clone(), policies: pool.clone(), channels: pool },
+            pools: GuestPools {
+                site: pool.clone(),
+                tenants: pool.clone(),
+                policies: pool.clone(),
+                channels: pool.clone(),
+                shadows: pool,
+            },
             notices: modules.notices,
         };
         let server = Server::start(settings, parts).await.unwrap();

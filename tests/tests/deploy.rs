@@ -2,12 +2,12 @@
 //! whole, and nobody who asks meanwhile is failed, kept waiting, or judged by halves.
 use peal_client::{Client, Environment};
 use peal_model::{Event, Infos, KeyName, Range, Status, Value};
-use peal_server::admin::{Call, ModuleCall, Reply, ask};
+use peal_server::admin::{Call, ModuleCall, ModuleState, Reply, ShadowReport, ask};
 use peal_store::{Scope, Store, StoreSettings};
 use peal_tests::{
     daemon::{Daemon, Place},
     guest,
-    in_process::{listener, next, soon},
+    in_process::{everything, listener, next, soon},
 };
 use std::{
     fs,
@@ -199,11 +199,7 @@ async fn what_is_dropped_into_the_directory_decides_without_a_word_to_the_server
     let client = proc(&daemon, "job", 0).await;
     let (handler, mut heard) = listener();
     client
-        .register(
-            &[Status::PEAL_MODULES_DEPLOYED, Status::PEAL_MODULES_REFUSED],
-            peal_tests::in_process::everything(),
-            handler,
-        )
+        .register(&[Status::PEAL_MODULES_DEPLOYED, Status::PEAL_MODULES_REFUSED], everything(), handler)
         .await
         .unwrap();
     // Nobody objects yet.
@@ -348,5 +344,70 @@ async fn a_handler_that_stays_keeps_what_it_is_registered_for() {
     soon("it is registered anew", again).await;
     let names: Vec<String> = handlers().into_iter().map(|handler| handler.0).collect();
     assert_eq!(names, ["complete", "report"]);
+    daemon.tell(&["stop", "--wait"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shadow_says_what_it_would_do_and_does_nothing_until_it_is_promoted() {
+    let place = Place::new();
+    let (daemon, drop_ins) = watching(&place);
+    put(&drop_ins.join("a.toml"), module("discreet", "mode = \"shadow\""));
+    put(&drop_ins.join("b.toml"), module("complete", "mode = \"shadow\"\nlevels = \"both\""));
+    put(&drop_ins.join("c.toml"), module("report", "grants = [\"logging\"]\nlevels = \"both\""));
+    runs(&place, &["discreet", "complete", "report"]).await;
+    daemon.tell(&["job", "register", "job", "-n", "3"]);
+    let (client, hearing) = (proc(&daemon, "job", 0).await, proc(&daemon, "job", 1).await);
+    let (handler, mut heard) = listener();
+    hearing.register(&[NEWS], everything(), handler).await.unwrap();
+    client.notify(NEWS, Range::Global, Vec::new()).await.unwrap();
+    assert_eq!(next(&mut heard).await.range, Range::Global, "a shadow narrows nothing");
+    let diff = |name: &str| -> Vec<ShadowReport> {
+        let call = Call::Module(ModuleCall::Diff { name: name.to_owned() });
+        let reply = ask(&place.socket(), &call).unwrap().reply().unwrap();
+        let Reply::Differences { shadows } = reply else { panic!("{reply:?}") };
+        shadows
+    };
+    let differed = |name: &'static str, times: u64| async move {
+        while diff(name).first().is_none_or(|shadow| shadow.differed < times) {
+            tokio::task::yield_now().await;
+        }
+    };
+    soon("the policy has looked on", differed("discreet", 1)).await;
+    soon("the handler has looked on", differed("complete", 1)).await;
+    let shadow = &diff("discreet")[0];
+    // It was asked about the registration, too, and had nothing against it.
+    assert_eq!((shadow.differed, shadow.failed, shadow.missed), (1, 0, 0), "{shadow:?}");
+    let difference = &shadow.differences[0];
+    assert!(difference.about.starts_with("event -3001, range PMIX_RANGE_GLOBAL, by job:0"), "{difference:?}");
+    assert!(difference.actual.starts_with("granted to PMIX_RANGE_GLOBAL by the default"), "{difference:?}");
+    assert!(difference.would.starts_with("granted to PMIX_RANGE_NAMESPACE"), "{difference:?}");
+    let shadow = &diff("complete")[0];
+    assert_eq!(shadow.differences[0].would, "ended the chain before 1 handlers");
+    let shown = daemon.tell(&["module", "diff", "complete"]);
+    assert!(shown.contains("complete: called 1 times, 1 would have come to something else"), "{shown}");
+    assert!(shown.contains("1 times: PMIX_EVENT_ACTION_COMPLETE (-334)"), "{shown}");
+    let wrong = daemon.ask(&["module", "promote", "report"]).expect_status(125).stderr;
+    assert!(wrong.contains("module \"report\" is no shadow"), "{wrong}");
+
+    let told = daemon.tell(&["module", "promote", "discreet"]);
+    assert!(told.starts_with("module \"discreet\" takes part from now on"), "{told}");
+    client.notify(NEWS, Range::Global, Vec::new()).await.unwrap();
+    assert_eq!(next(&mut heard).await.range, Range::Namespace);
+    // Another component of that name looks on again.
+    put(&place.path("other.wasm"), variant(&fs::read(guest("discreet")).unwrap(), 1));
+    let other = format!("name = \"discreet\"\npath = {:?}\nmode = \"shadow\"\n", place.path("other.wasm"));
+    put(&drop_ins.join("a.toml"), other);
+    let demoted = async {
+        while list(&place).modules[0].state != ModuleState::Shadow {
+            tokio::task::yield_now().await;
+        }
+    };
+    soon("the other one looks on", demoted).await;
+    put(
+        &drop_ins.join("d.toml"),
+        module("stdio", "mode = \"shadow\"\nchannels = [\"stdout\"]\ngrants = [\"sink\"]\nsinks = [\"stdout\"]"),
+    );
+    let refused = daemon.ask(&["module", "reload"]).expect_status(125).stderr;
+    assert!(refused.contains("module stdio cannot be a shadow: it is a log channel"), "{refused}");
     daemon.tell(&["stop", "--wait"]);
 }

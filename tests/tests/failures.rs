@@ -124,7 +124,7 @@ async fn site(handlers: [Arc<Module>; 2]) -> (Node, Listener) {
     let mut chains = HostedChains::default();
     for module in handlers {
         let registration = Registration { levels: Levels::Both, ..Registration::new(module.name(), Codes::Default) };
-        chains.register(Owner::Site, registration, HostedHandler { module, tag: 0 }).unwrap();
+        chains.register(Owner::Site, registration, HostedHandler::new(module)).unwrap();
     }
     let notices = Notices::default();
     let passed = notices.listen(Notice::is_passed);

@@ -25,7 +25,7 @@ fn complete() -> HostedHandler {
     let limits = Limits { call_time: Duration::from_secs(60), ..Limits::default() };
     let bytes = std::fs::read(guest("complete")).unwrap();
     let module = Module::load(&engine, "complete", &bytes, &Grants::tenant(), limits, Services::default());
-    HostedHandler { module: Arc::new(module.unwrap()), tag: 0 }
+    HostedHandler::new(Arc::new(module.unwrap()))
 }
 
 fn is_of_events(notice: &Notice) -> bool {

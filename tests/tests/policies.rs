@@ -217,7 +217,7 @@ async fn who_handles(policies: HostedPolicies) -> Vec<(Status, Owner)> {
     let mut chains = HostedChains::default();
     let namespace = |name| Owner::Namespace(Nspace::new(name).unwrap());
     for owner in [Owner::Site, namespace("job"), namespace("theirs")] {
-        let handler = HostedHandler { module: complete.clone(), tag: 0 };
+        let handler = HostedHandler::new(complete.clone());
         let registration = Registration { levels: Levels::Both, ..Registration::new("complete", Codes::Default) };
         chains.register(owner, registration, handler).unwrap();
     }

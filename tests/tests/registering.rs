@@ -4,7 +4,7 @@ use peal_core::{owner::Owner, policy::OnFailure, registration::Place};
 use peal_model::{Event, Hook, Info, Infos, KeyName, Range, Status, Value, code, key};
 use peal_sandbox::{Engine, EngineSettings, Grants, Limits, Module, ModuleRegistration, Services};
 use peal_server::{
-    Answer, EmbeddedFabric, Heard, Host, Hosted, HostedChains, HostedPolicies, Notice, Notices, ServerSettings,
+    Answer, EmbeddedFabric, Heard, Host, Hosted, HostedChains, HostedPolicies, Mode, Notice, Notices, ServerSettings,
     embedded::EmbeddedHost,
 };
 use peal_tests::{
@@ -43,7 +43,7 @@ async fn node_with(modules: Modules) -> Node {
 async fn a_hosted_handler_ends_the_registration_that_is_called_and_makes_another() {
     let (follow, wishes) = module("follow");
     let mut chains = HostedChains::default();
-    wishes.iter().for_each(|wish| chains.register_wish(Owner::Site, &follow, wish).unwrap());
+    wishes.iter().for_each(|wish| chains.register_wish(Owner::Site, &follow, wish, Mode::Active).unwrap());
     let notices = Notices::default();
     let mut told = notices.listen(|notice| matches!(notice, Notice::Passed { .. }));
     let node = node_with(Modules { hosted: Hosted { chains, ..Hosted::default() }, notices: notices.clone() }).await;

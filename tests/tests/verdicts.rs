@@ -210,7 +210,7 @@ fn hosted(name: &str) -> HostedHandler {
     let limits = Limits { call_time: Duration::from_secs(2), ..Limits::default() };
     let bytes = fs::read(guest(name)).unwrap();
     let module = Module::load(&engine, name, &bytes, &Grants::tenant(), limits, Services::default());
-    HostedHandler { module: Arc::new(module.unwrap()), tag: 0 }
+    HostedHandler::new(Arc::new(module.unwrap()))
 }
 
 /// A server with these handlers, each of its owner and for all events.

@@ -1,6 +1,6 @@
 //! How values of each type are read, written and described.
 use crate::{
-    reading::{Reading, described},
+    reading::Reading,
     values::{OrderedChannel, Requirement, Word},
 };
 use std::{
@@ -190,32 +190,6 @@ impl<T: Word> Kind<T> for Words {
 
     fn is_text(&self) -> bool {
         true
-    }
-}
-
-/// One of the words of its type; those that a later release will know are refused as such.
-pub(crate) struct WordsSoFar(pub(crate) &'static [&'static str]);
-
-impl<T: Word> Kind<T> for WordsSoFar {
-    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<T> {
-        if value.get_ref().as_str().is_some_and(|word| self.0.contains(&word)) {
-            let (key, wanted) = (reading.key, <Self as Kind<T>>::wanted(self));
-            let given = described(value.get_ref());
-            reading.wrong(
-                &value.span(),
-                format!("{key} is {given}, which this release cannot do yet; it should be {wanted}"),
-            );
-            return None;
-        }
-        Words.read(value, reading)
-    }
-
-    fn write(&self, value: &T) -> Option<Value> {
-        Words.write(value)
-    }
-
-    fn wanted(&self) -> String {
-        <Words as Kind<T>>::wanted(&Words)
     }
 }
 

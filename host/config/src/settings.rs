@@ -2,10 +2,7 @@
 //!
 //! Reading, `peal config show`, the environment's names, the example file and the tables for readers are made from it.
 use crate::{
-    kinds::{
-        ChannelOrder, FilePath, GroupName, Loopback, Millis, Number, Required, Switch, TraceFilter, Unset, Words,
-        WordsSoFar,
-    },
+    kinds::{ChannelOrder, FilePath, GroupName, Loopback, Millis, Number, Required, Switch, TraceFilter, Unset, Words},
     module_kinds::{
         Capability, Channel, Code, List, ModuleName, ModuleScope, OwnSettings, Placement, ProcName, Sha256,
     },
@@ -226,8 +223,8 @@ settings! {
             "\"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\"";
         /// Whose it is: a handler of a user or a job sees what concerns their procs, in a chain of its own behind the site's.
         scope "module.scope": Scope = Scope::Site, ModuleScope, "\"namespace:solver\"";
-        /// Whether it takes part. So far it always does.
-        mode "module.mode": Mode = Mode::Active, WordsSoFar(&["shadow"]), "\"active\"";
+        /// Whether it takes part or, as a shadow, is only asked what it would do: `peal module diff` shows where that differs.
+        mode "module.mode": Mode = Mode::Active, Words, "\"shadow\"";
         /// The events that a handler is for; an empty array means all.
         codes "module.codes": Vec<Status> = Vec::new(), List(Code), "[\"PMIX_ERR_PROC_ABORTED_BY_SIG\", -3001]";
         /// The classes of events that a handler is for: those about jobs, those about the environment, or both.

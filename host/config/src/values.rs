@@ -84,6 +84,8 @@ words! {
     Mode {
         /// It does.
         Active = "active",
+        /// It only looks on.
+        Shadow = "shadow",
     }
 
     /// Where a channel may write.

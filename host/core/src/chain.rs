@@ -101,6 +101,11 @@ impl<H> PendingCall<H> {
         &self.run.steps
     }
 
+    /// Goes on as if it were not there.
+    pub fn pass_over(self) -> ChainRun<H> {
+        self.run
+    }
+
     /// Records what it answered. Its results appear under its name, whatever the status; completion ends the chain.
     pub fn finish(self, outcome: Outcome) -> ChainRun<H> {
         let PendingCall { mut run, member } = self;

@@ -247,6 +247,11 @@ impl<P> PendingPolicy<P> {
         &self.run.steps
     }
 
+    /// Goes on as if it were not there.
+    pub fn pass_over(self) -> PolicyRun<P> {
+        self.run
+    }
+
     /// Records what it said.
     pub fn finish(self, said: Said) -> PolicyRun<P> {
         let PendingPolicy { mut run, member } = self;

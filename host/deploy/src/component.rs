@@ -1,6 +1,6 @@
 //! Components as files: reading them, and what of their settings they do not fit, before anything is compiled.
 use crate::{scope, seats::Seats};
-use peal_config::{Config, Exposed, ModuleEntry, Problem, Problems, check_owner};
+use peal_config::{Config, Exposed, Mode, ModuleEntry, Problem, Problems, check_owner};
 use peal_core::owner::Owner;
 use peal_model::Hook;
 use peal_sandbox::{Capability, Digest, Grants, Inspection, MAX_COMPONENT_BYTES, Role, inspect};
@@ -189,6 +189,10 @@ fn unfit(entry: &ModuleEntry, found: &Inspection, config: &Config) -> Vec<Proble
     for capability in found.capabilities.iter().filter(|capability| !has_grant(entry, **capability)) {
         let grant = capability.name();
         wrong("module.grants", format!("imports {capability}, which it is not granted (add {grant:?} to its grants)"));
+    }
+    if entry.settings.mode == Mode::Shadow && found.roles.contains(&Role::LogChannel) {
+        let why = "cannot be a shadow: it is a log channel, and what these write cannot be taken back";
+        wrong("module.mode", why.to_owned());
     }
     if has_grant(entry, Capability::State) && config.store.path.is_none() {
         wrong("module.grants", "cannot keep `state` without a store: set store.path".to_owned());

@@ -3,15 +3,17 @@ use crate::{
     component::{self, Component},
     load::{Brought, Loader},
     news::{self, News},
+    overrides::{Brief, Overrides, changes},
     set::ModuleSet,
     version::{Versions, Wanted},
 };
-use peal_config::{Config, ModuleEntry, Problems, nearest};
+use peal_config::{Config, Mode, ModuleEntry, Problems, nearest};
 use peal_server::{
-    ChainView, Hosted, Metrics, Server, ServerHandle,
-    admin::{ChangeKind, Deployed, ModuleCall, ModuleChange, ModuleList, ModuleState, ModuleStatus, Reply},
+    ChainView, Hosted, Metrics, Server, ServerHandle, Shadows,
+    admin::{Deployed, ModuleCall, ModuleChange, ModuleList, ModuleState, ModuleStatus, Reply},
 };
-use std::{collections::BTreeSet, sync::Arc};
+use peal_store::ModuleOverride;
+use std::sync::Arc;
 use thiserror::Error;
 
 /// Why the modules of a server stay as they are.
@@ -27,6 +29,12 @@ pub enum Refused {
         name: String,
         /// One that is nearly so.
         near: Option<String>,
+    },
+    /// It takes part already.
+    #[error("module {name:?} is no shadow: write mode = \"shadow\" into its [[module]]")]
+    NoShadow {
+        /// The name.
+        name: String,
     },
     /// There is nothing to return to.
     #[error("there is no version before this one")]
@@ -53,7 +61,7 @@ pub struct Beginning {
     loader: Arc<Loader>,
     running: ModuleSet,
     versions: Versions,
-    disabled: BTreeSet<String>,
+    overrides: Overrides,
 }
 
 /// What a server that starts runs.
@@ -72,8 +80,8 @@ impl Beginning {
             running.bring(&loader, job).map_err(|problem| Problems(vec![problem]))?;
         }
         let hosted = running.seated(&ChainView::default())?;
-        let (versions, disabled) = (Versions::recall(None), BTreeSet::new());
-        Ok(Begun { hosted, beginning: Beginning { loader: Arc::new(loader), running, versions, disabled } })
+        let (versions, overrides) = (Versions::default(), Overrides::default());
+        Ok(Begun { hosted, beginning: Beginning { loader: Arc::new(loader), running, versions, overrides } })
     }
 
     /// Loads the modules of a configuration or, where these cannot be used, those that ran last. What is wrong then is returned
@@ -82,10 +90,10 @@ impl Beginning {
         loader: Loader,
         wanted: Result<Vec<Wanted>, Problems>,
     ) -> Result<(Begun, Option<Problems>), Problems> {
-        let versions = Versions::recall(loader.store().map(|store| &**store));
-        let disabled = loader.store().map(|store| store.modules_disabled().unwrap_or_default()).unwrap_or_default();
+        let store = loader.store().map(|store| &**store);
+        let (versions, overrides) = (Versions::recall(store), Overrides::recall(store));
         let load = |wanted: &[Wanted]| {
-            let running = ModuleSet::load(&loader, &enabled(wanted, &disabled), &ModuleSet::default())?;
+            let running = ModuleSet::load(&loader, &overrides.applied(wanted), &ModuleSet::default())?;
             let hosted = running.seated(&ChainView::default())?;
             Ok((running, hosted))
         };
@@ -99,8 +107,8 @@ impl Beginning {
                 (last.wanted.clone(), loaded, format!("start with version {}", last.number), Some(problems))
             }
         };
-        let mut beginning = Beginning { loader: Arc::new(loader), running, versions, disabled };
-        let is_known = beginning.versions.latest().is_some_and(|last| changes(&last.wanted, &wanted).is_empty());
+        let mut beginning = Beginning { loader: Arc::new(loader), running, versions, overrides };
+        let is_known = beginning.versions.latest().is_some_and(|last| is_same(&last.wanted, &wanted));
         if !is_known {
             let store = beginning.loader.store().cloned();
             beginning.versions.add(wanted, cause, store.as_deref());
@@ -110,10 +118,11 @@ impl Beginning {
 
     /// From now on that server runs them.
     pub fn at(self, server: &Server) -> Deployer {
-        let Beginning { loader, running, versions, disabled } = self;
-        let (handle, chains, metrics) = (server.handle(), server.chains(), server.metrics());
+        let Beginning { loader, running, versions, overrides } = self;
+        let (handle, chains) = (server.handle(), server.chains());
+        let (metrics, shadows) = (server.metrics(), server.shadows());
         let configured = versions.latest().map(|version| version.wanted.clone()).unwrap_or_default();
-        Deployer { loader, running, versions, configured, disabled, handle, chains, metrics }
+        Deployer { loader, running, versions, configured, overrides, handle, chains, metrics, shadows }
     }
 }
 
@@ -133,10 +142,11 @@ pub struct Deployer {
     versions: Versions,
     /// What the configuration said when it was last taken over.
     configured: Arc<[Wanted]>,
-    disabled: BTreeSet<String>,
+    overrides: Overrides,
     handle: ServerHandle,
     chains: ChainView,
     metrics: Arc<Metrics>,
+    shadows: Shadows,
 }
 
 impl Deployer {
@@ -151,7 +161,7 @@ impl Deployer {
         let config = config.clone();
         let wanted = blocking(move || component::all(&modules, &config)).await;
         let wanted: Arc<[Wanted]> = wanted.map_err(|problems| self.refuse(Refused::Unfit(problems)))?.into();
-        if prompt == Prompt::Files && changes(&self.configured, &wanted).is_empty() {
+        if prompt == Prompt::Files && is_same(&self.configured, &wanted) {
             return Ok(Deployed { version: self.version(), changes: Vec::new() });
         }
         let deployed = self.deploy(wanted.clone(), "configuration").await?;
@@ -166,6 +176,8 @@ impl Deployer {
             ModuleCall::Disable { name } => self.disable(&name).await,
             ModuleCall::Enable { name } => self.enable(&name).await,
             ModuleCall::Reset { name } => self.reset(&name),
+            ModuleCall::Promote { name } => self.promote(&name).await,
+            ModuleCall::Diff { name } => return self.differences(&name),
             ModuleCall::Rollback { to } => self.rollback(to).await,
         };
         deployed.map(Reply::Deployed)
@@ -173,14 +185,14 @@ impl Deployer {
 
     /// Calls a module again that was quarantined.
     pub fn reset(&mut self, name: &str) -> Result<Deployed, Refused> {
-        self.named(name)?;
+        self.find(name)?;
         Ok(Deployed { version: self.version(), changes: Vec::new() })
     }
 
     /// The modules, how they are, and what can be returned to.
     pub fn list(&self) -> ModuleList {
         let version = self.versions.latest();
-        let wanted = version.map(|version| version.wanted.clone()).unwrap_or_default();
+        let wanted = self.wanted();
         let configured = wanted.iter().map(|(entry, component)| self.status(entry, component));
         let brought = self.running.members().iter().filter(|member| member.entry.is_none());
         let brought = brought.map(|member| status(member, ModuleState::Active, None));
@@ -193,16 +205,36 @@ impl Deployer {
 
     /// Runs a module no more, until it is enabled again.
     pub async fn disable(&mut self, name: &str) -> Result<Deployed, Refused> {
-        self.named(name)?;
-        let disabled = self.disabled.iter().cloned().chain([name.to_owned()]).collect();
-        self.with_disabled(disabled, &format!("disable {name}")).await
+        self.find(name)?;
+        let overrides = self.overrides.with(name, ModuleOverride::Disabled);
+        self.with_overrides(overrides, &format!("disable {name}")).await
     }
 
     /// Runs a module again that was disabled.
     pub async fn enable(&mut self, name: &str) -> Result<Deployed, Refused> {
-        self.named(name)?;
-        let disabled = self.disabled.iter().filter(|disabled| *disabled != name).cloned().collect();
-        self.with_disabled(disabled, &format!("enable {name}")).await
+        self.find(name)?;
+        let overrides = self.overrides.without(name, ModuleOverride::Disabled);
+        self.with_overrides(overrides, &format!("enable {name}")).await
+    }
+
+    /// Has a shadow take part.
+    pub async fn promote(&mut self, name: &str) -> Result<Deployed, Refused> {
+        let (entry, component) = self.find(name)?;
+        if entry.settings.mode != Mode::Shadow {
+            return Err(Refused::NoShadow { name: name.to_owned() });
+        }
+        let overrides = self.overrides.with(name, ModuleOverride::Promoted(component.digest.0));
+        self.with_overrides(overrides, &format!("promote {name}")).await
+    }
+
+    /// What was seen of a shadow.
+    fn differences(&self, name: &str) -> Result<Reply, Refused> {
+        let (entry, _) = self.find(name)?;
+        let shadows = self.shadows.reports(name);
+        if shadows.is_empty() && entry.settings.mode != Mode::Shadow {
+            return Err(Refused::NoShadow { name: name.to_owned() });
+        }
+        Ok(Reply::Differences { shadows })
     }
 
     /// Runs the modules of an earlier version again; of the one before where none is named.
@@ -228,25 +260,27 @@ impl Deployer {
         self.versions.latest().map_or(0, |version| version.number)
     }
 
-    /// Whether there is a module of this name among those that are wanted.
-    fn named(&self, name: &str) -> Result<(), Refused> {
-        let wanted = self.versions.latest().map(|version| version.wanted.clone()).unwrap_or_default();
-        let mut names = wanted.iter().map(|(entry, _)| entry.settings.name.as_str());
-        if names.clone().any(|known| known == name) {
-            return Ok(());
+    /// The module of this name among those that are wanted.
+    fn find(&self, name: &str) -> Result<Wanted, Refused> {
+        let wanted = self.wanted();
+        if let Some(found) = wanted.iter().find(|(entry, _)| entry.settings.name == name) {
+            return Ok(found.clone());
         }
-        let near = nearest(name, &mut names).map(str::to_owned);
+        let near = nearest(name, wanted.iter().map(|(entry, _)| entry.settings.name.as_str())).map(str::to_owned);
         Err(Refused::NoSuchModule { name: name.to_owned(), near })
     }
 
-    async fn with_disabled(&mut self, disabled: BTreeSet<String>, cause: &str) -> Result<Deployed, Refused> {
-        let before = std::mem::replace(&mut self.disabled, disabled);
-        let wanted = self.versions.latest().map(|version| version.wanted.clone()).unwrap_or_default();
-        let deployed = self.deploy(wanted, cause).await.inspect_err(|_| self.disabled = before)?;
+    /// Those of the version that runs, also those that an administrator disabled.
+    fn wanted(&self) -> Arc<[Wanted]> {
+        self.versions.latest().map(|version| version.wanted.clone()).unwrap_or_default()
+    }
+
+    async fn with_overrides(&mut self, overrides: Overrides, cause: &str) -> Result<Deployed, Refused> {
+        let before = std::mem::replace(&mut self.overrides, overrides);
+        let deployed = self.deploy(self.wanted(), cause).await.inspect_err(|_| self.overrides = before)?;
         if let Some(store) = self.loader.store().cloned() {
-            let disabled = self.disabled.clone();
-            // What goes wrong there the store counts and traces itself.
-            let _ = blocking(move || store.disable_modules(&disabled)).await;
+            let overrides = self.overrides.clone();
+            blocking(move || overrides.keep(&store)).await;
         }
         Ok(deployed)
     }
@@ -258,7 +292,7 @@ impl Deployer {
             return Ok(Deployed { version: self.version(), changes });
         }
         let (loader, running, chains) = (self.loader.clone(), self.running.clone(), self.chains.clone());
-        let members = enabled(&wanted, &self.disabled);
+        let members = self.overrides.applied(&wanted);
         let loaded = blocking(move || {
             let set = ModuleSet::load(&loader, &members, &running)?;
             let hosted = set.seated(&chains)?;
@@ -268,8 +302,10 @@ impl Deployer {
         let (set, hosted) = loaded.map_err(|problems| self.refuse(Refused::Unfit(problems)))?;
         self.handle.deploy(hosted).await.ok_or(Refused::Stopped)?;
         self.running = set;
+        let running = &self.running;
+        self.shadows.keep(|owner, name| running.is_shadow(owner, name));
         self.metrics.counters().module_deployments.count();
-        let is_new = self.versions.latest().is_none_or(|last| !self::changes(&last.wanted, &wanted).is_empty());
+        let is_new = self.versions.latest().is_none_or(|last| !is_same(&last.wanted, &wanted));
         if is_new {
             let (store, cause) = (self.loader.store().cloned(), cause.to_owned());
             let mut versions = std::mem::take(&mut self.versions);
@@ -294,15 +330,18 @@ impl Deployer {
 
     /// What would be different from what runs.
     fn changes(&self, wanted: &[Wanted]) -> Vec<ModuleChange> {
-        let latest = self.versions.latest().map(|version| version.wanted.clone()).unwrap_or_default();
-        let running: Vec<Wanted> =
-            latest.iter().filter(|(entry, _)| self.running.named(&entry.settings.name).is_some()).cloned().collect();
-        changes(&running, &enabled(wanted, &self.disabled))
+        let running = Brief::of_members(self.running.members().iter().map(|member| &**member));
+        changes(&running, &Brief::of_wanted(&self.overrides.applied(wanted)))
     }
 
     fn status(&self, entry: &ModuleEntry, component: &Component) -> ModuleStatus {
         let (name, path) = (&entry.settings.name, entry.settings.path.display().to_string());
-        let state = if self.disabled.contains(name) { ModuleState::Disabled } else { ModuleState::Active };
+        let running = self.running.named(name).and_then(|member| member.entry.as_ref());
+        let state = match running.map(|entry| entry.settings.mode) {
+            None => ModuleState::Disabled,
+            Some(Mode::Shadow) => ModuleState::Shadow,
+            Some(Mode::Active) => ModuleState::Active,
+        };
         let roles = component.roles.iter().map(|role| role.name().to_owned()).collect();
         ModuleStatus {
             name: name.clone(),
@@ -315,44 +354,15 @@ impl Deployer {
     }
 }
 
+/// Whether these are the same in the same order.
+fn is_same(some: &[Wanted], others: &[Wanted]) -> bool {
+    changes(&Brief::of_wanted(some), &Brief::of_wanted(others)).is_empty()
+}
+
 fn status(member: &crate::load::Member, state: ModuleState, path: Option<String>) -> ModuleStatus {
     let roles = member.module.inspection().roles.iter().map(|role| role.name().to_owned()).collect();
     let sha256 = member.module.digest().to_string();
     ModuleStatus { name: member.name().to_owned(), owner: (&member.owner).into(), roles, state, sha256, path }
-}
-
-/// Those that are not disabled.
-fn enabled(wanted: &[Wanted], disabled: &BTreeSet<String>) -> Vec<Wanted> {
-    wanted.iter().filter(|(entry, _)| !disabled.contains(&entry.settings.name)).cloned().collect()
-}
-
-/// What leads from some modules to others.
-fn changes(old: &[Wanted], new: &[Wanted]) -> Vec<ModuleChange> {
-    let names = |of: &[Wanted]| of.iter().map(|(entry, _)| entry.settings.name.clone()).collect::<Vec<_>>();
-    let (before, after) = (names(old), names(new));
-    let common = |names: &[String], others: &[String]| {
-        names.iter().filter(|name| others.contains(name)).cloned().collect::<Vec<_>>()
-    };
-    let (before_common, after_common) = (common(&before, &after), common(&after, &before));
-    let change = |name: &String, what| ModuleChange { name: name.clone(), what };
-    let removed = before.iter().filter(|name| !after.contains(name)).map(|name| change(name, ChangeKind::Removed));
-    let rest = new.iter().filter_map(|(entry, component)| {
-        let name = &entry.settings.name;
-        let Some((own, had)) = old.iter().find(|(old, _)| old.settings.name == *name) else {
-            return Some(change(name, ChangeKind::Added));
-        };
-        let place = |names: &[String]| names.iter().position(|known| known == name);
-        if had.digest != component.digest {
-            Some(change(name, ChangeKind::Replaced))
-        } else if own.settings != entry.settings || had.owner != component.owner {
-            Some(change(name, ChangeKind::Configured))
-        } else if place(&before_common) != place(&after_common) {
-            Some(change(name, ChangeKind::Moved))
-        } else {
-            None
-        }
-    });
-    removed.chain(rest).collect()
 }
 
 /// What may take long, or runs guests, away from the runtime's thread.

@@ -6,6 +6,7 @@
 //! seats.rs       where each would stand
 //! load.rs        one module: compiled, started, told its settings -> Member
 //! set.rs         all modules of a server -> ModuleSet, and the seats that they take -> Hosted
+//! overrides.rs   what administrators said of them beside, and what leads from one set to another
 //! version.rs     what was wanted: the versions, also across restarts
 //! news.rs        what events tell of changes
 //! watch.rs       tells when files have changed
@@ -16,6 +17,7 @@ mod component;
 mod deployer;
 mod load;
 mod news;
+mod overrides;
 mod pools;
 mod scope;
 mod seats;

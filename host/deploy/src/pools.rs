@@ -1,11 +1,14 @@
 //! The engine that components run on, and the threads.
 use peal_config::Sandbox;
-use peal_sandbox::{Engine, EngineError, EngineSettings, GuestPool, PoolSettings};
+use peal_sandbox::{Engine, EngineError, EngineSettings, GuestPool, PoolSettings, Priority};
 use peal_server::GuestPools;
 use std::{io, num::NonZeroUsize, path::PathBuf, sync::Arc};
 
 /// Each hook asks about one request after the other.
 const HOOKS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
+
+/// How many calls of shadows may wait; more are missed.
+const SHADOWS: usize = 256;
 
 /// The guest threads that the configuration wants. The site's chain and the log channels take one thing after the other, so one
 /// thread is all that each can use.
@@ -17,7 +20,8 @@ pub fn pools(config: &Sandbox) -> io::Result<GuestPools> {
     let pool = |settings| GuestPool::new(settings).map(Arc::new);
     let site = PoolSettings { threads: NonZeroUsize::MIN, ..PoolSettings::default() };
     let policies = pool(PoolSettings { threads: HOOKS, ..PoolSettings::default() })?;
-    Ok(GuestPools { site: pool(site)?, tenants: pool(threads)?, policies, channels: pool(site)? })
+    let shadows = pool(PoolSettings { queue: SHADOWS, priority: Priority::Lowest, ..site })?;
+    Ok(GuestPools { site: pool(site)?, tenants: pool(threads)?, policies, channels: pool(site)?, shadows })
 }
 
 /// The engine that the configuration wants.

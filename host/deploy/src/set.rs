@@ -6,11 +6,12 @@ use crate::{
 };
 use peal_config::{ModuleEntry, Problem, Problems};
 use peal_core::{
+    owner::Owner,
     policy::OnFailure,
     registration::{Codes, Registration, RegistrationError},
 };
 use peal_sandbox::Role;
-use peal_server::{ChainView, Hosted, HostedChains, HostedHandler};
+use peal_server::{ChainView, Hosted, HostedChains, HostedHandler, HostedPolicy, Mode};
 use std::sync::Arc;
 
 /// The modules of a server, in their order.
@@ -57,14 +58,21 @@ impl ModuleSet {
         self.members.iter().find(|member| member.entry.is_some() && member.name() == name)
     }
 
+    /// Whether this one of that owner only looks on.
+    pub(crate) fn is_shadow(&self, owner: &Owner, name: &str) -> bool {
+        let mode = |member: &Member| member.entry.as_ref().map(|entry| entry.settings.mode);
+        let own = self.members.iter().find(|member| member.owner == *owner && member.name() == name);
+        own.is_some_and(|member| mode(member) == Some(peal_config::Mode::Shadow))
+    }
+
     /// Each in its seats, to take the place of those that run. A module without a place is told with its setting.
     pub fn seated(&self, running: &ChainView) -> Result<Hosted, Problems> {
         let mut hosted = Hosted { chains: HostedChains::instead_of(running), ..Hosted::default() };
         let seat = |member: &Arc<Member>| match &member.entry {
             Some(entry) => seat_configured(&mut hosted, entry, member).err(),
             None => {
-                let registered =
-                    seat_handler(&mut hosted.chains, member, Registration::new(member.name(), Codes::Default));
+                let registration = Registration::new(member.name(), Codes::Default);
+                let registered = seat_handler(&mut hosted.chains, member, registration, Mode::Active);
                 let problem = |error| Problem::of_file(format!("--handler {}: {error}", member.name()));
                 registered.map_err(problem).err()
             }
@@ -80,6 +88,10 @@ fn seat_configured(hosted: &mut Hosted, entry: &ModuleEntry, member: &Arc<Member
     let wrong = |key: &'static str| move |error: String| entry.problem(key, error);
     let cannot = |error: RegistrationError| format!("module {} cannot be registered: {error}", settings.name);
     let (name, place) = (&settings.name, || settings.place.clone());
+    let mode = match settings.mode {
+        peal_config::Mode::Active => Mode::Active,
+        peal_config::Mode::Shadow => Mode::Shadow,
+    };
     let roles = Role::ALL.into_iter().filter(|role| module.has_role(*role)).collect();
     if module.has_role(Role::EventHandler) {
         let unused = seats::handler_keys(entry, &roles);
@@ -87,7 +99,7 @@ fn seat_configured(hosted: &mut Hosted, entry: &ModuleEntry, member: &Arc<Member
             let message = format!("module {name} registers its handlers itself: leave out {}", unused.join(", "));
             return Err(entry.problem(first, message));
         }
-        let registered = seat_handler(&mut hosted.chains, member, seats::registration(settings));
+        let registered = seat_handler(&mut hosted.chains, member, seats::registration(settings), mode);
         registered.map_err(cannot).map_err(wrong("module.place"))?;
     }
     for hook in seats::hooks(&roles) {
@@ -95,7 +107,8 @@ fn seat_configured(hosted: &mut Hosted, entry: &ModuleEntry, member: &Arc<Member
             peal_config::OnFailure::Deny => OnFailure::Deny,
             peal_config::OnFailure::Pass => OnFailure::Pass,
         };
-        let added = hosted.policies.register(hook, name, place(), on_failure, module.clone());
+        let policy = HostedPolicy { module: module.clone(), mode };
+        let added = hosted.policies.register(hook, name, place(), on_failure, policy);
         added.map_err(|error| wrong("module.place")(error.to_string()))?;
     }
     if module.has_role(Role::LogChannel) {
@@ -106,10 +119,15 @@ fn seat_configured(hosted: &mut Hosted, entry: &ModuleEntry, member: &Arc<Member
 }
 
 /// Registers a module's handlers as it wishes, or if it has no wishes as its owner has it.
-fn seat_handler(chains: &mut HostedChains, member: &Member, otherwise: Registration) -> Result<(), RegistrationError> {
+fn seat_handler(
+    chains: &mut HostedChains,
+    member: &Member,
+    otherwise: Registration,
+    mode: Mode,
+) -> Result<(), RegistrationError> {
     let (owner, module) = (&member.owner, &member.module);
     if member.wishes.is_empty() {
-        return chains.register(owner.clone(), otherwise, HostedHandler { module: module.clone(), tag: 0 });
+        return chains.register(owner.clone(), otherwise, HostedHandler { module: module.clone(), tag: 0, mode });
     }
-    member.wishes.iter().try_for_each(|wish| chains.register_wish(owner.clone(), module, wish))
+    member.wishes.iter().try_for_each(|wish| chains.register_wish(owner.clone(), module, wish, mode))
 }

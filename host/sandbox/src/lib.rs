@@ -55,6 +55,6 @@ pub use interface::{Capability, Role};
 pub use limits::Limits;
 pub use module::{InitError, LoadError, Module};
 pub use policy::{ChannelCall, ChannelResult, PolicyCall, PolicyResult, Sink};
-pub use pool::{Busy, GuestPool, PoolSettings};
+pub use pool::{Busy, GuestPool, PoolSettings, Priority};
 pub use services::{MAX_STATE_KEY, MAX_STATE_VALUE, Services, State};
 pub use wish::WishError;

@@ -14,12 +14,37 @@ pub struct PoolSettings {
     pub threads: NonZeroUsize,
     /// How many jobs may wait.
     pub queue: usize,
+    /// Who yields to whom.
+    pub priority: Priority,
+}
+
+/// How the threads of a pool stand to the others of the process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Priority {
+    /// Like all others.
+    #[default]
+    Usual,
+    /// They run where no other wants to.
+    Lowest,
+}
+
+impl Priority {
+    /// The calling thread has it from now on, as far as the system knows such things.
+    fn take(self) {
+        const NICEST: i32 = 19;
+        if self == Priority::Lowest
+            && let Err(error) = rustix::process::setpriority_process(None, NICEST)
+        {
+            tracing::debug!(%error, "a guest thread does not yield to others");
+        }
+    }
 }
 
 impl Default for PoolSettings {
     /// A thread for each processor, and room for 1024 jobs.
     fn default() -> PoolSettings {
-        PoolSettings { threads: thread::available_parallelism().unwrap_or(NonZeroUsize::MIN), queue: 1024 }
+        let threads = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        PoolSettings { threads, queue: 1024, priority: Priority::Usual }
     }
 }
 
@@ -49,7 +74,10 @@ impl GuestPool {
         let receiver = Arc::new(Mutex::new(receiver));
         let start = |at| {
             let receiver = Arc::clone(&receiver);
-            thread::Builder::new().name(format!("peal-guest-{at}")).stack_size(STACK).spawn(move || work(&receiver))
+            thread::Builder::new().name(format!("peal-guest-{at}")).stack_size(STACK).spawn(move || {
+                settings.priority.take();
+                work(&receiver);
+            })
         };
         let threads = (0..settings.threads.get()).map(start).collect::<io::Result<_>>()?;
         Ok(GuestPool { settings, jobs: Some(sender), threads })

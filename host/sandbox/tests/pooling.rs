@@ -7,7 +7,8 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 fn pool(threads: usize, queue: usize) -> GuestPool {
-    GuestPool::new(PoolSettings { threads: NonZeroUsize::new(threads).unwrap(), queue }).unwrap()
+    GuestPool::new(PoolSettings { threads: NonZeroUsize::new(threads).unwrap(), queue, ..PoolSettings::default() })
+        .unwrap()
 }
 
 #[test]

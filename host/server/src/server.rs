@@ -14,6 +14,7 @@ use crate::{
     metrics::{Counters, Metrics},
     notice::Notices,
     quiet::Quiet,
+    shadow::Shadows,
     spill::{SpillSettings, Spiller},
     turns::Turns,
 };
@@ -127,6 +128,7 @@ pub struct Server {
     handle: ServerHandle,
     metrics: Arc<Metrics>,
     chains: ChainView,
+    shadows: Shadows,
     actor: JoinHandle<()>,
     /// None when it has been waited for.
     listener: Option<JoinHandle<()>>,
@@ -145,12 +147,14 @@ impl Server {
         let (Queues { handle, clients, raised }, inbox) = handle::queues(settings.request_queue);
         let Hosted { chains, policies, channels } = parts.hosted;
         let notices = parts.notices;
-        let chains = Chains::start(chains, &parts.pools, settings.chains, &raised, notices.clone(), metrics.clone());
+        let shadows = Shadows::new(&parts.pools.shadows, &metrics);
+        let (told, counted, looking) = (notices.clone(), metrics.clone(), shadows.clone());
+        let chains = Chains::start(chains, &parts.pools, settings.chains, &raised, told, counted, looking);
         let view = chains.view();
         let id = parts.fabric.allot();
         parts.fabric.join(id, handle.clone());
         let (queue, pool) = (settings.core.max_decisions, &parts.pools.policies);
-        let decisions = Decisions::start(policies, pool, queue, &handle, &metrics);
+        let decisions = Decisions::start(policies, pool, queue, &handle, &metrics, &shadows);
         let pool = &parts.pools.channels;
         let channels = Channels::start(channels, pool, settings.channels, &parts.host, &handle, &metrics);
         let mut state = peal_core::server::Server::new(settings.core);
@@ -201,6 +205,7 @@ impl Server {
             handle,
             metrics,
             chains: view,
+            shadows,
             actor: tokio::spawn(actor.run(inbox)),
             listener: Some(tokio::spawn(listen(listener, lobby, settings.max_connections, stage))),
             stopping,
@@ -223,6 +228,11 @@ impl Server {
     /// The hosted chains, as they are.
     pub fn chains(&self) -> ChainView {
         self.chains.clone()
+    }
+
+    /// Those that only look on.
+    pub fn shadows(&self) -> Shadows {
+        self.shadows.clone()
     }
 
     /// What it counts.

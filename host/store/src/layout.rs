@@ -42,14 +42,15 @@ const STEPS: [&str; 5] = [
     "create table admin_call (
          id integer primary key, at integer not null, uid integer not null, pid integer,
          verb text not null, outcome text not null) strict;",
-    // The modules that a server has run, their components by digest, and which of them an administrator disabled.
+    // The modules that a server has run, their components by digest, and what administrators said of them.
     "create table component (digest blob primary key, bytes blob not null) strict;
      create table module_version (
          number integer primary key autoincrement, at integer not null, cause text not null, document text not null) strict;
      create table module_part (
          version integer not null references module_version on delete cascade, place integer not null,
          digest blob not null references component, primary key (version, place)) strict, without rowid;
-     create table module_disabled (name text primary key) strict, without rowid;",
+     create table module_override (
+         name text not null, said text not null, digest blob, primary key (name, said)) strict;",
 ];
 
 /// Today's layout.

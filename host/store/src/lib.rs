@@ -22,7 +22,7 @@ mod writes;
 pub use admin::{ADMIN_CALLS_KEPT, AdminCall, AdminRecord};
 pub use error::StoreError;
 pub use jobs::{JOBS_KEPT, JobRecord};
-pub use modules::{ComponentDigest, ModuleVersion, NewVersion};
+pub use modules::{ComponentDigest, ModuleOverride, ModuleVersion, NewVersion};
 pub use spill::{Spill, SpillError};
 pub use state::{ENTRY_BYTES, ModuleState, Scope};
 pub use writes::Health;

@@ -7,6 +7,40 @@ use std::collections::BTreeSet;
 /// The SHA-256 of a component.
 pub type ComponentDigest = [u8; 32];
 
+/// What an administrator said of a module, beside the configuration.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum ModuleOverride {
+    /// It is not to be called.
+    Disabled,
+    /// With this component it is to take part, though it only looks on by the configuration.
+    Promoted(ComponentDigest),
+}
+
+impl ModuleOverride {
+    fn word(self) -> &'static str {
+        match self {
+            ModuleOverride::Disabled => "disabled",
+            ModuleOverride::Promoted(_) => "promoted",
+        }
+    }
+
+    fn digest(self) -> Option<ComponentDigest> {
+        match self {
+            ModuleOverride::Disabled => None,
+            ModuleOverride::Promoted(digest) => Some(digest),
+        }
+    }
+
+    /// Nothing for what only a later Peal knows.
+    fn read(word: &str, digest: Option<ComponentDigest>) -> Option<ModuleOverride> {
+        match (word, digest) {
+            ("disabled", _) => Some(ModuleOverride::Disabled),
+            ("promoted", Some(digest)) => Some(ModuleOverride::Promoted(digest)),
+            _ => None,
+        }
+    }
+}
+
 /// A version that is to be kept.
 #[derive(Clone, Copy, Debug)]
 pub struct NewVersion<'a> {
@@ -81,20 +115,28 @@ impl Store {
         self.read(|connection| connection.query_row(select, params![digest], |row| row.get(0)).optional())
     }
 
-    /// Which modules an administrator has disabled.
-    pub fn modules_disabled(&self) -> Result<BTreeSet<String>, StoreError> {
+    /// What administrators said of modules, by their names.
+    pub fn module_overrides(&self) -> Result<BTreeSet<(String, ModuleOverride)>, StoreError> {
         self.read(|connection| {
-            let mut select = connection.prepare("select name from module_disabled")?;
-            select.query_map([], |row| row.get(0))?.collect()
+            let mut select = connection.prepare("select name, said, digest from module_override")?;
+            let overrides = select.query_map([], |row| {
+                let (said, digest): (String, Option<ComponentDigest>) = (row.get(1)?, row.get(2)?);
+                Ok((row.get(0)?, ModuleOverride::read(&said, digest)))
+            })?;
+            let known = overrides.filter_map(|read| read.map(|(name, said)| Some((name, said?))).transpose());
+            known.collect()
         })
     }
 
-    /// These are disabled from now on, and no others.
-    pub fn disable_modules(&self, names: &BTreeSet<String>) -> Result<(), StoreError> {
+    /// This is said of modules from now on, and nothing else.
+    pub fn override_modules(&self, overrides: &BTreeSet<(String, ModuleOverride)>) -> Result<(), StoreError> {
         self.write(|transaction| {
-            transaction.execute("delete from module_disabled", [])?;
-            let insert = |name| transaction.execute("insert into module_disabled (name) values (?1)", [name]).map(drop);
-            names.iter().try_for_each(insert)
+            transaction.execute("delete from module_override", [])?;
+            let insert = "insert or replace into module_override (name, said, digest) values (?1, ?2, ?3)";
+            let keep = |(name, said): &(String, ModuleOverride)| {
+                transaction.execute(insert, params![name, said.word(), said.digest()]).map(drop)
+            };
+            overrides.iter().try_for_each(keep)
         })
     }
 }
@@ -138,14 +180,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_disabled_stays_disabled() {
+    fn what_administrators_said_stays_said() {
         let dir = tempfile::tempdir().unwrap();
         let open = || Store::open(&dir.path().join("store.db"), StoreSettings::default()).unwrap();
-        assert!(open().modules_disabled().unwrap().is_empty());
-        let names = BTreeSet::from(["quota".to_owned(), "night".to_owned()]);
-        open().disable_modules(&names).unwrap();
-        assert_eq!(open().modules_disabled().unwrap(), names);
-        open().disable_modules(&BTreeSet::new()).unwrap();
-        assert!(open().modules_disabled().unwrap().is_empty());
+        assert!(open().module_overrides().unwrap().is_empty());
+        let said = BTreeSet::from([
+            ("night".to_owned(), ModuleOverride::Disabled),
+            ("quota".to_owned(), ModuleOverride::Disabled),
+            ("quota".to_owned(), ModuleOverride::Promoted([7; 32])),
+        ]);
+        open().override_modules(&said).unwrap();
+        assert_eq!(open().module_overrides().unwrap(), said);
+        open().override_modules(&BTreeSet::new()).unwrap();
+        assert!(open().module_overrides().unwrap().is_empty());
     }
 }

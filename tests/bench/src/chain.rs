@@ -83,7 +83,8 @@ impl Chain {
             }
             By::Thread => {
                 let hosted = Arc::new(self.hosted(&bytes)?);
-                let pool = GuestPool::new(PoolSettings { threads: NonZeroUsize::MIN, queue: 1 })?;
+                let pool =
+                    GuestPool::new(PoolSettings { threads: NonZeroUsize::MIN, queue: 1, ..PoolSettings::default() })?;
                 self.repeat(|number| {
                     let start = Instant::now();
                     let (event, walker) = (event(number)?, hosted.clone());

@@ -23,6 +23,16 @@ pub enum ModuleCommand {
     Enable(ModuleName),
     /// Have a running server call a module again that it quarantined because it failed too often
     Reset(ModuleName),
+    /// Show what a shadow would have done, and where that differs from what happened
+    ///
+    /// A shadow is a module whose [[module]] says mode = "shadow": it is called for live traffic, beside those that act, and what it
+    /// says changes nothing.
+    Diff(ModuleDiff),
+    /// Have a shadow of a running server take part from now on
+    ///
+    /// This holds for this component, also after a restart where there is a store; write mode = "active" into its [[module]] to
+    /// have it there as well.
+    Promote(ModuleName),
     /// Have a running server run the modules of an earlier version again
     ///
     /// Their components are those of then, whatever the files hold now. The files themselves are left alone: what changes there
@@ -30,7 +40,7 @@ pub enum ModuleCommand {
     Rollback(ModuleRollback),
 }
 
-/// `peal module disable`, `enable` and `reset`.
+/// `peal module disable`, `enable`, `reset` and `promote`.
 #[derive(ClapArgs)]
 pub struct ModuleName {
     /// Which server is meant.
@@ -39,6 +49,17 @@ pub struct ModuleName {
     /// What the module is called
     #[arg(value_name = "NAME")]
     pub name: String,
+}
+
+/// `peal module diff`.
+#[derive(ClapArgs)]
+pub struct ModuleDiff {
+    /// Which server is meant.
+    #[command(flatten)]
+    pub named: ModuleName,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `peal module rollback`.

@@ -1,5 +1,6 @@
 //! `peal module`: one file per verb.
 mod deployed;
+mod diff;
 mod inspect;
 
 use crate::{args::ModuleCommand, reload};
@@ -16,6 +17,8 @@ pub fn run(command: ModuleCommand) -> Result<ExitCode> {
         ModuleCommand::Disable(args) => deployed::change(args, |name| ModuleCall::Disable { name }),
         ModuleCommand::Enable(args) => deployed::change(args, |name| ModuleCall::Enable { name }),
         ModuleCommand::Reset(args) => deployed::change(args, |name| ModuleCall::Reset { name }),
+        ModuleCommand::Diff(args) => diff::show(args),
+        ModuleCommand::Promote(args) => deployed::change(args, |name| ModuleCall::Promote { name }),
         ModuleCommand::Rollback(args) => deployed::rollback(args),
     }
 }

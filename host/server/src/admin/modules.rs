@@ -1,7 +1,7 @@
 //! The modules of a running server as they are said on the admin socket: what can be done with them, and how they are.
 use super::chain::ChainOwner;
 use serde::{Deserialize, Serialize};
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 /// What can be asked about the modules of a running server.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -24,6 +24,16 @@ pub enum ModuleCall {
         /// Its name.
         name: String,
     },
+    /// What was seen of a shadow.
+    Diff {
+        /// Its name.
+        name: String,
+    },
+    /// Have a shadow take part from now on.
+    Promote {
+        /// Its name.
+        name: String,
+    },
     /// Run the modules of an earlier version again.
     Rollback {
         /// Its number; none means the one before.
@@ -38,6 +48,8 @@ impl fmt::Display for ModuleCall {
             ModuleCall::Disable { name } => write!(f, "disable module {name:?}"),
             ModuleCall::Enable { name } => write!(f, "enable module {name:?}"),
             ModuleCall::Reset { name } => write!(f, "reset module {name:?}"),
+            ModuleCall::Diff { name } => write!(f, "differences of module {name:?}"),
+            ModuleCall::Promote { name } => write!(f, "promote module {name:?}"),
             ModuleCall::Rollback { to: Some(version) } => write!(f, "rollback modules to version {version}"),
             ModuleCall::Rollback { to: None } => f.write_str("rollback modules"),
         }
@@ -79,6 +91,8 @@ pub struct ModuleStatus {
 pub enum ModuleState {
     /// It is called.
     Active,
+    /// It only looks on.
+    Shadow,
     /// An administrator has disabled it.
     Disabled,
 }
@@ -87,6 +101,7 @@ impl fmt::Display for ModuleState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             ModuleState::Active => "active",
+            ModuleState::Shadow => "shadow",
             ModuleState::Disabled => "disabled",
         })
     }
@@ -103,6 +118,42 @@ pub struct VersionStatus {
     pub cause: String,
     /// The names of its modules.
     pub modules: Vec<String>,
+}
+
+/// What was seen of a shadow, since its component is there.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ShadowReport {
+    /// Whose it is.
+    pub owner: ChainOwner,
+    /// The digest of its component.
+    pub sha256: String,
+    /// Since when it looks on, in seconds since the epoch.
+    pub since: u64,
+    /// How often it was called.
+    pub calls: u64,
+    /// How many of these failed.
+    pub failed: u64,
+    /// How often it was not called, since it would have had to wait too long.
+    pub missed: u64,
+    /// How many calls would have come to something else.
+    pub differed: u64,
+    /// How often it gave which answer.
+    pub answers: BTreeMap<String, u64>,
+    /// The latest calls that would have come to something else.
+    pub differences: Vec<ShadowDifference>,
+}
+
+/// A call that would have come to something else.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ShadowDifference {
+    /// When, in seconds since the epoch.
+    pub at: u64,
+    /// What it was about.
+    pub about: String,
+    /// What happened.
+    pub actual: String,
+    /// What would have.
+    pub would: String,
 }
 
 /// What was changed.
@@ -137,6 +188,8 @@ pub enum ChangeKind {
     Configured,
     /// It stands elsewhere among the others.
     Moved,
+    /// It takes part, where it only looked on.
+    Promoted,
 }
 
 impl fmt::Display for ModuleChange {
@@ -147,6 +200,7 @@ impl fmt::Display for ModuleChange {
             ChangeKind::Replaced => "replaced",
             ChangeKind::Configured => "configured anew",
             ChangeKind::Moved => "moved",
+            ChangeKind::Promoted => "takes part from now on",
         };
         write!(f, "module {:?} {what}", self.name)
     }

@@ -4,7 +4,7 @@
 //! and `stop` have a second one, `{"reply": "ended"}`, just before the server ends. `watch` has one more for each event before that.
 use super::{
     chain::Chain,
-    modules::{Deployed, ModuleCall, ModuleChange, ModuleList},
+    modules::{Deployed, ModuleCall, ModuleChange, ModuleList, ShadowReport},
     seen::SeenEvent,
 };
 use crate::metrics::Snapshot;
@@ -147,6 +147,11 @@ pub enum Reply {
     Reloaded(Reloaded),
     /// To `module`, what `list`.
     Modules(ModuleList),
+    /// To `module`, what `diff`.
+    Differences {
+        /// One for each owner of a shadow of that name.
+        shadows: Vec<ShadowReport>,
+    },
     /// To `module`, where it changes something.
     Deployed(Deployed),
     /// To `drain`, `stop` and `watch`, at their end: the server is gone.

@@ -1,5 +1,6 @@
 //! How modules are registered as they wish, when they start and later on.
 use super::HostedHandler;
+use crate::shadow::Mode;
 use peal_core::{
     order::Registrations,
     owner::Owner,
@@ -20,12 +21,13 @@ pub(super) fn wished(
     owner: &Owner,
     module: &Arc<Module>,
     wish: &ModuleRegistration,
+    mode: Mode,
 ) -> Result<(Registration, HostedHandler), RegistrationError> {
     let mut registration = Registration::from_directives(&wish.codes, &wish.directives, owner.registrant().as_ref())?;
     registration.name = wish.name.as_deref().unwrap_or(module.name()).into();
     // A module knows its registrations by their tags, and is given nothing back.
     registration.object = None;
-    Ok((registration, HostedHandler { module: module.clone(), tag: wish.tag }))
+    Ok((registration, HostedHandler { module: module.clone(), tag: wish.tag, mode }))
 }
 
 /// Changes what a module is registered for, if it may. What cannot be is traced: whoever asked has returned.
@@ -46,7 +48,7 @@ pub(super) fn apply(chain: &mut Registrations<HostedHandler>, owner: &Owner, mod
                 tracing::warn!(%owner, module = module.name(), "a module may have no more registrations");
                 return;
             }
-            let registered = wished(owner, module, &wish);
+            let registered = wished(owner, module, &wish, Mode::Active);
             if registered.as_ref().is_ok_and(|(registration, _)| registration.names() > MAX_PROCS) {
                 tracing::warn!(%owner, module = module.name(), "a module may name no more procs in a registration");
                 return;

@@ -3,6 +3,7 @@ use super::{
     ChainView, HostedHandler, change,
     seats::{Seat, Seated},
 };
+use crate::shadow::Mode;
 use peal_core::{
     owner::Owner,
     registration::{Registration, RegistrationError},
@@ -48,8 +49,9 @@ impl HostedChains {
         owner: Owner,
         module: &Arc<Module>,
         wish: &ModuleRegistration,
+        mode: Mode,
     ) -> Result<(), RegistrationError> {
-        let (registration, handler) = change::wished(&owner, module, wish)?;
+        let (registration, handler) = change::wished(&owner, module, wish, mode)?;
         self.register(owner, registration, handler)
     }
 

@@ -18,6 +18,7 @@ use crate::{
     handle::Raised,
     metrics::Metrics,
     notice::{ChainResults, Notice, Notices, Wished},
+    shadow::{Mode, Shadows},
 };
 use peal_core::{owner::Owner, reach::Reach, server::Allowance};
 use peal_model::{Event, Identity, Nspace};
@@ -43,6 +44,15 @@ pub struct HostedHandler {
     pub module: Arc<Module>,
     /// The tag that it gave the registration; zero for those of the configuration.
     pub tag: u32,
+    /// Whether it takes part.
+    pub mode: Mode,
+}
+
+impl HostedHandler {
+    /// A module that takes part as the configuration has it.
+    pub fn new(module: Arc<Module>) -> HostedHandler {
+        HostedHandler { module, tag: 0, mode: Mode::Active }
+    }
 }
 
 /// The threads on which chains run. The site has its own, so that tenants cannot keep it waiting.
@@ -56,6 +66,8 @@ pub struct GuestPools {
     pub policies: Arc<GuestPool>,
     /// For log channels, which may wait for disks and networks.
     pub channels: Arc<GuestPool>,
+    /// For those that only look on.
+    pub shadows: Arc<GuestPool>,
 }
 
 /// Limits and times of hosted chains; all of them settings.
@@ -114,6 +126,7 @@ impl Passing {
 struct Shared {
     notices: Notices,
     metrics: Arc<Metrics>,
+    shadows: Shadows,
     /// How many events are on their way.
     under_way: AtomicUsize,
     /// Set when time is over: chains end before their next handler.
@@ -159,9 +172,10 @@ impl Chains {
         raised: &mpsc::Sender<Raised>,
         notices: Notices,
         metrics: Arc<Metrics>,
+        shadows: Shadows,
     ) -> Chains {
         let (under_way, stopped) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let shared = Arc::new(Shared { notices, metrics, under_way, stopped });
+        let shared = Arc::new(Shared { notices, metrics, shadows, under_way, stopped });
         let mut chains = Chains {
             route: Route::default(),
             workers: Vec::new(),

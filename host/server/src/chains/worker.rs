@@ -9,9 +9,10 @@ use crate::{
     handle::Raised,
     metrics::{RoleMeters, Stopwatch},
     notice::{ChainResults, Wished},
+    shadow::Mode,
 };
 use peal_core::{
-    chain::{ChainRun, Finished, Next, Outcome},
+    chain::{ChainRun, Finished, Next, Outcome, PendingCall},
     owner::Owner,
     server::{Allowance, Raiser},
 };
@@ -105,7 +106,12 @@ impl Worker {
             self.view.publish(&self.owner, &self.seated);
         }
         self.shared.metrics.counters().chains_run.count();
-        let results = ChainResults { owner: self.owner.clone(), steps: walked.finished.steps };
+        for pending in walked.shadows {
+            let (finished, shadows) = (walked.finished.clone(), &self.shared.shadows);
+            shadows.handle(&self.owner, pending, source, finished);
+        }
+        let steps = Arc::unwrap_or_clone(walked.finished).steps;
+        let results = ChainResults { owner: self.owner.clone(), steps };
         // They wait with the event for the owners that come after.
         passing.bytes = passing.bytes.saturating_add(results.bytes());
         passing.results.push(results);
@@ -163,21 +169,28 @@ impl Worker {
 }
 
 struct Walked {
-    finished: Finished,
+    finished: Arc<Finished>,
     raised: Vec<Notification>,
     /// How modules want their registrations changed.
     changes: Vec<(Arc<Module>, Change)>,
+    /// Those that looked on, where they stand.
+    shadows: Vec<PendingCall<HostedHandler>>,
 }
 
 /// Runs on a guest thread: the whole chain, one handler after the other.
 fn walk(mut run: ChainRun<HostedHandler>, identity: Option<Identity>, meters: &RoleMeters, shared: &Shared) -> Walked {
-    let (mut raised, mut changes) = (Vec::new(), Vec::new());
+    let (mut raised, mut changes, mut shadows) = (Vec::new(), Vec::new(), Vec::new());
     let mut watch = Stopwatch::start();
     loop {
         let call = match run.advance() {
             Next::Call(call) => call,
-            Next::Done(finished) => return Walked { finished, raised, changes },
+            Next::Done(finished) => return Walked { finished: Arc::new(finished), raised, changes, shadows },
         };
+        if call.member().handler.mode == Mode::Shadow {
+            shadows.push(call.clone());
+            run = call.pass_over();
+            continue;
+        }
         if shared.stopped.load(Ordering::Relaxed) {
             run = call.finish(Outcome::status(Status::PEAL_ERR_HANDLER_UNAVAILABLE));
             continue;

@@ -9,6 +9,7 @@ use crate::{
     handle::ServerHandle,
     metrics::{Metrics, RoleMeters},
     quiet::Quiet,
+    shadow::{Mode, Shadows},
 };
 use peal_core::{
     defaults::HookDefault,
@@ -34,10 +35,26 @@ use worker::Worker;
 /// The least time between two lines on denials.
 const BETWEEN_DENIALS: Duration = Duration::from_millis(100);
 
+/// A module that decides, or would.
+#[derive(Clone, Debug)]
+pub struct HostedPolicy {
+    /// The module.
+    pub module: Arc<Module>,
+    /// Whether it takes part.
+    pub mode: Mode,
+}
+
+impl From<Arc<Module>> for HostedPolicy {
+    /// A module that takes part.
+    fn from(module: Arc<Module>) -> HostedPolicy {
+        HostedPolicy { module, mode: Mode::Active }
+    }
+}
+
 /// The policies of one server, before it starts.
 #[derive(Default)]
 pub struct HostedPolicies {
-    hooks: BTreeMap<Hook, PolicyChain<Arc<Module>>>,
+    hooks: BTreeMap<Hook, PolicyChain<HostedPolicy>>,
 }
 
 /// Why a policy cannot be registered.
@@ -59,12 +76,12 @@ impl HostedPolicies {
         name: &str,
         place: Place,
         on_failure: OnFailure,
-        module: Arc<Module>,
+        policy: impl Into<HostedPolicy>,
     ) -> Result<(), PolicyError> {
         if !matches!(hook, Hook::Connection | Hook::Event | Hook::JobControl) {
             return Err(PolicyError::NotAsked(hook));
         }
-        Ok(self.hooks.entry(hook).or_default().register(name, place, on_failure, module)?)
+        Ok(self.hooks.entry(hook).or_default().register(name, place, on_failure, policy.into())?)
     }
 }
 
@@ -78,14 +95,14 @@ struct Question {
 
 /// The policies of a hook, and what measures them.
 struct Panel {
-    chain: PolicyChain<Arc<Module>>,
+    chain: PolicyChain<HostedPolicy>,
     meters: Arc<RoleMeters>,
 }
 
 impl Panel {
-    fn new(hook: Hook, chain: PolicyChain<Arc<Module>>, metrics: &Metrics) -> Panel {
+    fn new(hook: Hook, chain: PolicyChain<HostedPolicy>, metrics: &Metrics) -> Panel {
         let role = Role::policy(hook).map_or("policy", Role::name);
-        let meters = metrics.modules(&Owner::Site, role, chain.iter().map(|module| module.name()));
+        let meters = metrics.modules(&Owner::Site, role, chain.iter().map(|policy| policy.module.name()));
         Panel { chain, meters }
     }
 }
@@ -104,6 +121,7 @@ pub(crate) struct Decisions {
     queue: usize,
     handle: ServerHandle,
     metrics: Arc<Metrics>,
+    shadows: Shadows,
     denials: Quiet,
 }
 
@@ -115,6 +133,7 @@ impl Decisions {
         queue: usize,
         handle: &ServerHandle,
         metrics: &Arc<Metrics>,
+        shadows: &Shadows,
     ) -> Decisions {
         let mut decisions = Decisions {
             seats: BTreeMap::new(),
@@ -123,6 +142,7 @@ impl Decisions {
             queue: queue.max(1),
             handle: handle.clone(),
             metrics: metrics.clone(),
+            shadows: shadows.clone(),
             denials: Quiet::new(BETWEEN_DENIALS),
         };
         decisions.replace(hosted);
@@ -138,8 +158,9 @@ impl Decisions {
         for (hook, chain) in hosted.hooks {
             let (panel, seated) = watch::channel(Arc::new(Panel::new(hook, chain, &self.metrics)));
             let (ask, asked) = mpsc::channel(self.queue);
-            let (pool, handle, metrics) = (self.pool.clone(), self.handle.clone(), self.metrics.clone());
-            self.workers.spawn(Worker { panel: seated, pool, handle, metrics }.run(asked));
+            let (pool, handle) = (self.pool.clone(), self.handle.clone());
+            let (metrics, shadows) = (self.metrics.clone(), self.shadows.clone());
+            self.workers.spawn(Worker { panel: seated, pool, handle, metrics, shadows }.run(asked));
             self.seats.insert(hook, Seat { ask, panel });
         }
     }

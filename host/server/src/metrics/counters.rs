@@ -84,6 +84,10 @@ numbers! {
         Counter module_deployments,
         /// Times that others were to take their place and could not.
         Counter module_deployments_refused,
+        /// Calls of shadows.
+        Counter shadow_calls,
+        /// Calls of shadows that were not made: too many waited.
+        Counter shadow_calls_missed,
         /// Jobs that are registered.
         Gauge jobs,
         /// Messages that could not be understood. They were answered with a status, or with the end of the connection where

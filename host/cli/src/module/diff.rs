@@ -1,0 +1,48 @@
+//! `peal module diff`: what a shadow would have done, and where that differs from what happened.
+use crate::{admin, args::ModuleDiff};
+use anyhow::Result;
+use peal_server::admin::{Call, ModuleCall, Reply, ShadowReport};
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
+
+/// Shows it.
+pub fn show(args: ModuleDiff) -> Result<ExitCode> {
+    let (reply, _) = admin::ask(args.named.at, &Call::Module(ModuleCall::Diff { name: args.named.name.clone() }))?;
+    let Reply::Differences { shadows } = reply else { return admin::unexpected(&reply) };
+    let mut out = io::stdout().lock();
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &shadows)?;
+        writeln!(out)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if shadows.is_empty() {
+        writeln!(out, "{} has not been called yet", args.named.name)?;
+    }
+    shadows.iter().try_for_each(|shadow| print(&mut out, &args.named.name, shadow))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(out: &mut impl Write, name: &str, shadow: &ShadowReport) -> Result<()> {
+    let ShadowReport { calls, failed, missed, differed, .. } = shadow;
+    writeln!(out, "{name}: called {calls} times, {differed} would have come to something else")?;
+    if *failed > 0 {
+        writeln!(out, "  failed {failed} times")?;
+    }
+    if *missed > 0 {
+        writeln!(out, "  not called {missed} times: it takes too long for all that there is")?;
+    }
+    for (answer, times) in &shadow.answers {
+        writeln!(out, "  {times} times: {answer}")?;
+    }
+    if !shadow.differences.is_empty() {
+        writeln!(out, "the latest differences:")?;
+    }
+    for difference in &shadow.differences {
+        writeln!(out, "  {}", difference.about)?;
+        writeln!(out, "    happened: {}", difference.actual)?;
+        writeln!(out, "    would:    {}", difference.would)?;
+    }
+    Ok(())
+}

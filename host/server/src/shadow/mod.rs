@@ -1,0 +1,191 @@
+//! Shadows: modules that see live traffic beside those that act. What each would have said is compared with what happened, and
+//! changes nothing. They run behind, on a thread of their own that yields to all others; what that thread has no time for is missed
+//! and counted.
+
+mod book;
+
+use crate::{admin::ShadowReport, chains::HostedHandler, decisions::HostedPolicy, metrics::Metrics};
+use book::{Book, Seen};
+use peal_core::{
+    chain::{Finished, PendingCall},
+    owner::Owner,
+    policy::{NextPolicy, PendingPolicy, PolicyFailure, Said, Verdict},
+};
+use peal_model::{Event, Identity, Matter, PolicyOutcome, PolicyRequest, code};
+use peal_sandbox::{EventCall, GuestPool, HandlerResult, Module, PolicyCall, PolicyResult};
+use std::{collections::VecDeque, fmt, sync::Arc};
+
+/// Whether a module takes part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Mode {
+    /// It does.
+    #[default]
+    Active,
+    /// It only looks on.
+    Shadow,
+}
+
+/// The shadows of a server.
+#[derive(Clone)]
+pub struct Shadows(Arc<Inner>);
+
+struct Inner {
+    pool: Arc<GuestPool>,
+    book: Book,
+    metrics: Arc<Metrics>,
+}
+
+impl fmt::Debug for Shadows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Shadows").field(&self.0.book).finish()
+    }
+}
+
+/// A policy that looks on, where it stands; and what those behind it said, once that is known.
+pub(crate) struct PolicyFork {
+    pub(crate) pending: PendingPolicy<HostedPolicy>,
+    pub(crate) later: VecDeque<(Arc<str>, Said)>,
+}
+
+impl Shadows {
+    /// Nobody has been seen yet.
+    pub(crate) fn new(pool: &Arc<GuestPool>, metrics: &Arc<Metrics>) -> Shadows {
+        Shadows(Arc::new(Inner { pool: pool.clone(), book: Book::default(), metrics: metrics.clone() }))
+    }
+
+    /// What was seen of the shadows of this name.
+    pub fn reports(&self, name: &str) -> Vec<ShadowReport> {
+        self.0.book.reports(name)
+    }
+
+    /// Forgets those that are shadows no more.
+    pub fn keep(&self, stays: impl Fn(&Owner, &str) -> bool) {
+        self.0.book.keep(stays);
+    }
+
+    /// Asks a policy that looked on what it would have said.
+    pub(crate) fn decide(&self, fork: PolicyFork, actual: Verdict) {
+        let module = fork.pending.policy().module.clone();
+        self.run(&Owner::Site, module, move |module| policy(module, fork, &actual));
+    }
+
+    /// Hands an event to a handler that looked on.
+    pub(crate) fn handle(
+        &self,
+        owner: &Owner,
+        pending: PendingCall<HostedHandler>,
+        source: Option<Identity>,
+        actual: Arc<Finished>,
+    ) {
+        let module = pending.member().handler.module.clone();
+        self.run(owner, module, move |module| handler(module, &pending, source, &actual));
+    }
+
+    fn run(&self, owner: &Owner, module: Arc<Module>, look: impl FnOnce(&Module) -> Seen + Send + 'static) {
+        let (inner, whose, shadow) = (self.0.clone(), owner.clone(), module.clone());
+        let looked = self.0.pool.try_run(move || {
+            let seen = look(&shadow);
+            inner.metrics.counters().shadow_calls.count();
+            inner.book.note(&whose, &shadow, seen);
+        });
+        if looked.is_err() {
+            self.0.metrics.counters().shadow_calls_missed.count();
+            self.0.book.missed(owner, &module);
+        }
+    }
+}
+
+/// What would have been concluded, had it been asked. Those behind it are taken to say what they said.
+fn policy(module: &Module, fork: PolicyFork, actual: &Verdict) -> Seen {
+    let PolicyFork { pending, mut later } = fork;
+    let call = PolicyCall { request: pending.request().clone(), steps: pending.steps().clone() };
+    let PolicyResult { outcome, infos, amendment } = module.decide(&call);
+    let about = request(&call.request);
+    let failure = outcome.as_ref().err().map(|failure| failure.reason.clone());
+    let answer = match &outcome {
+        Ok(PolicyOutcome::Pass) => "pass".to_owned(),
+        Ok(PolicyOutcome::Grant) => "grant".to_owned(),
+        Ok(PolicyOutcome::Deny(status)) => format!("deny {status}"),
+        Err(failure) => format!("failed with {}", failure.kind.status()),
+    };
+    let outcome = outcome.map_err(|failure| PolicyFailure { status: failure.kind.status(), reason: failure.reason });
+    let mut run = pending.finish(Said { outcome, infos, amendment });
+    let would = loop {
+        let pending = match run.advance() {
+            NextPolicy::Done(decided) => break decided.verdict,
+            NextPolicy::Ask(pending) => pending,
+        };
+        run = match later.pop_front_if(|(name, _)| **name == *pending.name()) {
+            Some((_, said)) => pending.finish(said),
+            None => pending.pass_over(),
+        };
+    };
+    let differs = !same(actual, &would);
+    Seen { about, answer, difference: differs.then(|| (verdict(actual), verdict(&would))), failure }
+}
+
+/// Whoever decided, what matters is what was decided.
+fn same(one: &Verdict, other: &Verdict) -> bool {
+    match (one, other) {
+        (Verdict::Granted { amended, range, .. }, Verdict::Granted { amended: too, range: also, .. }) => {
+            amended == too && range == also
+        }
+        (Verdict::Denied { status, .. }, Verdict::Denied { status: too, .. }) => status == too,
+        _ => false,
+    }
+}
+
+fn verdict(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Granted { by, amended, range } => {
+            let range = range.map(|range| format!(" to {range}")).unwrap_or_default();
+            format!("granted{range} by {by}, {} infos", amended.len())
+        }
+        Verdict::Denied { by, status, .. } => format!("denied by {by}: {status}"),
+    }
+}
+
+/// A request in a few words.
+fn request(request: &PolicyRequest) -> String {
+    let who = request.requester.as_ref().map_or("nobody by name".to_owned(), ToString::to_string);
+    let user = request.identity.map(|identity| format!(" (uid {})", identity.uid)).unwrap_or_default();
+    let what = match &request.matter {
+        Matter::Event { code, range } => format!("event {code}, range {range}"),
+        Matter::Registration => format!("registration for {} codes", request.codes.len()),
+        Matter::Connection(_) => "connection".to_owned(),
+        Matter::JobControl => format!("job control of {} targets", request.targets.len()),
+    };
+    format!("{what}, by {who}{user}")
+}
+
+/// What would have followed, had it been called.
+fn handler(
+    module: &Module,
+    pending: &PendingCall<HostedHandler>,
+    identity: Option<Identity>,
+    actual: &Finished,
+) -> Seen {
+    let (member, event, steps) = (pending.member(), pending.event().clone(), pending.steps().clone());
+    let behind = actual.steps.len().saturating_sub(steps.len());
+    let about = described(&event);
+    let call = EventCall { registration: member.id.0, tag: member.handler.tag, event, identity, steps };
+    let HandlerResult { status, notifications, changes, failure, .. } = module.handle(&call);
+    let mut would = Vec::new();
+    if status == code::PMIX_EVENT_ACTION_COMPLETE && behind > 0 {
+        would.push(format!("ended the chain before {behind} handlers"));
+    }
+    if !notifications.is_empty() {
+        let codes: Vec<String> = notifications.iter().map(|raised| raised.code.to_string()).collect();
+        would.push(format!("raised {}", codes.join(", ")));
+    }
+    if !changes.is_empty() {
+        would.push(format!("changed {} registrations", changes.len()));
+    }
+    let difference = (!would.is_empty()).then(|| (format!("{behind} handlers ran behind it"), would.join(", ")));
+    Seen { about, answer: status.to_string(), difference, failure: failure.map(|failure| failure.reason) }
+}
+
+fn described(event: &Event) -> String {
+    let source = event.source.as_ref().map_or("the resource manager".to_owned(), ToString::to_string);
+    format!("event {}, range {}, from {source}", event.code, event.range)
+}
