@@ -5,6 +5,7 @@
 //!   kinds.rs      how values of each type are read and written, and what would be right
 //! Sources       the layers: built-in, file, drop-ins, environment, command line
 //!   load          -> Resolved: a plain Config, the modules, and the origin of every value; or all Problems at once
+//! words         how people write things of the Standard: codes, ranges, procs, infos
 //! View          what `peal config show` prints
 //! docs          the commented example and the tables for readers, generated from the table
 //! C_NAMES       what corresponds to the settings of OpenPMIx
@@ -24,6 +25,7 @@ mod settings;
 mod table;
 mod values;
 mod view;
+pub mod words;
 
 pub use c_names::{C_NAMES, CName};
 pub use document::ModuleEntry;
