@@ -120,8 +120,11 @@ fn add_configured(
     let (settings, Component { bytes, owner }) = (&entry.settings, component);
     let wrong = |key: &'static str| move |error: anyhow::Error| entry.problem(key, format!("{error:#}"));
     let grants = grants(entry);
-    let services =
-        Services { sinks: sinks(loader.host, &settings.sinks), state: state(entry, &owner, &grants, loader.store)?, stage: None };
+    let services = Services {
+        sinks: sinks(loader.host, &settings.sinks),
+        state: state(entry, &owner, &grants, loader.store)?,
+        stage: None,
+    };
     let limits = module_limits(&settings.limits);
     let module = Module::load(loader.engine, &settings.name, &bytes, &grants, limits, services);
     let module = Arc::new(module.map_err(|error| wrong("module.path")(error.into()))?);

@@ -6,7 +6,7 @@ pub use written::{hex, info_text, proc_text, range_text, status_text, value_text
 
 use crate::nearest::nearest;
 use peal_model::{
-    DataArray, Info, Key, Nspace, Proc, Range, Rank, Status, Value,
+    DataArray, DataType, Info, Key, Nspace, Proc, Range, Rank, Status, Value, data_type,
     names::{ATTRIBUTES, Attribute, STATUS_ALIASES},
     rank,
 };
@@ -135,6 +135,26 @@ fn reader(of: &str) -> Result<Read, String> {
 pub fn value(of: &str, text: &str) -> Result<Value, String> {
     reader(of)?(text).map_err(|error| format!("{text:?} is no {of}: {error}"))
 }
+
+/// The type that values of this word have.
+pub fn data_type(of: &str) -> Result<DataType, String> {
+    // Something of every type is written as one of these.
+    const SAMPLES: [&str; 6] = ["0", "true", "a:0", "rm", "0.000000", ""];
+    if of == ARRAYS {
+        return Ok(data_type::PMIX_DATA_ARRAY);
+    }
+    let read = reader(of)?;
+    let sample = SAMPLES.into_iter().find_map(|text| read(text).ok());
+    sample.map(|value| value.data_type()).ok_or_else(|| format!("there are no arrays of {of}"))
+}
+
+/// The word for a type; none where there is none.
+pub fn type_word(of: DataType) -> Option<&'static str> {
+    TYPES.iter().map(|row| row.0).find(|word| *word != "procs" && data_type(word) == Ok(of))
+}
+
+/// The type of arrays, for arrays that hold such.
+const ARRAYS: &str = "array";
 
 /// A value as it is read under a key where no type is said.
 pub fn usual_value(key: &str, text: &str) -> Result<Value, String> {

@@ -100,7 +100,8 @@ mod tests {
         }
         let odd = Info::new(Key::new("a=b").unwrap(), Value::Bool(true));
         assert_eq!(info_text(&odd), None, "its key cannot be told from its value");
-        let flagged = Info { flags: InfoFlags::REQUIRED, ..Info::new(keys::PMIX_EVENT_TEXT_MESSAGE, Value::string("x")) };
+        let flagged =
+            Info { flags: InfoFlags::REQUIRED, ..Info::new(keys::PMIX_EVENT_TEXT_MESSAGE, Value::string("x")) };
         assert_eq!(info_text(&flagged), None);
         assert!(value("bytes", "0").unwrap_err().contains("two hexadecimal digits"));
         assert!(value("colour", "red").unwrap_err().contains("no type"));
