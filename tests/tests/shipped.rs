@@ -46,6 +46,7 @@ fn request(matter: Matter, targets: Vec<Target>) -> PolicyRequest {
         requester: Some(proc("mine", 0)),
         identity: Some(user(1000)),
         server: SERVER,
+        peer: None,
         targets,
         codes: Vec::new(),
         infos: Vec::new(),

@@ -116,6 +116,13 @@ impl call::Host for Host {
         })
     }
 
+    fn connection(&mut self) -> wasmtime::Result<Option<types::Peer>> {
+        self.host_call(|host| {
+            let peer = host.current.subject.peer();
+            Ok(peer.map(|peer| types::Peer { pid: peer.pid, release: peer.release.clone() }))
+        })
+    }
+
     fn infos(&mut self) -> wasmtime::Result<types::Content> {
         self.host_call(|host| {
             let Current { subject, opaques, .. } = &mut host.current;

@@ -213,6 +213,7 @@ fn call(module: &Module) {
             requester: Some(proc.clone()),
             identity: user,
             server: Identity { uid: 0, gid: 0 },
+            peer: None,
             targets: vec![Target { proc: proc.clone(), owner: user }],
             codes: vec![Status(-3001)],
             infos: Vec::new(),

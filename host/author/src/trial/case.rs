@@ -1,7 +1,7 @@
 //! Cases as they are written: what a module is handed, and what is expected of it.
 use super::texts::{Channel, Code, InfoWord, Moment, Octets, ProcWord, RangeWord, Settings, User, named};
 use peal_model::{
-    ConnectionKind, Event, Identity, Info, LogRequest, Matter, PolicyRequest, Range, Status, Step, Target,
+    ConnectionKind, Event, Identity, Info, LogRequest, Matter, Peer, PolicyRequest, Range, Status, Step, Target,
 };
 use peal_sandbox::{ChannelCall, PolicyCall};
 use serde::Deserialize;
@@ -197,6 +197,13 @@ struct TargetWord {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+struct PeerWord {
+    pid: Option<u32>,
+    release: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct RequestWord {
     hook: HookWord,
     kind: Option<KindWord>,
@@ -206,6 +213,7 @@ struct RequestWord {
     requester: Option<ProcWord>,
     user: Option<User>,
     server: Option<User>,
+    peer: Option<PeerWord>,
     #[serde(default)]
     targets: Vec<TargetWord>,
     #[serde(default)]
@@ -322,8 +330,20 @@ impl EventWord {
 
 impl RequestWord {
     fn request(self) -> Result<PolicyRequest, &'static str> {
-        let RequestWord { hook, kind, code, range, codes, requester, user, server, targets, infos: words, directives } =
-            self;
+        let RequestWord {
+            hook,
+            kind,
+            code,
+            range,
+            codes,
+            requester,
+            user,
+            server,
+            peer,
+            targets,
+            infos: words,
+            directives,
+        } = self;
         let matter = match (hook, kind, code, range) {
             (HookWord::Connection, Some(KindWord::Client), None, None) => Matter::Connection(ConnectionKind::Client),
             (HookWord::Connection, Some(KindWord::Tool), None, None) => Matter::Connection(ConnectionKind::Tool),
@@ -337,6 +357,9 @@ impl RequestWord {
             (HookWord::JobControl, None, None, None) => Matter::JobControl,
             (HookWord::JobControl, ..) => return Err("job control has targets, and neither kind, code nor range"),
         };
+        if peer.is_some() && hook != HookWord::Connection {
+            return Err("only a connection has a peer");
+        }
         if codes.is_some() && hook != HookWord::Registration {
             return Err("only a registration has codes");
         }
@@ -346,6 +369,7 @@ impl RequestWord {
             requester: requester.map(|proc| proc.0),
             identity: user.map(|user| user.0),
             server: server.map_or(SERVER, |server| server.0),
+            peer: peer.map(|PeerWord { pid, release }| Peer { pid, release }),
             targets: targets.into_iter().map(target).collect(),
             codes: codes.into_iter().flatten().map(|code| code.0).collect::<Vec<Status>>(),
             infos: infos(words),
