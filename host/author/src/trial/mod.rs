@@ -21,6 +21,9 @@ pub use outcome::Difference;
 pub(crate) use run::Run;
 pub use run::{Report, Subjected, TrialError, run};
 
+#[cfg(test)]
+mod tests;
+
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 

@@ -87,12 +87,7 @@ pub(crate) struct Loaded {
 impl Loaded {
     fn new(of: &Subjected<'_>, scene: &Scene, settings: &Settings) -> Result<Loaded, TrialError> {
         let sinks = of.sinks.iter().map(|name| (name.clone(), scene.sink(name))).collect();
-        let services = Services {
-            sinks,
-            state: Some(Arc::new(scene.clone())),
-            stage: Some(Arc::new(scene.clone())),
-            ..Services::default()
-        };
+        let services = Services { sinks, state: Some(Arc::new(scene.clone())), stage: Some(Arc::new(scene.clone())) };
         let module = Module::load(of.engine, of.name, of.bytes, &Grants::all(), limits(), services)?;
         let (mut refused, mut failure) = (None, None);
         let wishes = match module.init(&settings.0) {
