@@ -1,6 +1,6 @@
 //! Policies: the request being decided about, and what a policy says of it.
-pub use crate::bindings::types::Peer;
 pub use crate::bindings::connection_policy::exports::peal::pmix::connection_policy::ConnectionKind;
+pub use crate::bindings::types::Peer;
 use crate::{
     Identity, Info, Proc, Range, Step, Value,
     bindings::{

@@ -1,12 +1,12 @@
 //! Makes of the same event, again and again, another one: so that one lost link is noted, and five within a minute are an
 //! alarm. Counts each code apart, and for each affected proc (or source). When there were enough it raises the other event,
-//! with what was counted, and begins anew. What is counted is in memory: a restart forgets it.
+//! with what was counted, and begins anew. Events about jobs are counted and those of the environment. What is counted is in
+//! memory: a restart forgets it.
 //!
 //! ```toml
 //! [[module]]
 //! name = "escalate"
 //! path = "escalate.wasm"
-//! levels = "both"                # also events of the environment
 //! grants = ["clock", "notify"]
 //! [module.config]
 //! codes = "-3001, -25"           # by number; several are counted apart
@@ -100,7 +100,9 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
     let tally = Mutex::new(Tally::new(usize::try_from(count).unwrap_or(1), window, ROOM));
     // An instance is told its settings once.
     let _ = SETTINGS.set(Settings { count, seconds, by, into, range, message, tally });
-    Ok(vec![codes.into_iter().fold(Registration::new().name("escalate"), Registration::code)])
+    let registration = codes.into_iter().fold(Registration::new().name("escalate"), Registration::code);
+    let levels = [key::PMIX_EVENT_JOB_LEVEL, key::PMIX_EVENT_ENVIRO_LEVEL];
+    Ok(vec![levels.into_iter().fold(registration, |registration, level| registration.directive(level, true))])
 }
 
 fn stop() {}
