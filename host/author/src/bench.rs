@@ -1,5 +1,5 @@
 //! Measurements: what a module's calls take, in time, instructions and memory, and how long it takes to be ready.
-use crate::trial::{Case, Cases, Run, Subjected, TrialError};
+use crate::trial::{Candidate, Case, Cases, Run, TrialError};
 use peal_sandbox::{Engine, EngineError, EngineSettings, Failure, FormatError, Fuel, Role, inspect};
 use serde::{Serialize, Serializer};
 use std::{
@@ -111,8 +111,8 @@ pub fn measure(
     tell("compiling");
     let engine = Engine::new(&EngineSettings::default())?;
     let counting = Engine::new(&EngineSettings { fuel: Fuel::Counted, ..EngineSettings::default() })?;
-    let of = Subjected { engine: &engine, name, bytes, sinks: &sinks };
-    let counted = Subjected { engine: &counting, name, bytes, sinks: &sinks };
+    let of = Candidate { engine: &engine, name, bytes, sinks: &sinks };
+    let counted = Candidate { engine: &counting, name, bytes, sinks: &sinks };
     let mut compile = Duration::ZERO;
     let mut measured = Vec::new();
     let (mut run, mut count) = (Run::new(&of, cases), Run::new(&counted, cases));

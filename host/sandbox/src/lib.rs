@@ -12,8 +12,8 @@
 //!
 //! The contract is `wit/`; `bindings.rs` is generated from it. A call goes from [`Module`] to a warm instance, whose
 //! store holds the call's data (`data.rs`) for as long as it lasts; the guest reads that through `host.rs` (`lower.rs`),
-//! pushes through it (`raise.rs`), reaches what it was lent (`services.rs`), and everything it does is metered
-//! (`meter.rs`, `limits.rs`).
+//! pushes through it (`raise.rs`), reaches what it was lent (`services.rs`; `stage.rs` where it is tried), and everything it
+//! does is metered (`meter.rs`, `limits.rs`).
 //!
 //! What a guest does can end its call, never the process: a trap, a time-out, too much memory or output is a result with
 //! a [`Failure`], and the next call has a fresh instance.

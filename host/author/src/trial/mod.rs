@@ -19,7 +19,7 @@ mod written;
 pub use case::{Case, CaseError, Cases};
 pub use outcome::Difference;
 pub(crate) use run::Run;
-pub use run::{Report, Subjected, TrialError, run};
+pub use run::{Candidate, Report, TrialError, run};
 
 #[cfg(test)]
 mod tests;

@@ -37,7 +37,7 @@ fn article(role: &str) -> &'static str {
 }
 
 /// A component that is tried, under a name.
-pub struct Subjected<'a> {
+pub struct Candidate<'a> {
     /// What runs it.
     pub engine: &'a Engine,
     /// What it is called.
@@ -85,7 +85,7 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
-    fn new(of: &Subjected<'_>, scene: &Scene, settings: &Settings) -> Result<Loaded, TrialError> {
+    fn new(of: &Candidate<'_>, scene: &Scene, settings: &Settings) -> Result<Loaded, TrialError> {
         let sinks = of.sinks.iter().map(|name| (name.clone(), scene.sink(name))).collect();
         let services = Services { sinks, state: Some(Arc::new(scene.clone())), stage: Some(Arc::new(scene.clone())) };
         let module = Module::load(of.engine, of.name, of.bytes, &Grants::all(), limits(), services)?;
@@ -175,14 +175,14 @@ impl Loaded {
 
 /// Cases on their way through a module.
 pub(crate) struct Run<'a> {
-    of: &'a Subjected<'a>,
+    of: &'a Candidate<'a>,
     cases: &'a Cases,
     scene: Scene,
     loaded: Option<Loaded>,
 }
 
 impl<'a> Run<'a> {
-    pub(crate) fn new(of: &'a Subjected<'a>, cases: &'a Cases) -> Run<'a> {
+    pub(crate) fn new(of: &'a Candidate<'a>, cases: &'a Cases) -> Run<'a> {
         let now = cases.time.unwrap_or(NOON).0;
         let scene = Scene::default();
         scene.props().now = now;
@@ -261,7 +261,7 @@ impl<'a> Run<'a> {
 }
 
 /// Runs all cases of a file.
-pub fn run(of: &Subjected<'_>, cases: &Cases) -> Result<Vec<Report>, TrialError> {
+pub fn run(of: &Candidate<'_>, cases: &Cases) -> Result<Vec<Report>, TrialError> {
     let mut run = Run::new(of, cases);
     let report = |case: &Case| {
         let outcome = run.one(case)?;

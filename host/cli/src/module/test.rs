@@ -2,7 +2,7 @@
 use super::tried::Tried;
 use crate::{args::ModuleTest, modules};
 use anyhow::{Context, Result, bail};
-use peal_author::trial::{self, CaseFile, Difference, Report, Subjected};
+use peal_author::trial::{self, Candidate, CaseFile, Difference, Report};
 use peal_config::Sandbox;
 use std::{
     fs,
@@ -23,7 +23,7 @@ pub fn test(args: &ModuleTest) -> Result<ExitCode> {
         named => named.to_vec(),
     };
     let engine = modules::engine(&Sandbox::default())?;
-    let of = Subjected { engine: &engine, name: &name, bytes: &tried.bytes, sinks: &sinks };
+    let of = Candidate { engine: &engine, name: &name, bytes: &tried.bytes, sinks: &sinks };
     let mut all = Vec::new();
     for path in &paths {
         let file = CaseFile::read(path, &name)?;
