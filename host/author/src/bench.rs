@@ -115,8 +115,9 @@ pub fn measure(
     let counted = Candidate { engine: &counting, name, bytes, sinks: &sinks };
     let mut compile = Duration::ZERO;
     let mut measured = Vec::new();
-    let (mut run, mut count) = (Run::new(&of, cases), Run::new(&counted, cases));
+    let mut last = None;
     for case in cases.iter() {
+        let (mut run, mut count) = (Run::new(&of, cases), Run::new(&counted, cases));
         let began = Instant::now();
         run.ready(case)?;
         if measured.is_empty() {
@@ -126,16 +127,22 @@ pub fn measure(
         let mut of_case = timed(&run, case, effort);
         count.ready(case)?;
         // The first call of an instance may do what later ones find done.
-        if count.again(case).and_then(|()| count.again(case)).is_ok() {
+        let twice = count.again(case).and_then(|()| {
+            count.sweep();
+            count.again(case)
+        });
+        if twice.is_ok() {
             of_case.fuel = count.usage().fuel;
         }
         measured.push(of_case);
+        // Whatever it is, one has the component compiled.
+        last = Some((run, count));
     }
     tell("starting instances");
     let mut starts = Vec::new();
     for _ in 0..STARTS {
         let began = Instant::now();
-        if run.start().is_ok() {
+        if last.as_ref().is_some_and(|(run, _)| run.start().is_ok()) {
             starts.push(began.elapsed());
         }
     }
@@ -150,6 +157,7 @@ fn timed(run: &Run<'_>, case: &Case, effort: Effort) -> MeasuredCase {
         (began.elapsed(), done)
     };
     let (first, done) = call();
+    run.sweep();
     let mut failure: Option<Failure> = done.err();
     let mut times = Vec::with_capacity(effort.calls);
     let (end, warm_up) = (Instant::now() + effort.time, effort.calls / 10);

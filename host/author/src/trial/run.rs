@@ -11,7 +11,7 @@ use peal_sandbox::{
     ModuleRegistration, PolicyCall, Role, Services, Usage,
 };
 use serde::Serialize;
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use thiserror::Error;
 
 /// Why a module cannot be tried.
@@ -179,6 +179,8 @@ pub(crate) struct Run<'a> {
     cases: &'a Cases,
     scene: Scene,
     loaded: Option<Loaded>,
+    /// The state with which the case began that is called again and again.
+    state: BTreeMap<String, Vec<u8>>,
 }
 
 impl<'a> Run<'a> {
@@ -186,7 +188,7 @@ impl<'a> Run<'a> {
         let now = cases.time.unwrap_or(NOON).0;
         let scene = Scene::default();
         scene.props().now = now;
-        Run { of, cases, scene, loaded: None }
+        Run { of, cases, scene, loaded: None, state: BTreeMap::new() }
     }
 
     /// Sets the scene for a case, and loads the module if it is to be fresh.
@@ -231,9 +233,17 @@ impl<'a> Run<'a> {
         Ok(outcome)
     }
 
-    /// Sets the scene for a case once, so that it can be called again and again.
+    /// Sets the scene for a case, so that it can be called again and again; in a sequence those before it come first.
     pub(crate) fn ready(&mut self, case: &Case) -> Result<(), TrialError> {
-        self.set(case)?.fits(case)
+        let sequence = self.cases.iter().take_while(|before| !std::ptr::eq(*before, case));
+        for before in sequence.filter(|_| self.cases.sequence) {
+            self.one(before)?;
+        }
+        self.set(case)?.fits(case)?;
+        let mut props = self.scene.props();
+        props.usage = Usage::default();
+        self.state = props.state.clone();
+        Ok(())
     }
 
     /// Calls the module with a case, and nothing else.
@@ -252,9 +262,10 @@ impl<'a> Run<'a> {
         self.scene.props().usage
     }
 
-    /// Forgets what was said and written so far.
+    /// Makes the scene again what it was when it was ready; what the module has in memory stays.
     pub(crate) fn sweep(&self) {
         let mut props = self.scene.props();
+        props.state = self.state.clone();
         props.said.clear();
         props.written.clear();
     }
