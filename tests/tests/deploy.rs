@@ -378,8 +378,8 @@ async fn a_shadow_says_what_it_would_do_and_does_nothing_until_it_is_promoted() 
     // It was asked about the registration, too, and had nothing against it.
     assert_eq!((shadow.differed, shadow.failed, shadow.missed), (1, 0, 0), "{shadow:?}");
     let difference = &shadow.differences[0];
-    assert!(difference.about.starts_with("event -3001, range PMIX_RANGE_GLOBAL, by job:0"), "{difference:?}");
-    assert!(difference.actual.starts_with("granted to PMIX_RANGE_GLOBAL by the default"), "{difference:?}");
+    assert!(difference.about.starts_with("event -3001, range PMIX_RANGE_GLOBAL (5), by job:0"), "{difference:?}");
+    assert!(difference.actual.starts_with("granted to PMIX_RANGE_GLOBAL (5) by the default"), "{difference:?}");
     assert!(difference.would.starts_with("granted to PMIX_RANGE_NAMESPACE"), "{difference:?}");
     let shadow = &diff("complete")[0];
     assert_eq!(shadow.differences[0].would, "ended the chain before 1 handlers");

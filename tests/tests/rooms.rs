@@ -22,7 +22,7 @@ const ARROWS: [(&str, &[&str]); 10] = [
     ("server", &["core", "model", "sandbox", "store", "wire"]),
     ("client", &["core", "model", "sandbox", "wire"]),
     ("deploy", &["config", "core", "model", "sandbox", "server", "store"]),
-    ("author", &["core", "model", "sandbox"]),
+    ("author", &["config", "core", "model", "sandbox"]),
 ];
 
 /// No file is longer, in lines: a little more than the 400 that one should have.

@@ -46,6 +46,7 @@ fn request(matter: Matter, targets: Vec<Target>) -> PolicyRequest {
         requester: Some(proc("mine", 0)),
         identity: Some(user(1000)),
         server: SERVER,
+        peer: None,
         targets,
         codes: Vec::new(),
         infos: Vec::new(),
@@ -188,7 +189,7 @@ impl Stdio {
         let (stdout, stderr) = (Arc::new(Page::default()), Arc::new(Page::default()));
         let sinks = [("stdout", &stdout), ("stderr", &stderr)];
         let sinks = sinks.map(|(name, page)| (name.to_owned(), Arc::clone(page) as Arc<dyn Sink>)).into();
-        let module = module("stdio", &[Capability::Sink], Services { sinks, state: None });
+        let module = module("stdio", &[Capability::Sink], Services { sinks, ..Services::default() });
         Stdio { module, stdout, stderr }
     }
 

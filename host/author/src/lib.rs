@@ -1,1 +1,3 @@
 //! What authors of components need, without a server: projects that build, trials of what was built, and what a call costs.
+pub mod bench;
+pub mod trial;

@@ -15,7 +15,6 @@ mod serve;
 mod stats;
 mod trace;
 mod transcript;
-mod words;
 
 use args::{Args, ChainCommand, Command};
 use clap::{CommandFactory, Parser};

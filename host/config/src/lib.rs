@@ -6,6 +6,7 @@
 //! Sources       the layers: built-in, file, drop-ins, environment, command line
 //!   load          -> Resolved: a plain Config, the modules, and the origin of every value; or all Problems at once
 //! saved         modules as a document, for those who keep what has run
+//! words         how people write things of the Standard: codes, ranges, procs, infos
 //! View          what `peal config show` prints
 //! docs          the commented example and the tables for readers, generated from the table
 //! C_NAMES       what corresponds to the settings of OpenPMIx
@@ -26,6 +27,7 @@ mod settings;
 mod table;
 mod values;
 mod view;
+pub mod words;
 
 pub use c_names::{C_NAMES, CName};
 pub use document::ModuleEntry;

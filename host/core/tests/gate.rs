@@ -9,7 +9,7 @@ use peal_core::{
     server::{Action, Allowance, DecisionId, Entrance, PeerId, Raiser, RequestId, Server, Settings, Upcall},
 };
 use peal_model::{
-    ConnectionKind, Event, Hook, Identity, Info, Infos, Matter, Nspace, Proc, Query, Range, Rank, Reply, Request,
+    ConnectionKind, Event, Hook, Identity, Info, Infos, Matter, Nspace, Peer, Proc, Query, Range, Rank, Reply, Request,
     Status, Value, code, key,
 };
 
@@ -27,6 +27,11 @@ struct Stage {
 
 fn proc(job: &str, rank: u32) -> Proc {
     Proc::new(Nspace::new(job).unwrap(), Rank(rank))
+}
+
+/// What is known of whoever is at the door, and what they say.
+fn peer() -> (Peer, Vec<Info>) {
+    (Peer { pid: Some(7), release: "4.2.2".into() }, Vec::new())
 }
 
 impl Stage {
@@ -397,13 +402,14 @@ fn the_events_of_one_source_keep_the_order_of_their_decisions() {
 #[test]
 fn connections_are_asked_about_where_there_are_policies() {
     let me = proc("alice", 0);
-    let enter = |stage: &mut Stage, kind| stage.server.entrance(kind, &me, ALICE, Vec::new());
+    let enter = |stage: &mut Stage, kind| stage.server.entrance(kind, &me, ALICE, peer());
     assert_eq!(enter(&mut Stage::policed(&[]), ConnectionKind::Client), Entrance::Open);
     let Entrance::Ask(_, request) = enter(&mut Stage::policed(&[Hook::Connection]), ConnectionKind::Client) else {
         panic!()
     };
     assert_eq!((request.matter, request.identity), (Matter::Connection(ConnectionKind::Client), Some(ALICE)));
     assert_eq!((request.targets[0].owner, request.server.uid), (Some(ALICE), 500));
+    assert_eq!(request.peer, Some(peer().0));
     let mut defaults = Defaults::default();
     defaults.set(Hook::Connection, HookDefault::Deny);
     let mut closed = Stage::with(Settings { defaults, ..Settings::default() }, &[]);
@@ -415,7 +421,7 @@ fn tools_may_come_of_root_of_the_servers_user_and_of_users_with_a_job() {
     let tool = proc("tool", 0);
     for (uid, welcome) in [(0, true), (500, true), (ALICE.uid, true), (BOB.uid, true), (3000, false)] {
         let identity = Identity { uid, gid: 1 };
-        let entrance = Stage::policed(&[]).server.entrance(ConnectionKind::Tool, &tool, identity, Vec::new());
+        let entrance = Stage::policed(&[]).server.entrance(ConnectionKind::Tool, &tool, identity, peer());
         match entrance {
             Entrance::Shut(denial) => {
                 assert!(
@@ -426,7 +432,7 @@ fn tools_may_come_of_root_of_the_servers_user_and_of_users_with_a_job() {
         }
     }
     let mut stage = Stage::policed(&[Hook::Connection]);
-    let asked = stage.server.entrance(ConnectionKind::Tool, &tool, BOB, Vec::new());
+    let asked = stage.server.entrance(ConnectionKind::Tool, &tool, BOB, peer());
     let Entrance::Ask(_, request) = asked else { panic!("{asked:?}") };
     assert_eq!(request.targets[0].proc, Proc::all(Nspace::new("bob").unwrap()));
 }

@@ -26,6 +26,7 @@ fn request(matter: Matter, owner: u32) -> Arc<PolicyRequest> {
         requester: Some(proc.clone()),
         identity: Some(ME),
         server: Identity { uid: 0, gid: 0 },
+        peer: None,
         targets: vec![Target { proc, owner: Some(Identity { uid: owner, gid: 100 }) }],
         codes: Vec::new(),
         infos: vec![note("infos as asked")],

@@ -28,6 +28,6 @@ mod watch;
 pub use component::{Component, ReadError, all, read};
 pub use deployer::{Beginning, Begun, Deployer, Prompt, Refused};
 pub use load::{Brought, Loader, module_limits};
-pub use pools::pools;
+pub use pools::{engine, pools};
 pub use version::Wanted;
 pub use watch::Watch;

@@ -107,7 +107,11 @@ impl Loader {
         let (settings, owner) = (&entry.settings, component.owner.clone());
         let wrong = |key: &'static str| move |error: String| entry.problem(key, error);
         let grants = component::grants(entry);
-        let services = Services { sinks: self.sinks(&settings.sinks), state: self.state(entry, &owner, &grants)? };
+        let services = Services {
+            sinks: self.sinks(&settings.sinks),
+            state: self.state(entry, &owner, &grants)?,
+            ..Services::default()
+        };
         let limits = module_limits(&settings.limits);
         let engine = self.engine().map_err(|error| wrong("module.path")(error.to_string()))?;
         let module = Module::load(&engine, &settings.name, &component.bytes, &grants, limits, services);

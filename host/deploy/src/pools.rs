@@ -25,7 +25,7 @@ pub fn pools(config: &Sandbox) -> io::Result<GuestPools> {
 }
 
 /// The engine that the configuration wants.
-pub(crate) fn engine(config: &Sandbox) -> Result<Engine, EngineError> {
+pub fn engine(config: &Sandbox) -> Result<Engine, EngineError> {
     let default = EngineSettings::default();
     let settings = |cache_dir| EngineSettings { cache_dir, max_instances: config.max_instances, ..default };
     Ok(match &config.cache_dir {

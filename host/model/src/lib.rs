@@ -27,7 +27,9 @@ pub use ident::{IdentError, Key, KeyName, Nspace, Proc, Rank};
 pub use info::{Info, InfoFlags, Infos, Kval};
 pub use job::{JobEntry, JobInfo, RankData, SharedData};
 pub use names::{data_type, key, number, rank, status as code};
-pub use policy::{Amendment, ConnectionKind, Hook, Identity, LogRequest, Matter, PolicyOutcome, PolicyRequest, Target};
+pub use policy::{
+    Amendment, ConnectionKind, Hook, Identity, LogRequest, Matter, Peer, PolicyOutcome, PolicyRequest, Target,
+};
 pub use reply::Reply;
 pub use request::{CommandCode, Commit, Request};
 pub use size::Size;

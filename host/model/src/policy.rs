@@ -125,6 +125,15 @@ pub struct Target {
     pub owner: Option<Identity>,
 }
 
+/// What is at the other end of a connection.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Peer {
+    /// Its process by the kernel's word; none where that was not looked for or cannot be told.
+    pub pid: Option<u32>,
+    /// The release of its library by its own word.
+    pub release: String,
+}
+
 /// A request as policies see it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PolicyRequest {
@@ -136,6 +145,8 @@ pub struct PolicyRequest {
     pub identity: Option<Identity>,
     /// As whom the server runs.
     pub server: Identity,
+    /// What is at the other end of a connection that is asked about.
+    pub peer: Option<Peer>,
     /// Whom it is about.
     pub targets: Vec<Target>,
     /// The codes of a registration; none means all.

@@ -1,7 +1,7 @@
 //! What a call is about, and the numbers under which a guest knows values that have no shape in the contract. Such a value is
 //! never copied into the guest: its number stands for a place in the data.
 use crate::{ChannelCall, EventCall, PolicyCall};
-use peal_model::{Identity, Info, Matter, Proc, Range, Step, Target, Value};
+use peal_model::{Identity, Info, Matter, Peer, Proc, Range, Step, Target, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -46,6 +46,14 @@ impl Subject {
     pub(crate) fn server(&self) -> Option<Identity> {
         match self {
             Subject::Policy(call) => Some(call.request.server),
+            _ => None,
+        }
+    }
+
+    /// What is at the other end of the connection that a policy is asked about.
+    pub(crate) fn peer(&self) -> Option<&Peer> {
+        match self {
+            Subject::Policy(call) => call.request.peer.as_ref(),
             _ => None,
         }
     }

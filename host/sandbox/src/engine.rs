@@ -27,12 +27,23 @@ pub struct EngineSettings {
     pub max_instances: u32,
     /// How often running calls are checked against their time. A call is cut off at most two ticks late.
     pub tick: Duration,
+    /// Whether instructions are counted.
+    pub fuel: Fuel,
+}
+
+/// Whether an engine counts the instructions of guests, which makes them slower.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fuel {
+    /// It does not.
+    Ignored,
+    /// It does, and tells the [`crate::Stage`] of a module.
+    Counted,
 }
 
 impl Default for EngineSettings {
-    /// No cache, 1000 instances, 5 ms.
+    /// No cache, 1000 instances, 5 ms, nothing counted.
     fn default() -> EngineSettings {
-        EngineSettings { cache_dir: None, max_instances: 1000, tick: Duration::from_millis(5) }
+        EngineSettings { cache_dir: None, max_instances: 1000, tick: Duration::from_millis(5), fuel: Fuel::Ignored }
     }
 }
 
@@ -124,7 +135,7 @@ impl Engine {
     pub fn new(settings: &EngineSettings) -> Result<Engine, EngineError> {
         let cache = settings.cache_dir.as_deref().map(open_cache).transpose()?;
         let tick = settings.tick.max(MIN_TICK);
-        let inner = build(settings.max_instances, cache.clone())?;
+        let inner = build(settings, cache.clone())?;
         start_ticker(inner.weak(), tick).map_err(EngineError::Ticker)?;
         Ok(Engine {
             inner,
@@ -192,9 +203,9 @@ fn refused(error: wasmtime::Error) -> EngineError {
 }
 
 /// With instances pooled, or without where the pool's address space is not to be had.
-fn build(max_instances: u32, cache: Option<Cache>) -> Result<wasmtime::Engine, EngineError> {
-    let mut pooled = base_config(cache.clone());
-    pooled.allocation_strategy(InstanceAllocationStrategy::Pooling(pooling(max_instances)));
+fn build(settings: &EngineSettings, cache: Option<Cache>) -> Result<wasmtime::Engine, EngineError> {
+    let mut pooled = base_config(settings.fuel, cache.clone());
+    pooled.allocation_strategy(InstanceAllocationStrategy::Pooling(pooling(settings.max_instances)));
     let error = match wasmtime::Engine::new(&pooled) {
         Ok(engine) => return Ok(engine),
         Err(error) => error,
@@ -203,7 +214,7 @@ fn build(max_instances: u32, cache: Option<Cache>) -> Result<wasmtime::Engine, E
         reason = format!("{error:#}"),
         "instances are not pooled and start more slowly: is the address space limited (ulimit -v)?"
     );
-    let mut frugal = base_config(cache);
+    let mut frugal = base_config(settings.fuel, cache);
     frugal.memory_reservation(0).memory_reservation_for_growth(FRUGAL_RESERVE).memory_guard_size(0);
     wasmtime::Engine::new(&frugal).map_err(refused)
 }
@@ -215,10 +226,11 @@ const FRUGAL_RESERVE: u64 = 1024 * 1024;
 const MAX_FRAMES: usize = 16;
 
 /// What guests can observe is the same on every machine and in every replay: no threads, no NaN bits of the processor.
-fn base_config(cache: Option<Cache>) -> Config {
+fn base_config(fuel: Fuel, cache: Option<Cache>) -> Config {
     let mut config = Config::new();
     config
         .epoch_interruption(true)
+        .consume_fuel(fuel == Fuel::Counted)
         .concurrency_support(false)
         .wasm_backtrace_max_frames(NonZeroUsize::new(MAX_FRAMES))
         .cranelift_nan_canonicalization(true)

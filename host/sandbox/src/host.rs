@@ -9,7 +9,7 @@ use crate::meter::{Meter, Stop};
 use crate::raise::Raise;
 use crate::text::plain;
 use crate::wish::{check_wishes, raise_wish};
-use crate::{Change, Limits, Notification, Services};
+use crate::{Change, Limits, Notification, Services, Stage};
 use peal_model::{Amendment, Info, Range, Status, code};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -116,6 +116,13 @@ impl call::Host for Host {
         })
     }
 
+    fn connection(&mut self) -> wasmtime::Result<Option<types::Peer>> {
+        self.host_call(|host| {
+            let peer = host.current.subject.peer();
+            Ok(peer.map(|peer| types::Peer { pid: peer.pid, release: peer.release.clone() }))
+        })
+    }
+
     fn infos(&mut self) -> wasmtime::Result<types::Content> {
         self.host_call(|host| {
             let Current { subject, opaques, .. } = &mut host.current;
@@ -178,7 +185,9 @@ impl logging::Host for Host {
         // A line that nobody wants to see takes nothing from those that are wanted.
         macro_rules! write {
             ($host:ident, $level:ident) => {
-                if tracing::enabled!(target: "peal::guest", tracing::Level::$level) && $host.lines.allow() {
+                if let Some(stage) = &$host.services.stage {
+                    stage.say(tracing::Level::$level, &plain(&message, MAX_MESSAGE));
+                } else if tracing::enabled!(target: "peal::guest", tracing::Level::$level) && $host.lines.allow() {
                     let (module, message) = ($host.lines.module(), plain(&message, MAX_MESSAGE));
                     tracing::event!(target: "peal::guest", tracing::Level::$level, module, "{message}");
                 }
@@ -199,7 +208,11 @@ impl logging::Host for Host {
 
 impl clock::Host for Host {
     fn now(&mut self) -> wasmtime::Result<u64> {
-        self.host_call(|host| Ok(*host.current.now.get_or_insert_with(milliseconds_now)))
+        self.host_call(|host| {
+            let stage = host.services.stage.as_deref();
+            let now = || stage.map_or_else(milliseconds_now, Stage::now);
+            Ok(*host.current.now.get_or_insert_with(now))
+        })
     }
 }
 

@@ -12,7 +12,7 @@ use crate::module::Blueprint;
 use crate::roles::Exports;
 use crate::text::{MAX_QUOTED, plain};
 use crate::wish::{WishError, check_wishes, raise_wishes};
-use crate::{ChannelCall, EventCall, ModuleRegistration, PolicyCall, Role};
+use crate::{ChannelCall, EventCall, ModuleRegistration, PolicyCall, Role, Usage};
 use peal_model::{ConnectionKind, Info, Matter, Status};
 use std::fmt;
 use std::sync::Arc;
@@ -58,6 +58,8 @@ impl Instance {
         let host = Host::new(lines, services, blueprint.limits, blueprint.engine.requests());
         let mut store = Store::new(blueprint.engine.inner(), host);
         store.limiter(|host| &mut host.tally);
+        // Without effect where the engine counts none.
+        let _ = store.set_fuel(PLENTY);
         store.set_hostcall_fuel(blueprint.limits.copied_per_host_call());
         store.epoch_deadline_callback(move |context| Ok(context.data().meter.on_deadline(tick)));
         let now = Instant::now();
@@ -181,6 +183,16 @@ impl Instance {
         }
     }
 
+    /// Tells the stage, if there is one, what a call took that began with so much fuel.
+    fn tell_use(&self, before: Option<u64>) {
+        let Host { services, tally, .. } = self.store.data();
+        if let Some(stage) = &services.stage {
+            let left = self.store.get_fuel().ok();
+            let fuel = before.zip(left).map(|(before, left)| before.saturating_sub(left));
+            stage.used(Usage { fuel, memory: tally.used() });
+        }
+    }
+
     fn run<R>(
         &mut self,
         phase: Phase,
@@ -191,14 +203,19 @@ impl Instance {
         let now = Instant::now();
         self.store.data_mut().begin(now, subject);
         arm(&mut self.store, now, self.tick);
+        let before = self.store.get_fuel().ok();
         let answer = guest(&mut self.store);
         let current = self.store.data_mut().end();
+        self.tell_use(before);
         match answer {
             Ok(answer) => Ok((answer, current)),
             Err(error) => Err(failed(&error, phase, &mut self.store)),
         }
     }
 }
+
+/// Never runs out: where fuel is counted, it is not what limits a call.
+const PLENTY: u64 = u64::MAX;
 
 /// A role that an instance is called in.
 fn filled<R: Clone>(role: &Option<R>, what: Role) -> Result<R, Failure> {

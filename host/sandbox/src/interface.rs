@@ -5,8 +5,8 @@ use std::fmt;
 
 /// The package that the contract is.
 const PACKAGE: &str = "peal:pmix";
-/// The versions of it that this host serves: 0.1 and whatever is added to it compatibly.
-const MAJOR_MINOR: &str = "0.1.";
+/// The versions of it that this host serves: 0.1 and whatever is added to it compatibly, older and newer.
+const SERVED: (u64, u64) = (0, 1);
 
 /// What a module does: a role interface that it exports.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -127,7 +127,9 @@ pub(crate) enum Import {
 /// The name of an interface of the contract in a version that this host serves, or none.
 fn own(interface: &str) -> Option<&str> {
     let (name, version) = interface.strip_prefix(PACKAGE)?.strip_prefix('/')?.split_once('@')?;
-    version.starts_with(MAJOR_MINOR).then_some(name)
+    let version = semver::Version::parse(version).ok()?;
+    // The engine takes no pre-release for anything but itself.
+    ((version.major, version.minor) == SERVED && version.pre.is_empty()).then_some(name)
 }
 
 /// What an import of this name asks for.
@@ -157,7 +159,10 @@ mod tests {
         assert_eq!(role("peal:pmix/event-handler@0.1.0"), Some(Role::EventHandler));
         assert_eq!(role("peal:pmix/lifecycle@0.1.7"), Some(Role::Lifecycle));
         assert_eq!(role("peal:pmix/event-handler@0.2.0"), None);
-        assert_eq!(role("peal:pmix/event-handler"), None);
+        for none in ["", "@0.1", "@0.1.0-rc.1", "@0.1.x"] {
+            assert_eq!(role(&format!("peal:pmix/event-handler{none}")), None, "{none}");
+        }
+        assert_eq!(role("peal:pmix/event-handler@0.1.0+build"), Some(Role::EventHandler));
         assert_eq!(role("other:pmix/event-handler@0.1.0"), None);
         assert!(matches!(import("peal:pmix/clock@0.1.0"), Import::Capability(Capability::Clock)));
         assert!(matches!(import("peal:pmix/call@0.1.0"), Import::Always));

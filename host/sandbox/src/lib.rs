@@ -12,8 +12,8 @@
 //!
 //! The contract is `wit/`; `bindings.rs` is generated from it. A call goes from [`Module`] to a warm instance, whose
 //! store holds the call's data (`data.rs`) for as long as it lasts; the guest reads that through `host.rs` (`lower.rs`),
-//! pushes through it (`raise.rs`), reaches what it was lent (`services.rs`), and everything it does is metered
-//! (`meter.rs`, `limits.rs`).
+//! pushes through it (`raise.rs`), reaches what it was lent (`services.rs`; `stage.rs` where it is tried), and everything it
+//! does is metered (`meter.rs`, `limits.rs`).
 //!
 //! What a guest does can end its call, never the process: a trap, a time-out, too much memory or output is a result with
 //! a [`Failure`], and the next call has a fresh instance.
@@ -42,13 +42,14 @@ mod raise;
 mod retire;
 mod roles;
 mod services;
+mod stage;
 mod text;
 mod warm;
 mod wish;
 
 pub use call::{Change, EventCall, Failure, FailureKind, HandlerResult, ModuleRegistration, Notification};
 pub use digest::Digest;
-pub use engine::{CacheUse, Engine, EngineError, EngineSettings};
+pub use engine::{CacheUse, Engine, EngineError, EngineSettings, Fuel};
 pub use grants::Grants;
 pub use inspect::{FormatError, Inspection, MAX_COMPONENT_BYTES, Producers, Tool, inspect};
 pub use interface::{Capability, Role};
@@ -57,4 +58,5 @@ pub use module::{InitError, LoadError, Module};
 pub use policy::{ChannelCall, ChannelResult, PolicyCall, PolicyResult, Sink};
 pub use pool::{Busy, GuestPool, PoolSettings, Priority};
 pub use services::{MAX_STATE_KEY, MAX_STATE_VALUE, Services, State};
+pub use stage::{Stage, Usage};
 pub use wish::WishError;

@@ -82,6 +82,11 @@ impl Tally {
         self.refused.take()
     }
 
+    /// Bytes of all memories and tables.
+    pub(crate) fn used(&self) -> usize {
+        self.used
+    }
+
     /// Memories and tables never shrink, so it is enough to add. What is granted here and then fails stays counted.
     fn grow(&mut self, by: usize) -> bool {
         let wanted = self.used.saturating_add(by);

@@ -235,6 +235,11 @@ impl Module {
         Ok(wishes)
     }
 
+    /// Starts a fresh instance and drops it, for whoever wants to know what that takes.
+    pub fn start(&self) -> Result<(), Failure> {
+        Instance::start(&self.blueprint).map(drop)
+    }
+
     /// Takes it out of service: its instances are told so far as they have the lifecycle role, and dropped. Calls that are
     /// running finish; later ones find it unavailable.
     pub fn stop(&self) {

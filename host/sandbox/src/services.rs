@@ -4,6 +4,7 @@ use crate::Sink;
 use crate::bindings::peal::pmix::{sink, state};
 use crate::data::Subject;
 use crate::host::Host;
+use crate::stage::Stage;
 use peal_model::{Status, code};
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -19,6 +20,8 @@ pub struct Services {
     pub sinks: BTreeMap<String, Arc<dyn Sink>>,
     /// Its state; without it, `state` refuses with `PMIX_ERR_NOT_AVAILABLE`.
     pub state: Option<Arc<dyn State>>,
+    /// The time and the trace, where they are not the process's own.
+    pub stage: Option<Arc<dyn Stage>>,
 }
 
 impl fmt::Debug for Services {

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
 mod support;
 use peal_model::{
-    Amendment, ConnectionKind, DataArray, Hook, Identity, Info, Matter, PolicyOutcome, PolicyRequest, Range, Scope,
-    Status, Target, Text, Value, code,
+    Amendment, ConnectionKind, DataArray, Hook, Identity, Info, Matter, Peer, PolicyOutcome, PolicyRequest, Range,
+    Scope, Status, Target, Text, Value, code,
 };
 use peal_sandbox::{FailureKind, Grants, Limits, Module, PolicyCall, PolicyResult, Role, Services};
 use std::sync::Arc;
@@ -31,6 +31,7 @@ fn request(matter: Matter, carried: Vec<Info>) -> PolicyCall {
         requester: None,
         identity: None,
         server: SERVER,
+        peer: None,
         targets: Vec::new(),
         codes: Vec::new(),
         infos,
@@ -53,6 +54,22 @@ fn a_policy_passes_grants_or_denies_at_each_hook() {
         assert_eq!(said(1), PolicyOutcome::Grant);
         assert!(matches!(said(2), PolicyOutcome::Deny(_)));
     }
+}
+
+#[test]
+fn a_policy_knows_what_is_at_the_other_end_of_a_connection_and_of_nothing_else() {
+    let module = load("doorkeeper", patient());
+    let ask = |matter, pid| {
+        let PolicyCall { request: nobody, steps } = request(matter, Vec::new());
+        let peer = Some(Peer { pid, release: "4.2.2rc2".into() }).filter(|_| matter != EVENT);
+        let request = Arc::new(PolicyRequest { peer, ..(*nobody).clone() });
+        module.decide(&PolicyCall { request, steps }).outcome.unwrap()
+    };
+    let tool = Matter::Connection(ConnectionKind::Tool);
+    assert_eq!(ask(tool, Some(4711)), PolicyOutcome::Deny(Status(-4711)));
+    assert_eq!(ask(tool, None), PolicyOutcome::Deny(Status(-1)));
+    assert_eq!(ask(tool, Some(4)), PolicyOutcome::Deny(Status(-8)), "the length of its release");
+    assert_eq!(ask(EVENT, Some(4711)), PolicyOutcome::Pass);
 }
 
 #[test]
@@ -104,6 +121,7 @@ fn a_policy_sees_requester_server_targets_owners_infos_directives_and_steps() {
         requester: Some(proc("tool", 0)),
         identity: Some(Identity { uid: 1000, gid: 100 }),
         server: SERVER,
+        peer: None,
         targets: vec![Target { proc: proc("job", 1), owner }, Target { proc: proc("elsewhere", 2), owner: None }],
         codes: Vec::new(),
         infos: infos.clone(),

@@ -23,7 +23,7 @@ impl Sink for Page {
 /// A channel that may write to these.
 fn channel(sinks: &[(&str, &Arc<Page>)], limits: Limits) -> Module {
     let sinks = sinks.iter().map(|(name, page)| ((*name).to_owned(), Arc::clone(page) as Arc<dyn Sink>)).collect();
-    let services = Services { sinks, state: None };
+    let services = Services { sinks, ..Services::default() };
     Module::load(engine(), "scribe", &component("scribe"), &Grants::all(), limits, services).unwrap()
 }
 

@@ -171,8 +171,9 @@ impl Actor {
 
     /// Somebody wants to connect: asks the policies, if there are any.
     fn enter(&mut self, admission: Admission) -> Vec<Action> {
-        let Arrival { kind, proc, peer, infos } = &admission.arrival;
-        match self.state.entrance(*kind, proc, peer.identity, infos.clone()) {
+        let Arrival { kind, proc, peer, release, infos } = &admission.arrival;
+        let end = peal_model::Peer { pid: peer.pid, release: release.clone() };
+        match self.state.entrance(*kind, proc, peer.identity, (end, infos.clone())) {
             Entrance::Open => self.admit(admission),
             Entrance::Shut(denial) => {
                 self.refuse(admission, denial);
@@ -188,7 +189,7 @@ impl Actor {
 
     fn admit(&mut self, admission: Admission) -> Vec<Action> {
         let Admission { arrival, outbox, admitted } = admission;
-        let Arrival { kind, proc, peer, infos } = arrival;
+        let Arrival { kind, proc, peer, infos, .. } = arrival;
         let welcome = match kind {
             ConnectionKind::Client => self.state.admit(&proc, peer.identity),
             ConnectionKind::Tool => {

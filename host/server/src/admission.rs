@@ -61,6 +61,8 @@ pub(crate) struct Arrival {
     pub(crate) proc: Proc,
     /// As whom they run, and in which process.
     pub(crate) peer: Peer,
+    /// The release of their library, by their own word.
+    pub(crate) release: String,
     /// What else they say of themselves.
     pub(crate) infos: Vec<Info>,
 }
@@ -162,7 +164,8 @@ pub(crate) async fn admit(
     };
     let (peer, claim) = confirm(stream, claimant, identity, lobby).await?;
     let (admitted, answer) = oneshot::channel();
-    let arrival = Arrival { kind, proc: proc.clone(), peer, infos: hello.infos.clone() };
+    let release = hello.release.as_str().to_owned();
+    let arrival = Arrival { kind, proc: proc.clone(), peer, release, infos: hello.infos.clone() };
     let admit = FromClient::Admit(Admission { arrival, outbox, admitted });
     lobby.clients.send(admit).await.map_err(|_| Unwelcome::Stopping)?;
     let id = answer.await.map_err(|_| Unwelcome::Stopping)??;

@@ -4,6 +4,7 @@ use crate::{
     bindings::types,
     tree::{lift_content, lower_content},
 };
+use std::ops::RangeInclusive;
 
 /// The settings of this module in the admin's file.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,6 +16,46 @@ impl Config {
     /// The setting of this name, if there is one.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.settings.iter().rev().find(|info| info.key == name).map(|info| &info.value)
+    }
+
+    /// The number of this name, if there is one, or what is wrong with it.
+    ///
+    /// # Errors
+    /// Where it is no number, or not within the bounds.
+    pub fn number(&self, name: &str, bounds: RangeInclusive<i64>) -> Result<Option<i64>, String> {
+        let Some(value) = self.get(name) else { return Ok(None) };
+        let number = value.as_i64().filter(|number| bounds.contains(number));
+        let wanted = || format!("the setting {name:?} is a number from {} to {}", bounds.start(), bounds.end());
+        number.ok_or_else(wanted).map(Some)
+    }
+
+    /// The text of this name, if there is one, or what is wrong with it.
+    ///
+    /// # Errors
+    /// Where it is no text.
+    pub fn text(&self, name: &str) -> Result<Option<&str>, String> {
+        let Some(value) = self.get(name) else { return Ok(None) };
+        value.as_str().ok_or_else(|| format!("the setting {name:?} is a text")).map(Some)
+    }
+
+    /// What stands between the commas of the text of this name; nothing where that is empty.
+    ///
+    /// # Errors
+    /// Where it is no text.
+    pub fn list(&self, name: &str) -> Result<Option<Vec<&str>>, String> {
+        let text = self.text(name)?;
+        Ok(text.map(|text| text.split(',').map(str::trim).filter(|part| !part.is_empty()).collect()))
+    }
+
+    /// That there is no setting but these.
+    ///
+    /// # Errors
+    /// The first of another name.
+    pub fn only(&self, names: &[&str]) -> Result<(), String> {
+        match self.settings.iter().find(|info| !names.contains(&info.key.as_str())) {
+            Some(other) => Err(format!("there is no setting {:?}; there are {}", other.key, names.join(", "))),
+            None => Ok(()),
+        }
     }
 
     /// All settings.

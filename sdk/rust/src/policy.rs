@@ -1,5 +1,6 @@
 //! Policies: the request being decided about, and what a policy says of it.
 pub use crate::bindings::connection_policy::exports::peal::pmix::connection_policy::ConnectionKind;
+pub use crate::bindings::types::Peer;
 use crate::{
     Identity, Info, Proc, Range, Step, Value,
     bindings::{
@@ -74,6 +75,11 @@ impl Request {
     /// As whom the server runs.
     pub fn server(&self) -> Option<Identity> {
         call::server()
+    }
+
+    /// What is at the other end of a connection; none where something else is decided about.
+    pub fn peer(&self) -> Option<Peer> {
+        call::connection()
     }
 
     /// The procs that it is about, with their owners.

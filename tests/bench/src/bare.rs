@@ -47,6 +47,10 @@ impl call::Host for Nothing {
         Vec::new()
     }
 
+    fn connection(&mut self) -> Option<types::Peer> {
+        None
+    }
+
     fn get(&mut self, _: String) -> Option<types::Found> {
         Some(types::Found { value: types::Value::Uint64(1), arrays: Vec::new() })
     }

@@ -1,7 +1,7 @@
 //! What can be said on the command line about events: raising and watching them, and the chains that they pass.
 use super::{ConfigArgs, ServerArgs};
-use crate::words;
 use clap::{Args as ClapArgs, Subcommand};
+use peal_config::words;
 use peal_model::{Info, Nspace, Proc, Range, Status};
 use peal_wire::ServerUri;
 use std::path::PathBuf;

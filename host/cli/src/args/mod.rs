@@ -3,7 +3,7 @@ mod events;
 mod modules;
 
 pub use events::{ChainCommand, ChainShow, EventCommand, EventNotify, EventWatch, ToolArgs};
-pub use modules::{Inspect, ModuleCommand, ModuleDiff, ModuleName, ModuleRollback};
+pub use modules::{Inspect, ModuleBench, ModuleCommand, ModuleDiff, ModuleName, ModuleRollback, ModuleTest};
 
 use clap::{Args as ClapArgs, Parser, Subcommand, builder::PossibleValuesParser};
 use peal_config::{Given, OnAbort, Word};

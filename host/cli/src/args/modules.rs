@@ -38,6 +38,17 @@ pub enum ModuleCommand {
     /// Their components are those of then, whatever the files hold now. The files themselves are left alone: what changes there
     /// next, `peal reload` or a restart takes them again.
     Rollback(ModuleRollback),
+    /// Try a component offline with cases, or with events that were recorded
+    ///
+    /// Each case is run in a fresh module, with a clock that stands still, state in memory and sinks that are read afterwards;
+    /// what comes out is compared with what the case expects. Nothing else is there: no server, no files, no network.
+    #[command(after_help = TEST_HELP)]
+    Test(ModuleTest),
+    /// Measure what a component's calls take: time, instructions, memory
+    ///
+    /// Calls the component with each case again and again, one after the other, as a server does that has nothing else to do.
+    /// Without cases it is called with something usual for each of its roles.
+    Bench(ModuleBench),
 }
 
 /// `peal module disable`, `enable`, `reset` and `promote`.
@@ -62,6 +73,49 @@ pub struct ModuleDiff {
     pub json: bool,
 }
 
+const TEST_HELP: &str = "\
+A file of cases:
+  config = { per_minute = 3 }              # what the module's init is given; for all cases
+  [[case]]
+  name = \"an abort is reported\"
+  event = { code = \"PMIX_ERR_PROC_ABORTED\", source = \"solver:0\", infos = [\"site.load=5\"] }
+  expect = { status = \"PMIX_EVENT_ACTION_COMPLETE\", includes = [\"site.seen=true\"] }
+  [[case]]
+  name = \"others may not control a job\"
+  request = { hook = \"job-control\", user = 1001, targets = [{ proc = \"solver:*\", owner = 1000 }] }
+  expect = { outcome = \"deny\", status = \"PMIX_ERR_NO_PERMISSIONS\" }
+docs/trials.md has all of it.
+
+Examples:
+  peal module test mine.wasm tests/*.toml
+  peal event watch --json --count 100 > night.jsonl; peal module test mine.wasm night.jsonl
+  peal module test mine.wasm night.jsonl --write tests/night.toml
+
+Exit status: 0 if all came out as expected, 1 if not, 125 if the component or the cases cannot be read.";
+
+/// `peal module test`.
+#[derive(ClapArgs)]
+pub struct ModuleTest {
+    /// The component, or the directory of a project that has one
+    #[arg(value_name = "FILE.wasm|DIR", value_hint = clap::ValueHint::AnyPath)]
+    pub component: PathBuf,
+    /// Files of cases, or what `peal event watch --json` printed; without any, tests/*.toml beside the component
+    #[arg(value_name = "CASES", value_hint = clap::ValueHint::FilePath)]
+    pub cases: Vec<PathBuf>,
+    /// What the component is called, as in its [[module]]; else its file's name. In a recording, its answers are under this
+    #[arg(long)]
+    pub name: Option<String>,
+    /// A sink that it may write to, by its name; stdout and stderr if none is given
+    #[arg(long = "sink", value_name = "NAME")]
+    pub sinks: Vec<String>,
+    /// Write a file with the same cases that expects what came out; comments are lost
+    #[arg(long, value_name = "FILE.toml", value_hint = clap::ValueHint::FilePath)]
+    pub write: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// `peal module rollback`.
 #[derive(ClapArgs)]
 pub struct ModuleRollback {
@@ -71,6 +125,23 @@ pub struct ModuleRollback {
     /// The version, as `peal module list` shows it; the one before, if none is given
     #[arg(value_name = "VERSION")]
     pub to: Option<u64>,
+}
+
+/// `peal module bench`.
+#[derive(ClapArgs)]
+pub struct ModuleBench {
+    /// The component, or the directory of a project that has one
+    #[arg(value_name = "FILE.wasm|DIR", value_hint = clap::ValueHint::AnyPath)]
+    pub component: PathBuf,
+    /// A file of cases
+    #[arg(value_name = "CASES", value_hint = clap::ValueHint::FilePath)]
+    pub cases: Option<PathBuf>,
+    /// The most calls of each case that are measured
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub calls: u32,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `peal module inspect`.

@@ -1,7 +1,10 @@
 //! `peal module`: one file per verb.
+mod bench;
 mod deployed;
 mod diff;
 mod inspect;
+mod test;
+mod tried;
 
 use crate::{args::ModuleCommand, reload};
 use anyhow::Result;
@@ -20,5 +23,7 @@ pub fn run(command: ModuleCommand) -> Result<ExitCode> {
         ModuleCommand::Diff(args) => diff::show(args),
         ModuleCommand::Promote(args) => deployed::change(args, |name| ModuleCall::Promote { name }),
         ModuleCommand::Rollback(args) => deployed::rollback(args),
+        ModuleCommand::Test(args) => test::test(&args),
+        ModuleCommand::Bench(args) => bench::bench(&args),
     }
 }

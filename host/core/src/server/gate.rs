@@ -8,8 +8,8 @@ use crate::{
     reach::Reach,
 };
 use peal_model::{
-    ConnectionKind, Event, Hook, Identity, Info, LogRequest, Matter, Nspace, PolicyRequest, Proc, Reply, Request, Size,
-    Status, Target, Value, key,
+    ConnectionKind, Event, Hook, Identity, Info, LogRequest, Matter, Nspace, Peer, PolicyRequest, Proc, Reply, Request,
+    Size, Status, Target, Value, key,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -162,8 +162,14 @@ impl Server {
         self.gate.policed = policed.into_iter().collect();
     }
 
-    /// Whether somebody of this name may connect who runs as `identity`. A tool asks about the jobs of its user, if any.
-    pub fn entrance(&mut self, kind: ConnectionKind, proc: &Proc, identity: Identity, infos: Vec<Info>) -> Entrance {
+    /// Whether somebody of this name may connect who runs as `identity`, and says this of itself. A tool asks about the jobs of its user, if any.
+    pub fn entrance(
+        &mut self,
+        kind: ConnectionKind,
+        proc: &Proc,
+        identity: Identity,
+        (peer, infos): (Peer, Vec<Info>),
+    ) -> Entrance {
         let about: Vec<Proc> = match kind {
             ConnectionKind::Client => vec![proc.clone()],
             ConnectionKind::Tool => {
@@ -173,7 +179,7 @@ impl Server {
         };
         let (hook, matter) = (Hook::Connection, Matter::Connection(kind));
         let question = self.question(matter, Some(proc.clone()), Some(identity), &about);
-        let request = PolicyRequest { infos, ..question };
+        let request = PolicyRequest { peer: Some(peer), infos, ..question };
         if self.gate.policed.contains(&hook) {
             return Entrance::Ask(self.gate.number(), Arc::new(request));
         }
@@ -379,7 +385,7 @@ impl Server {
     ) -> PolicyRequest {
         let (server, targets) = (self.server(), self.targets(procs));
         let (codes, infos, directives) = (Vec::new(), Vec::new(), Vec::new());
-        PolicyRequest { matter, requester, identity, server, targets, codes, infos, directives }
+        PolicyRequest { matter, requester, identity, server, peer: None, targets, codes, infos, directives }
     }
 
     fn targets(&self, procs: &[Proc]) -> Vec<Target> {

@@ -100,7 +100,7 @@ mod tests {
         job::JobSpec,
         server::{Action, Entrance, RequestId, Settings},
     };
-    use peal_model::{Commit, ConnectionKind, KeyName, Rank, Reply, Request, Scope, Status, code};
+    use peal_model::{Commit, ConnectionKind, KeyName, Peer, Rank, Reply, Request, Scope, Status, code};
 
     const SERVER: Identity = Identity { uid: 500, gid: 500 };
     const OWNER: Identity = Identity { uid: 1000, gid: 100 };
@@ -131,7 +131,8 @@ mod tests {
         for (identity, welcome) in [(ROOT, true), (SERVER, true), (OWNER, true), (OTHER, false)] {
             let mut server = server();
             server.guard(SERVER, []);
-            let entrance = server.entrance(ConnectionKind::Tool, &proc("tool", 0), identity, Vec::new());
+            let peer = Peer { pid: None, release: "4.2.2".into() };
+            let entrance = server.entrance(ConnectionKind::Tool, &proc("tool", 0), identity, (peer, Vec::new()));
             assert_eq!(entrance == Entrance::Open, welcome, "{entrance:?}");
         }
     }

@@ -1,8 +1,12 @@
-//! What people write on the command line for things of the Standard: codes, ranges, procs, infos; and what they meant where
-//! that is no such thing.
-use peal_config::nearest;
+//! What people write on the command line and in files for things of the Standard: codes, ranges, procs, infos; and what they
+//! meant where that is no such thing.
+mod written;
+
+pub use written::{hex, info_text, proc_text, range_text, status_text, value_text};
+
+use crate::nearest::nearest;
 use peal_model::{
-    DataArray, Info, Key, Nspace, Proc, Range, Rank, Status, Value,
+    DataArray, DataType, Info, Key, Nspace, Proc, Range, Rank, Status, Value, data_type,
     names::{ATTRIBUTES, Attribute, STATUS_ALIASES},
     rank,
 };
@@ -61,7 +65,7 @@ fn plain<T: std::str::FromStr<Err: Display>>(text: &str, value: fn(T) -> Value) 
 }
 
 /// The types that a value may be given, by the Standard's names in short; those of C that mean the same.
-const TYPES: [(&str, &[&str], Read); 22] = [
+const TYPES: [(&str, &[&str], Read); 27] = [
     ("bool", &["bool"], |text| plain(text, Value::Bool)),
     ("string", &["char*"], |text| Ok(Value::string(text))),
     ("int", &["int"], |text| plain(text, Value::Int)),
@@ -90,6 +94,14 @@ const TYPES: [(&str, &[&str], Read); 22] = [
         number => plain(number, |number| Value::Rank(Rank(number))),
     }),
     ("range", &["pmix_data_range_t"], |text| range(text).map(Value::Range)),
+    ("byte", &[], |text| plain(text, Value::Byte)),
+    ("nspace", &[], |text| nspace(text).map(Value::Nspace)),
+    ("bytes", &[], |text| bytes(text).map(|bytes| Value::ByteObject(bytes.into()))),
+    ("timeval", &[], timeval),
+    ("undef", &[], |text| match text {
+        "" => Ok(Value::Undef),
+        _ => Err("nothing is wanted behind the `=`".to_owned()),
+    }),
 ];
 
 /// Lists of procs: the only arrays that the attributes of events have.
@@ -102,21 +114,74 @@ pub fn info(text: &str) -> Result<Info, String> {
     let (left, value) = text.split_once('=').filter(|(left, _)| !left.is_empty()).ok_or_else(wanted)?;
     let (name, read) = match left.rsplit_once(':') {
         None => (left, None),
-        Some((name, of)) => {
-            let read = TYPES.iter().find(|row| row.0 == of).map(|row| row.2);
-            let words = TYPES.map(|row| row.0);
-            let unknown = || format!("{of:?} is no type; these can be given: {}", words.join(", "));
-            (name, Some(read.ok_or_else(unknown)?))
-        }
+        Some((name, of)) => (name, Some(reader(of)?)),
     };
-    let attribute = attribute(name)?;
-    let key = Key::new(attribute.map_or(name, |attribute| attribute.key)).map_err(|error| error.to_string())?;
+    let (key, attribute) = (self::key(name)?, attribute(name)?);
     if key.as_str().is_empty() {
         return Err(wanted());
     }
     let read = read.or_else(|| attribute.and_then(usual)).unwrap_or(guessed);
     let value = read(value).map_err(|error| format!("{value:?} is no value for {name}: {error}"))?;
     Ok(Info::new(key, value))
+}
+
+/// How values of a type are read.
+fn reader(of: &str) -> Result<Read, String> {
+    let read = TYPES.iter().find(|row| row.0 == of).map(|row| row.2);
+    read.ok_or_else(|| format!("{of:?} is no type; these can be given: {}", TYPES.map(|row| row.0).join(", ")))
+}
+
+/// A value of a type, such as `uint64`.
+pub fn value(of: &str, text: &str) -> Result<Value, String> {
+    reader(of)?(text).map_err(|error| format!("{text:?} is no {of}: {error}"))
+}
+
+/// The type that values of this word have.
+pub fn data_type(of: &str) -> Result<DataType, String> {
+    // Something of every type is written as one of these.
+    const SAMPLES: [&str; 6] = ["0", "true", "a:0", "rm", "0.000000", ""];
+    if of == ARRAYS {
+        return Ok(data_type::PMIX_DATA_ARRAY);
+    }
+    let read = reader(of)?;
+    let sample = SAMPLES.into_iter().find_map(|text| read(text).ok());
+    sample.map(|value| value.data_type()).ok_or_else(|| format!("there are no arrays of {of}"))
+}
+
+/// The word for a type; none where there is none.
+pub fn type_word(of: DataType) -> Option<&'static str> {
+    TYPES.iter().map(|row| row.0).find(|word| *word != "procs" && data_type(word) == Ok(of))
+}
+
+/// The type of arrays, for arrays that hold such.
+const ARRAYS: &str = "array";
+
+/// A value as it is read under a key where no type is said.
+pub fn usual_value(key: &str, text: &str) -> Result<Value, String> {
+    let read = attribute(key)?.and_then(usual).unwrap_or(guessed);
+    read(text).map_err(|error| format!("{text:?} is no value for {key}: {error}"))
+}
+
+/// A key, by the Standard's name or as it travels.
+pub fn key(name: &str) -> Result<Key, String> {
+    Key::new(attribute(name)?.map_or(name, |attribute| attribute.key)).map_err(|error| error.to_string())
+}
+
+/// Bytes in hexadecimal digits, as in `00ff`.
+pub fn bytes(text: &str) -> Result<Vec<u8>, String> {
+    let digits: Option<Vec<u8>> =
+        text.chars().map(|digit| digit.to_digit(16).and_then(|digit| u8::try_from(digit).ok())).collect();
+    let pair = |pair: &[u8]| if let [high, low] = pair { Some(high << 4 | low) } else { None };
+    let bytes = digits.and_then(|digits| digits.chunks(2).map(pair).collect());
+    bytes.ok_or_else(|| "two hexadecimal digits for each byte are wanted, as in 00ff".to_owned())
+}
+
+/// Seconds and microseconds, as in `5.000001`.
+fn timeval(text: &str) -> Result<Value, String> {
+    let wanted = || "seconds and six digits of microseconds are wanted, as in 5.000001".to_owned();
+    let (seconds, microseconds) = text.split_once('.').filter(|split| split.1.len() >= 6).ok_or_else(wanted)?;
+    let number = |text: &str| text.parse::<i64>().map_err(|_| wanted());
+    Ok(Value::Timeval { seconds: number(seconds)?, microseconds: number(microseconds)? })
 }
 
 /// The attribute that is meant by its name or key; none for a key of somebody's own.

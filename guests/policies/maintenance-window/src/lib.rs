@@ -1,0 +1,100 @@
+//! Keeps users out while a node is maintained: within the windows of its settings, who is not exempt is denied with
+//! `PMIX_ERR_NOT_AVAILABLE` and told under `peal.reason` how long. Outside of them everything passes to the policies behind.
+//! What runs goes on; registrations for events pass always.
+//!
+//! ```toml
+//! [[module]]
+//! name = "maintenance"
+//! path = "maintenance-window.wasm"
+//! place = "first"                # before a policy that grants
+//! grants = ["clock"]
+//! [module.config]
+//! weekly = "Wed 02:00-04:00, Sat 22:00-Mon 06:00"    # also "Mon-Fri 22:00-06:00", "Sat+Sun 08:00-24:00", "daily 03:00-03:30"
+//! once = "2026-12-24 12:00/2026-12-27 06:00"
+//! offset = "+01:00"              # of these times from UTC, which they are in unless it is said
+//! deny = "connection, job-control, event"            # connection and job-control unless it is said
+//! events = "-3001, -3002"        # with "event" in deny: which codes, by number; all unless it is said
+//! exempt = "0, 1001"             # users who may all the same, by number; root unless it says otherwise
+//! because = "the fabric is renewed"
+//! ```
+mod plan;
+
+use peal_sdk::{
+    Config, Matter, PolicyOutcome, Registration, Request, clock, connection_policy, event_policy, job_control_policy,
+    lifecycle, status,
+};
+use plan::Plan;
+use std::sync::OnceLock;
+
+struct Settings {
+    plan: Plan,
+    connection: bool,
+    job_control: bool,
+    /// Which events; none for all of them.
+    events: Option<Vec<i32>>,
+    exempt: Vec<u32>,
+    because: String,
+}
+
+static SETTINGS: OnceLock<Settings> = OnceLock::new();
+
+const NAMES: [&str; 7] = ["weekly", "once", "offset", "deny", "events", "exempt", "because"];
+const HOOKS: [&str; 3] = ["connection", "job-control", "event"];
+
+fn init(config: &Config) -> Result<Vec<Registration>, String> {
+    config.only(&NAMES)?;
+    let list = |name| config.list(name).map(Option::unwrap_or_default);
+    let plan = Plan::read(&list("weekly")?, &list("once")?, config.text("offset")?.unwrap_or("UTC"))?;
+    let deny = config.list("deny")?.unwrap_or(vec!["connection", "job-control"]);
+    if let Some(other) = deny.iter().find(|word| !HOOKS.contains(word)) {
+        return Err(format!("{other:?} in \"deny\" is nothing that can be denied; there are {}", HOOKS.join(", ")));
+    }
+    let denies = |word| deny.contains(&word);
+    let events = match config.list("events")? {
+        Some(_) if !denies("event") => return Err("\"events\" says which, but \"event\" is not in \"deny\"".to_owned()),
+        Some(codes) => Some(numbers("events", &codes)?),
+        None if denies("event") => None,
+        None => Some(Vec::new()),
+    };
+    let exempt = numbers("exempt", &config.list("exempt")?.unwrap_or(vec!["0"]))?;
+    let because = config.text("because")?.map(|text| format!(" ({text})")).unwrap_or_default();
+    let (connection, job_control) = (denies("connection"), denies("job-control"));
+    // An instance is told its settings once.
+    let _ = SETTINGS.set(Settings { plan, connection, job_control, events, exempt, because });
+    Ok(Vec::new())
+}
+
+fn numbers<T: std::str::FromStr>(name: &str, texts: &[&str]) -> Result<Vec<T>, String> {
+    let number =
+        |text: &&str| text.parse().map_err(|_| format!("{text:?} in {name:?} is no number as it is wanted there"));
+    texts.iter().map(number).collect()
+}
+
+fn stop() {}
+
+fn decide(request: &Request) -> PolicyOutcome {
+    let Some(settings) = SETTINGS.get() else { return PolicyOutcome::pass() };
+    let is_meant = match request.matter() {
+        Matter::Connection(_) => settings.connection,
+        Matter::JobControl => settings.job_control,
+        Matter::Event { code, .. } => settings.events.as_ref().is_none_or(|codes| codes.contains(&code)),
+        Matter::Registration => false,
+    };
+    if !is_meant || request.identity().is_some_and(|identity| settings.exempt.contains(&identity.uid)) {
+        return PolicyOutcome::pass();
+    }
+    let now = u64::try_from(clock::now().as_millis()).unwrap_or(u64::MAX);
+    match settings.plan.closed_until(now) {
+        Some(end) => PolicyOutcome::deny(status::PMIX_ERR_NOT_AVAILABLE).because(format!(
+            "maintenance until {}{}",
+            settings.plan.written(end),
+            settings.because
+        )),
+        None => PolicyOutcome::pass(),
+    }
+}
+
+connection_policy!(decide);
+event_policy!(decide);
+job_control_policy!(decide);
+lifecycle!(init, stop);

@@ -1,0 +1,127 @@
+//! Lets each user ask for so much in a minute, hook by hook: connect, raise events, register for them, control jobs. Whoever
+//! wants more is denied with `PMIX_ERR_RESOURCE_BUSY`, and told under `peal.reason` when to try again; what is denied does not
+//! count. All else passes to the policies behind. What was counted is kept as state, so that it holds for all instances
+//! and after a restart.
+//!
+//! ```toml
+//! [[module]]
+//! name = "quota"
+//! path = "quota.wasm"
+//! place = "first"                # before a policy that grants
+//! grants = ["clock", "state"]    # needs store.path
+//! [module.config]
+//! per_minute = 60                # for each of the following that has no number of its own; without it they are not limited
+//! connection = 600
+//! event = 120
+//! registration = 60
+//! job_control = 10
+//! exempt = "0, 1001"             # users that are not counted, by number; root unless it says otherwise
+//! ```
+mod window;
+
+use peal_sdk::{
+    Config, Identity, Matter, PolicyOutcome, Registration, Request, clock, connection_policy, event_policy,
+    job_control_policy, lifecycle, state, status,
+};
+use std::sync::OnceLock;
+use window::Window;
+
+/// The most requests of a minute: their times are one value of the state.
+const MOST: i64 = 8192;
+
+/// How many windows are looked at for each new one, so that those of users who have left do not stay.
+const SWEPT: usize = 8;
+
+/// What is counted, by the names of the settings.
+const COUNTED: [&str; 4] = ["connection", "event", "registration", "job_control"];
+
+struct Settings {
+    /// How many there may be in a minute, in the order of [`COUNTED`].
+    most: [Option<usize>; 4],
+    exempt: Vec<u32>,
+}
+
+static SETTINGS: OnceLock<Settings> = OnceLock::new();
+
+fn init(config: &Config) -> Result<Vec<Registration>, String> {
+    let [connection, event, registration, job_control] = COUNTED;
+    config.only(&["per_minute", connection, event, registration, job_control, "exempt"])?;
+    let number =
+        |name| config.number(name, 1..=MOST).map(|number| number.and_then(|number| usize::try_from(number).ok()));
+    let all = number("per_minute")?;
+    let mut most = [all; 4];
+    for (most, name) in most.iter_mut().zip(COUNTED) {
+        *most = number(name)?.or(*most);
+    }
+    if most.iter().all(Option::is_none) {
+        return Err("nothing is limited: set \"per_minute\", or one of the hooks' own numbers".to_owned());
+    }
+    let user = |text: &str| text.parse().map_err(|_| format!("{text:?} in \"exempt\" is no user's number"));
+    let exempt =
+        config.list("exempt")?.unwrap_or(vec!["0"]).into_iter().map(user).collect::<Result<Vec<u32>, String>>()?;
+    state::keys("").map_err(|status| format!("it can keep nothing (status {status}): set store.path"))?;
+    // An instance is told its settings once.
+    let _ = SETTINGS.set(Settings { most, exempt });
+    Ok(Vec::new())
+}
+
+fn stop() {}
+
+fn decide(request: &Request) -> PolicyOutcome {
+    let Some((settings, identity)) = SETTINGS.get().zip(request.identity()) else { return PolicyOutcome::pass() };
+    let what = match request.matter() {
+        Matter::Connection(_) => 0,
+        Matter::Event { .. } => 1,
+        Matter::Registration => 2,
+        Matter::JobControl => 3,
+    };
+    match (COUNTED.get(what), settings.most.get(what)) {
+        (Some(name), Some(Some(most))) if !settings.exempt.contains(&identity.uid) => count(name, *most, identity),
+        _ => PolicyOutcome::pass(),
+    }
+}
+
+fn count(what: &str, most: usize, Identity { uid, .. }: Identity) -> PolicyOutcome {
+    let now = u64::try_from(clock::now().as_millis()).unwrap_or(u64::MAX);
+    let key = format!("{what}/{uid}");
+    match admit(&key, now, most) {
+        Ok(Ok(())) => PolicyOutcome::pass(),
+        Ok(Err(wait)) => {
+            let (seconds, what) = (wait.div_ceil(1000), what.replace('_', " "));
+            PolicyOutcome::deny(status::PMIX_ERR_RESOURCE_BUSY)
+                .because(format!("uid {uid} may make {most} {what} requests a minute: try again in {seconds} s"))
+        }
+        // What cannot be counted is not let through.
+        Err(status) => PolicyOutcome::deny(status).because(format!("requests of uid {uid} cannot be counted")),
+    }
+}
+
+fn admit(key: &str, now: u64, most: usize) -> Result<Result<(), u64>, i32> {
+    let kept = state::get(key)?;
+    if kept.is_none() {
+        sweep(now)?;
+    }
+    let mut window = kept.map_or_else(Window::default, |bytes| Window::from_bytes(&bytes));
+    let admitted = window.admit(now, most);
+    if admitted.is_ok() {
+        state::set(key, &window.to_bytes())?;
+    }
+    Ok(admitted)
+}
+
+/// Drops some of the windows that are over. Where it looks depends on the time, so that all have their turn.
+fn sweep(now: u64) -> Result<(), i32> {
+    let keys = state::keys("")?;
+    let start = usize::try_from(now).unwrap_or_default().checked_rem(keys.len()).unwrap_or_default();
+    for key in keys.iter().cycle().skip(start).take(SWEPT.min(keys.len())) {
+        if state::get(key)?.is_none_or(|bytes| Window::from_bytes(&bytes).is_over(now)) {
+            state::delete(key)?;
+        }
+    }
+    Ok(())
+}
+
+connection_policy!(decide);
+event_policy!(decide);
+job_control_policy!(decide);
+lifecycle!(init, stop);

@@ -1,0 +1,393 @@
+//! Cases as they are written: what a module is handed, and what is expected of it.
+use super::texts::{Channel, Code, InfoWord, Moment, Octets, ProcWord, RangeWord, Settings, User, named};
+use peal_model::{
+    ConnectionKind, Event, Identity, Info, LogRequest, Matter, Peer, PolicyRequest, Range, Status, Step, Target,
+};
+use peal_sandbox::{ChannelCall, PolicyCall};
+use serde::Deserialize;
+use std::{collections::BTreeMap, fmt, fs, io, path::Path, path::PathBuf, sync::Arc};
+use thiserror::Error;
+
+/// What time it is unless a case says otherwise: the first of January 2026, noon of UTC. A Thursday.
+pub(super) const NOON: Moment = Moment(1_767_268_800_000);
+
+/// As whom the server runs unless a case says otherwise.
+const SERVER: Identity = Identity { uid: 0, gid: 0 };
+
+/// Why cases cannot be read.
+#[derive(Debug, Error)]
+pub enum CaseError {
+    /// The file cannot be read.
+    #[error("{}: {reason}", file.display())]
+    Unreadable {
+        /// Which file.
+        file: PathBuf,
+        /// What the system said.
+        reason: io::Error,
+    },
+    /// Something in it is wrong.
+    #[error("{}:{line}:{column}: {message}", file.display())]
+    Wrong {
+        /// Which file.
+        file: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// The column in characters, from 1.
+        column: usize,
+        /// What is wrong, and what would be right.
+        message: String,
+    },
+}
+
+impl CaseError {
+    pub(super) fn at(file: &Path, text: &str, offset: usize, message: &str) -> CaseError {
+        let before = text.get(..offset.min(text.len())).unwrap_or(text);
+        let line = before.matches('\n').count() + 1;
+        let column = before.chars().rev().take_while(|character| *character != '\n').count() + 1;
+        CaseError::Wrong { file: file.to_owned(), line, column, message: message.trim().replace('\n', "; ") }
+    }
+}
+
+/// A file of cases.
+#[derive(Clone, Debug, Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub struct Cases {
+    /// Whether one follows the other in one module, which keeps its memory and state.
+    #[serde(default)]
+    pub(super) sequence: bool,
+    #[serde(default)]
+    pub(super) config: Settings,
+    pub(super) time: Option<Moment>,
+    #[serde(default)]
+    pub(super) case: Vec<Case>,
+}
+
+impl Cases {
+    /// The cases of a text in TOML. `file` is what it is called.
+    pub fn parse(file: &Path, text: &str) -> Result<Cases, CaseError> {
+        toml::from_str(text).map_err(|error| {
+            let offset = error.span().map_or(0, |span| span.start);
+            CaseError::at(file, text, offset, error.message())
+        })
+    }
+
+    /// All of them, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = &Case> {
+        self.case.iter()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.case.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.case.is_empty()
+    }
+}
+
+/// The text of a file of cases.
+pub(super) fn read(file: &Path) -> Result<String, CaseError> {
+    fs::read_to_string(file).map_err(|reason| CaseError::Unreadable { file: file.to_owned(), reason })
+}
+
+/// One case.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "Given")]
+pub struct Case {
+    pub(super) name: String,
+    pub(super) config: Option<Settings>,
+    pub(super) time: Option<Moment>,
+    /// How long after the one before it, in milliseconds.
+    pub(super) after: u64,
+    /// Whether the module is loaded anew before.
+    pub(super) restart: bool,
+    pub(super) state: Option<BTreeMap<String, Vec<u8>>>,
+    pub(super) subject: Subject,
+    pub(super) expect: Expect,
+}
+
+impl Case {
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// What the module is handed.
+#[derive(Clone, Debug)]
+pub(super) enum Subject {
+    /// Its settings only.
+    Start,
+    Event {
+        event: Arc<Event>,
+        identity: Option<Identity>,
+        tag: Option<u32>,
+        steps: Arc<Vec<Step>>,
+    },
+    Request(PolicyCall),
+    Log(ChannelCall),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Given {
+    name: String,
+    config: Option<Settings>,
+    time: Option<Moment>,
+    #[serde(default)]
+    after: f64,
+    #[serde(default)]
+    restart: bool,
+    state: Option<BTreeMap<String, Octets>>,
+    #[serde(default)]
+    steps: Vec<StepWord>,
+    event: Option<EventWord>,
+    request: Option<RequestWord>,
+    log: Option<LogWord>,
+    #[serde(default)]
+    expect: Expect,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StepWord {
+    #[serde(default)]
+    name: String,
+    status: Code,
+    #[serde(default)]
+    infos: Vec<InfoWord>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EventWord {
+    code: Code,
+    range: Option<RangeWord>,
+    source: Option<ProcWord>,
+    user: Option<User>,
+    tag: Option<u32>,
+    #[serde(default)]
+    infos: Vec<InfoWord>,
+}
+
+#[derive(Clone, Copy, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum HookWord {
+    Connection,
+    Event,
+    Registration,
+    JobControl,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum KindWord {
+    Client,
+    Tool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TargetWord {
+    proc: ProcWord,
+    owner: Option<User>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PeerWord {
+    pid: Option<u32>,
+    release: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RequestWord {
+    hook: HookWord,
+    kind: Option<KindWord>,
+    code: Option<Code>,
+    range: Option<RangeWord>,
+    codes: Option<Vec<Code>>,
+    requester: Option<ProcWord>,
+    user: Option<User>,
+    server: Option<User>,
+    peer: Option<PeerWord>,
+    #[serde(default)]
+    targets: Vec<TargetWord>,
+    #[serde(default)]
+    infos: Vec<InfoWord>,
+    #[serde(default)]
+    directives: Vec<InfoWord>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LogWord {
+    channel: Channel,
+    source: Option<ProcWord>,
+    user: Option<User>,
+    timestamp: Option<Moment>,
+    #[serde(default)]
+    data: Vec<InfoWord>,
+    #[serde(default)]
+    directives: Vec<InfoWord>,
+}
+
+/// What is expected. What is not said is not compared, but a failure is always told.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Expect {
+    /// Whether the module is registered for the event.
+    pub(super) called: Option<bool>,
+    /// Part of the reason why it will not start.
+    pub(super) refused: Option<String>,
+    /// In what way it fails.
+    pub(super) failure: Option<String>,
+    pub(super) outcome: Option<String>,
+    pub(super) status: Option<Code>,
+    /// All infos, in their order.
+    pub(super) infos: Option<Vec<InfoWord>>,
+    /// Some of them.
+    pub(super) includes: Option<Vec<InfoWord>>,
+    pub(super) amended: Option<Vec<InfoWord>>,
+    pub(super) range: Option<RangeWord>,
+    pub(super) raises: Option<Vec<Raised>>,
+    pub(super) changes: Option<Vec<String>>,
+    pub(super) logs: Option<Vec<String>>,
+    pub(super) state: Option<BTreeMap<String, Octets>>,
+    pub(super) writes: Option<BTreeMap<String, Octets>>,
+}
+
+/// An event that is expected to be raised.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Raised {
+    pub(super) code: Code,
+    pub(super) range: RangeWord,
+    #[serde(default)]
+    pub(super) infos: Vec<InfoWord>,
+}
+
+/// A case that makes no sense.
+#[derive(Debug)]
+struct Senseless {
+    case: String,
+    wrong: &'static str,
+}
+
+impl fmt::Display for Senseless {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "case {:?}: {}", self.case, self.wrong)
+    }
+}
+
+pub(super) fn infos(words: Vec<InfoWord>) -> Vec<Info> {
+    words.into_iter().map(|info| info.0).collect()
+}
+
+impl TryFrom<Given> for Case {
+    type Error = String;
+
+    fn try_from(given: Given) -> Result<Case, String> {
+        let Given { name, config, time, after, restart, state, steps, event, request, log, expect } = given;
+        let wrong = |wrong| Senseless { case: name.clone(), wrong }.to_string();
+        if !(0.0..1e9).contains(&after) {
+            return Err(wrong("after is a number of seconds, as in 61 or 0.5"));
+        }
+        let step = |step: StepWord| {
+            let StepWord { name, status, infos: words } = step;
+            Step { name: name.into(), status: status.0, infos: infos(words) }
+        };
+        let steps = Arc::new(steps.into_iter().map(step).collect::<Vec<_>>());
+        let subject = match (event, request, log) {
+            (None, None, None) => Subject::Start,
+            (Some(event), None, None) => event.subject(steps),
+            (None, Some(request), None) => {
+                let request = Arc::new(request.request().map_err(wrong)?);
+                Subject::Request(PolicyCall { request, steps })
+            }
+            (None, None, Some(log)) => log.subject(steps),
+            _ => return Err(wrong("it has one of event, request and log")),
+        };
+        // Truncated on purpose: less than a millisecond is nothing here.
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
+        let after = (after * 1000.0) as u64;
+        let state = state.as_ref().map(named);
+        Ok(Case { name, config, time, after, restart, state, subject, expect })
+    }
+}
+
+impl EventWord {
+    fn subject(self, steps: Arc<Vec<Step>>) -> Subject {
+        let EventWord { code, range, source, user, tag, infos: words } = self;
+        let range = range.map_or(Range::Session, |range| range.0);
+        let event = Event { code: code.0, source: source.map(|proc| proc.0), range, infos: infos(words) };
+        Subject::Event { event: Arc::new(event), identity: user.map(|user| user.0), tag, steps }
+    }
+}
+
+impl RequestWord {
+    fn request(self) -> Result<PolicyRequest, &'static str> {
+        let RequestWord {
+            hook,
+            kind,
+            code,
+            range,
+            codes,
+            requester,
+            user,
+            server,
+            peer,
+            targets,
+            infos: words,
+            directives,
+        } = self;
+        let matter = match (hook, kind, code, range) {
+            (HookWord::Connection, Some(KindWord::Client), None, None) => Matter::Connection(ConnectionKind::Client),
+            (HookWord::Connection, Some(KindWord::Tool), None, None) => Matter::Connection(ConnectionKind::Tool),
+            (HookWord::Connection, ..) => return Err("a connection has a kind, \"client\" or \"tool\", and no code"),
+            (HookWord::Event, None, Some(code), range) => {
+                Matter::Event { code: code.0, range: range.map_or(Range::Session, |range| range.0) }
+            }
+            (HookWord::Event, ..) => return Err("a request about an event has a code, and no kind"),
+            (HookWord::Registration, None, None, None) => Matter::Registration,
+            (HookWord::Registration, ..) => return Err("a registration has codes, and neither kind, code nor range"),
+            (HookWord::JobControl, None, None, None) => Matter::JobControl,
+            (HookWord::JobControl, ..) => return Err("job control has targets, and neither kind, code nor range"),
+        };
+        if peer.is_some() && hook != HookWord::Connection {
+            return Err("only a connection has a peer");
+        }
+        if codes.is_some() && hook != HookWord::Registration {
+            return Err("only a registration has codes");
+        }
+        let target = |target: TargetWord| Target { proc: target.proc.0, owner: target.owner.map(|owner| owner.0) };
+        Ok(PolicyRequest {
+            matter,
+            requester: requester.map(|proc| proc.0),
+            identity: user.map(|user| user.0),
+            server: server.map_or(SERVER, |server| server.0),
+            peer: peer.map(|PeerWord { pid, release }| Peer { pid, release }),
+            targets: targets.into_iter().map(target).collect(),
+            codes: codes.into_iter().flatten().map(|code| code.0).collect::<Vec<Status>>(),
+            infos: infos(words),
+            directives: infos(directives),
+        })
+    }
+}
+
+impl LogWord {
+    fn subject(self, steps: Arc<Vec<Step>>) -> Subject {
+        let LogWord { channel, source, user, timestamp, data, directives } = self;
+        let request = LogRequest {
+            source: source.map(|proc| proc.0),
+            identity: user.map(|user| user.0),
+            timestamp: timestamp.map(|moment| moment.0 / 1000),
+            data: infos(data),
+            directives: infos(directives),
+        };
+        Subject::Log(ChannelCall { channel: channel.0, request: Arc::new(request), steps })
+    }
+}

@@ -1,0 +1,287 @@
+//! Runs cases: a module is loaded, told its settings and handed what a case says, in a scene where nothing else happens.
+use super::{
+    case::{Case, Cases, NOON, Subject},
+    outcome::{Difference, Outcome},
+    scene::{Props, Scene},
+    texts::Settings,
+};
+use peal_model::{Event, Identity, PolicyOutcome, Step};
+use peal_sandbox::{
+    ChannelCall, Engine, EventCall, Failure, Grants, HandlerResult, InitError, Limits, LoadError, Module,
+    ModuleRegistration, PolicyCall, Role, Services, Usage,
+};
+use serde::Serialize;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use thiserror::Error;
+
+/// Why a module cannot be tried.
+#[derive(Debug, Error)]
+pub enum TrialError {
+    /// It does not load.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// A case hands it what it has no role for.
+    #[error("case {case:?} is for {article} {role}, which module {module} is not: it exports no {role}", article = article(.role))]
+    Role {
+        /// Which case.
+        case: String,
+        /// For which role.
+        role: &'static str,
+        /// Which module.
+        module: String,
+    },
+}
+
+fn article(role: &str) -> &'static str {
+    if role.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" }
+}
+
+/// A component that is tried, under a name.
+pub struct Candidate<'a> {
+    /// What runs it.
+    pub engine: &'a Engine,
+    /// What it is called.
+    pub name: &'a str,
+    /// Its bytes.
+    pub bytes: &'a [u8],
+    /// The names of the sinks that it may write to.
+    pub sinks: &'a [String],
+}
+
+/// What became of a case.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Report {
+    /// Which case.
+    pub case: String,
+    /// What came out, in a line.
+    pub outcome: String,
+    /// Where that is not what was expected.
+    pub differences: Vec<Difference>,
+    /// What to expect if what came out is right.
+    #[serde(skip)]
+    pub(super) expectation: toml::Table,
+}
+
+impl Report {
+    /// Whether it came out as expected.
+    pub fn is_ok(&self) -> bool {
+        self.differences.is_empty()
+    }
+}
+
+/// Roomy in time: a machine that is busy makes no module fail.
+pub(crate) fn limits() -> Limits {
+    let limits = Limits::default();
+    Limits { call_time: limits.call_time.saturating_mul(20), host_time: Duration::from_secs(20), ..limits }
+}
+
+/// A module in its scene.
+pub(crate) struct Loaded {
+    module: Module,
+    wishes: Vec<ModuleRegistration>,
+    refused: Option<String>,
+    failure: Option<Failure>,
+    settings: Settings,
+}
+
+impl Loaded {
+    fn new(of: &Candidate<'_>, scene: &Scene, settings: &Settings) -> Result<Loaded, TrialError> {
+        let sinks = of.sinks.iter().map(|name| (name.clone(), scene.sink(name))).collect();
+        let services = Services { sinks, state: Some(Arc::new(scene.clone())), stage: Some(Arc::new(scene.clone())) };
+        let module = Module::load(of.engine, of.name, of.bytes, &Grants::all(), limits(), services)?;
+        let (mut refused, mut failure) = (None, None);
+        let wishes = match module.init(&settings.0) {
+            Ok(wishes) => wishes,
+            Err(error) => {
+                match error {
+                    InitError::Refused { reason, .. } => refused = Some(reason),
+                    InitError::Failed { failure: how, .. } => failure = Some(how),
+                    other => refused = Some(other.to_string()),
+                }
+                Vec::new()
+            }
+        };
+        Ok(Loaded { module, wishes, refused, failure, settings: settings.clone() })
+    }
+
+    fn starts(&self) -> bool {
+        self.refused.is_none() && self.failure.is_none()
+    }
+
+    /// What comes out of what a case hands it.
+    fn call(&self, subject: &Subject) -> Outcome {
+        match subject {
+            _ if !self.starts() => Outcome::default(),
+            Subject::Start => Outcome::default(),
+            Subject::Event { event, identity, tag, steps } => self.handle(event, *identity, *tag, steps),
+            Subject::Request(call) => self.decide(call),
+            Subject::Log(call) => self.log(call),
+        }
+    }
+
+    fn handle(
+        &self,
+        event: &Arc<Event>,
+        identity: Option<Identity>,
+        tag: Option<u32>,
+        steps: &Arc<Vec<Step>>,
+    ) -> Outcome {
+        let is_for = |wish: &ModuleRegistration| wish.codes.is_empty() || wish.codes.contains(&event.code);
+        let wish =
+            self.wishes.iter().enumerate().find(|(_, wish)| tag.map_or_else(|| is_for(wish), |tag| wish.tag == tag));
+        if wish.is_none() && !self.wishes.is_empty() && tag.is_none() {
+            return Outcome { is_passed_over: true, ..Outcome::default() };
+        }
+        let registration = wish.map_or(1, |(at, _)| at as u64 + 1);
+        let tag = tag.or(wish.map(|(_, wish)| wish.tag)).unwrap_or_default();
+        let call = EventCall { registration, tag, event: event.clone(), identity, steps: steps.clone() };
+        let HandlerResult { status, infos, notifications, changes, failure } = self.module.handle(&call);
+        Outcome { status: Some(status), infos, raises: notifications, changes, failure, ..Outcome::default() }
+    }
+
+    fn decide(&self, call: &PolicyCall) -> Outcome {
+        let result = self.module.decide(call);
+        let (outcome, status, failure) = match result.outcome {
+            Ok(PolicyOutcome::Pass) => (Some("pass"), None, None),
+            Ok(PolicyOutcome::Grant) => (Some("grant"), None, None),
+            Ok(PolicyOutcome::Deny(status)) => (Some("deny"), Some(status), None),
+            Err(failure) => (None, None, Some(failure)),
+        };
+        let (amended, range) = (result.amendment.infos, result.amendment.range);
+        Outcome { outcome, status, failure, infos: result.infos, amended, range, ..Outcome::default() }
+    }
+
+    fn log(&self, call: &ChannelCall) -> Outcome {
+        let result = self.module.log(call);
+        Outcome { status: Some(result.status), infos: result.infos, failure: result.failure, ..Outcome::default() }
+    }
+
+    fn fits(&self, case: &Case) -> Result<(), TrialError> {
+        let role = match &case.subject {
+            Subject::Start => return Ok(()),
+            Subject::Event { .. } => Some(Role::EventHandler),
+            Subject::Request(call) => Role::policy(call.request.matter.hook()),
+            Subject::Log(_) => Some(Role::LogChannel),
+        };
+        match role.filter(|role| !self.module.has_role(*role)) {
+            None => Ok(()),
+            Some(role) => {
+                let (case, module) = (case.name.clone(), self.module.name().to_owned());
+                Err(TrialError::Role { case, role: role.name(), module })
+            }
+        }
+    }
+}
+
+/// Cases on their way through a module.
+pub(crate) struct Run<'a> {
+    of: &'a Candidate<'a>,
+    cases: &'a Cases,
+    scene: Scene,
+    loaded: Option<Loaded>,
+    /// The state with which the case began that is called again and again.
+    state: BTreeMap<String, Vec<u8>>,
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn new(of: &'a Candidate<'a>, cases: &'a Cases) -> Run<'a> {
+        let now = cases.time.unwrap_or(NOON).0;
+        let scene = Scene::default();
+        scene.props().now = now;
+        Run { of, cases, scene, loaded: None, state: BTreeMap::new() }
+    }
+
+    /// Sets the scene for a case, and loads the module if it is to be fresh.
+    fn set(&mut self, case: &Case) -> Result<&Loaded, TrialError> {
+        {
+            let mut props = self.scene.props();
+            if !self.cases.sequence {
+                *props = Props { now: self.cases.time.unwrap_or(NOON).0, ..Props::default() };
+            }
+            props.now = case.time.map_or(props.now, |time| time.0).saturating_add(case.after);
+            props.said.clear();
+            props.written.clear();
+            if let Some(state) = &case.state {
+                props.state = state.clone();
+            }
+        }
+        let settings = case.config.as_ref().unwrap_or(&self.cases.config);
+        let kept = self
+            .loaded
+            .take()
+            .filter(|loaded| self.cases.sequence && !case.restart && loaded.starts() && loaded.settings == *settings);
+        let loaded = match kept {
+            Some(loaded) => loaded,
+            None => Loaded::new(self.of, &self.scene, settings)?,
+        };
+        Ok(self.loaded.insert(loaded))
+    }
+
+    /// Runs one case.
+    fn one(&mut self, case: &Case) -> Result<Outcome, TrialError> {
+        let scene = self.scene.clone();
+        let loaded = self.set(case)?;
+        loaded.fits(case)?;
+        let mut outcome = loaded.call(&case.subject);
+        if !loaded.starts() {
+            (outcome.refused, outcome.failure) = (loaded.refused.clone(), loaded.failure.clone());
+        }
+        let props = scene.props();
+        outcome.state = props.state.clone();
+        outcome.logs = props.said.clone();
+        outcome.writes = props.written.clone();
+        Ok(outcome)
+    }
+
+    /// Sets the scene for a case, so that it can be called again and again; in a sequence those before it come first.
+    pub(crate) fn ready(&mut self, case: &Case) -> Result<(), TrialError> {
+        let sequence = self.cases.iter().take_while(|before| !std::ptr::eq(*before, case));
+        for before in sequence.filter(|_| self.cases.sequence) {
+            self.one(before)?;
+        }
+        self.set(case)?.fits(case)?;
+        let mut props = self.scene.props();
+        props.usage = Usage::default();
+        self.state = props.state.clone();
+        Ok(())
+    }
+
+    /// Calls the module with a case, and nothing else.
+    pub(crate) fn again(&self, case: &Case) -> Result<(), Failure> {
+        let failure = self.loaded.as_ref().and_then(|loaded| loaded.call(&case.subject).failure);
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Starts a fresh instance and drops it.
+    pub(crate) fn start(&self) -> Result<(), Failure> {
+        self.loaded.as_ref().map_or(Ok(()), |loaded| loaded.module.start())
+    }
+
+    /// What the last call took.
+    pub(crate) fn usage(&self) -> Usage {
+        self.scene.props().usage
+    }
+
+    /// Makes the scene again what it was when it was ready; what the module has in memory stays.
+    pub(crate) fn sweep(&self) {
+        let mut props = self.scene.props();
+        props.state = self.state.clone();
+        props.said.clear();
+        props.written.clear();
+    }
+}
+
+/// Runs all cases of a file.
+pub fn run(of: &Candidate<'_>, cases: &Cases) -> Result<Vec<Report>, TrialError> {
+    let mut run = Run::new(of, cases);
+    let report = |case: &Case| {
+        let outcome = run.one(case)?;
+        Ok(Report {
+            case: case.name.clone(),
+            outcome: outcome.summary(),
+            differences: outcome.differences(&case.expect),
+            expectation: outcome.expectation(),
+        })
+    };
+    cases.case.iter().map(report).collect()
+}

@@ -1,0 +1,93 @@
+//! The scene of a trial: a clock that stands still, state in memory, and sinks and a trace that are read afterwards.
+use peal_model::{LogRequest, Status, code};
+use peal_sandbox::{Sink, Stage, State, Usage};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// How much a module may keep, as `module.state_quota` has it by default, in bytes.
+const QUOTA: usize = 1024 * 1024;
+
+/// What is on it now.
+#[derive(Clone, Default)]
+pub(super) struct Props {
+    /// Milliseconds since the epoch.
+    pub(super) now: u64,
+    pub(super) state: BTreeMap<String, Vec<u8>>,
+    /// What the module said, as `level: text`.
+    pub(super) said: Vec<String>,
+    /// What it wrote, by the names of the sinks.
+    pub(super) written: BTreeMap<String, Vec<u8>>,
+    /// What its last call took.
+    pub(super) usage: Usage,
+}
+
+/// A scene, shared by a module's instances and whoever tries it.
+#[derive(Clone, Default)]
+pub(super) struct Scene(Arc<Mutex<Props>>);
+
+impl Scene {
+    pub(super) fn props(&self) -> MutexGuard<'_, Props> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A sink of this name.
+    pub(super) fn sink(&self, name: &str) -> Arc<dyn Sink> {
+        Arc::new(Tray { scene: self.clone(), name: name.to_owned() })
+    }
+}
+
+impl Stage for Scene {
+    fn now(&self) -> u64 {
+        self.props().now
+    }
+
+    fn say(&self, level: tracing::Level, message: &str) {
+        let line = format!("{}: {message}", level.as_str().to_lowercase());
+        self.props().said.push(line);
+    }
+
+    fn used(&self, usage: Usage) {
+        self.props().usage = usage;
+    }
+}
+
+impl State for Scene {
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Status> {
+        Ok(self.props().state.get(key).cloned())
+    }
+
+    fn set(&self, key: &str, value: &[u8]) -> Result<(), Status> {
+        let mut props = self.props();
+        let others = props.state.iter().filter(|(other, _)| *other != key);
+        let kept: usize = others.map(|(key, value)| key.len() + value.len()).sum();
+        if kept + key.len() + value.len() > QUOTA {
+            return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
+        }
+        props.state.insert(key.to_owned(), value.to_owned());
+        Ok(())
+    }
+
+    fn delete(&self, key: &str) -> Result<(), Status> {
+        self.props().state.remove(key);
+        Ok(())
+    }
+
+    fn keys(&self, prefix: &str) -> Result<Vec<String>, Status> {
+        Ok(self.props().state.keys().filter(|key| key.starts_with(prefix)).cloned().collect())
+    }
+}
+
+/// A sink that keeps what is written.
+struct Tray {
+    scene: Scene,
+    name: String,
+}
+
+impl Sink for Tray {
+    fn write(&self, _: &LogRequest, bytes: &[u8]) -> Result<(), Status> {
+        self.scene.props().written.entry(self.name.clone()).or_default().extend_from_slice(bytes);
+        Ok(())
+    }
+}

@@ -1,0 +1,106 @@
+//! `peal module test`.
+use super::tried::Tried;
+use crate::args::ModuleTest;
+use anyhow::{Context, Result, bail};
+use peal_author::trial::{self, Candidate, CaseFile, Difference, Report};
+use peal_config::Sandbox;
+use std::{
+    fs,
+    io::{self, IsTerminal, Write},
+    process::ExitCode,
+};
+
+/// Runs cases and says how they came out: 0 if all were as expected, else 1.
+pub fn test(args: &ModuleTest) -> Result<ExitCode> {
+    let tried = Tried::find(&args.component)?;
+    let name = args.name.clone().unwrap_or_else(|| tried.name());
+    let paths = if args.cases.is_empty() { tried.cases()? } else { args.cases.clone() };
+    if args.write.is_some() && paths.len() != 1 {
+        bail!("--write takes the cases of one file, and there are {}", paths.len());
+    }
+    let sinks = match args.sinks.as_slice() {
+        [] => vec!["stdout".to_owned(), "stderr".to_owned()],
+        named => named.to_vec(),
+    };
+    let engine = peal_deploy::engine(&Sandbox::default())?;
+    let of = Candidate { engine: &engine, name: &name, bytes: &tried.bytes, sinks: &sinks };
+    let mut all = Vec::new();
+    for path in &paths {
+        let file = CaseFile::read(path, &name)?;
+        for what in &file.left_out {
+            crate::say(&format!("{}: {what} cannot be taken from a recording, it is left out", path.display()));
+        }
+        let reports = trial::run(&of, &file.cases).with_context(|| path.display().to_string())?;
+        if let Some(to) = &args.write {
+            fs::write(to, file.rewritten(&reports)).with_context(|| to.display().to_string())?;
+        }
+        all.push((file, reports));
+    }
+    let mut out = io::stdout().lock();
+    let printed = if args.json { json(&all, &mut out) } else { table(&all, &mut out) };
+    if let Err(error) = printed
+        && error.kind() != io::ErrorKind::BrokenPipe
+    {
+        return Err(error.into());
+    }
+    let is_ok = all.iter().flat_map(|(_, reports)| reports).all(Report::is_ok);
+    Ok(if is_ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn json(all: &[(CaseFile, Vec<Report>)], out: &mut impl Write) -> io::Result<()> {
+    let files = all.iter().map(|(file, reports)| {
+        let cases = reports.iter().map(|report| {
+            serde_json::json!({
+                "case": report.case,
+                "ok": report.is_ok(),
+                "outcome": report.outcome,
+                "differences": report.differences,
+            })
+        });
+        serde_json::json!({ "file": file.path, "left_out": file.left_out, "cases": cases.collect::<Vec<_>>() })
+    });
+    serde_json::to_writer_pretty(&mut *out, &files.collect::<Vec<_>>())?;
+    writeln!(out)
+}
+
+fn table(all: &[(CaseFile, Vec<Report>)], out: &mut impl Write) -> io::Result<()> {
+    let (ok, failed) = if io::stdout().is_terminal() {
+        ("\u{1b}[32mok\u{1b}[0m    ", "\u{1b}[1;31mFAILED\u{1b}[0m")
+    } else {
+        ("ok    ", "FAILED")
+    };
+    for (file, reports) in all {
+        writeln!(out, "{}", file.path.display())?;
+        for report in reports {
+            let word = if report.is_ok() { ok } else { failed };
+            writeln!(out, "  {word}  {}", plain(&report.case))?;
+            if file.is_recording {
+                writeln!(out, "            {}", report.outcome)?;
+            }
+            report.differences.iter().try_for_each(|difference| differs(difference, out))?;
+        }
+    }
+    let reports = || all.iter().flat_map(|(_, reports)| reports);
+    let (count, wrong) = (reports().count(), reports().filter(|report| !report.is_ok()).count());
+    writeln!(out, "{count} cases: {} ok, {wrong} FAILED", count - wrong)
+}
+
+fn differs(difference: &Difference, out: &mut impl Write) -> io::Result<()> {
+    let Difference { what, expected, got } = difference;
+    if let ([expected], [got]) = (expected.as_slice(), got.as_slice()) {
+        writeln!(out, "          {what}: expected {}", plain(expected))?;
+        return writeln!(out, "          {:indent$}     got {}", "", plain(got), indent = what.len() + 2);
+    }
+    writeln!(out, "          {what}: - expected, + got")?;
+    for line in expected {
+        let sign = if got.contains(line) { ' ' } else { '-' };
+        writeln!(out, "            {sign} {}", plain(line))?;
+    }
+    let news = got.iter().filter(|line| !expected.contains(line));
+    news.map(|line| plain(line)).try_for_each(|line| writeln!(out, "            + {line}"))
+}
+
+/// What a component or a file wrote, with nothing in it that moves the cursor.
+fn plain(text: &str) -> String {
+    text.chars().flat_map(|of| if of.is_control() { of.escape_debug().collect::<Vec<_>>() } else { vec![of] }).collect()
+}
