@@ -83,7 +83,8 @@ async fn node(settings: ServerSettings, out: &Arc<Paper>, err: &Arc<Paper>) -> (
     let patience = Duration::from_secs(60);
     let limits = Limits { call_time: patience, host_time: patience, ..Limits::default() };
     let (bytes, grants) = (std::fs::read(guest("stdio")).unwrap(), [Capability::Sink].into_iter().collect::<Grants>());
-    let stdio = Module::load(&engine, "stdio", &bytes, &grants, limits, Services { sinks, state: None }).unwrap();
+    let stdio =
+        Module::load(&engine, "stdio", &bytes, &grants, limits, Services { sinks, ..Services::default() }).unwrap();
     let mut channels = HostedChannels::default();
     let keys = vec![Key::from(key::PMIX_LOG_STDOUT), Key::from(key::PMIX_LOG_STDERR)];
     let stdio = Arc::new(stdio);

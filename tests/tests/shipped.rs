@@ -188,7 +188,7 @@ impl Stdio {
         let (stdout, stderr) = (Arc::new(Page::default()), Arc::new(Page::default()));
         let sinks = [("stdout", &stdout), ("stderr", &stderr)];
         let sinks = sinks.map(|(name, page)| (name.to_owned(), Arc::clone(page) as Arc<dyn Sink>)).into();
-        let module = module("stdio", &[Capability::Sink], Services { sinks, state: None });
+        let module = module("stdio", &[Capability::Sink], Services { sinks, ..Services::default() });
         Stdio { module, stdout, stderr }
     }
 

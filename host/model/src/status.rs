@@ -22,14 +22,20 @@ impl Status {
     pub const PEAL_ERR_HANDLER_UNAVAILABLE: Status = Status(-1_000_005);
     /// A handler called its host more often than it may; Peal's own.
     pub const PEAL_ERR_HANDLER_HOST_CALLS: Status = Status(-1_000_006);
+    /// A handler used up its fuel; Peal's own.
+    pub const PEAL_ERR_HANDLER_FUEL: Status = Status(-1_000_007);
+    /// A handler was not called: it has failed too often; Peal's own.
+    pub const PEAL_ERR_HANDLER_QUARANTINED: Status = Status(-1_000_008);
 
-    const PEAL_NAMES: [(Status, &'static str); 6] = [
+    const PEAL_NAMES: [(Status, &'static str); 8] = [
         (Status::PEAL_ERR_HANDLER_TRAPPED, "PEAL_ERR_HANDLER_TRAPPED"),
         (Status::PEAL_ERR_HANDLER_TIMEOUT, "PEAL_ERR_HANDLER_TIMEOUT"),
         (Status::PEAL_ERR_HANDLER_MEMORY, "PEAL_ERR_HANDLER_MEMORY"),
         (Status::PEAL_ERR_HANDLER_OUTPUT, "PEAL_ERR_HANDLER_OUTPUT"),
         (Status::PEAL_ERR_HANDLER_UNAVAILABLE, "PEAL_ERR_HANDLER_UNAVAILABLE"),
         (Status::PEAL_ERR_HANDLER_HOST_CALLS, "PEAL_ERR_HANDLER_HOST_CALLS"),
+        (Status::PEAL_ERR_HANDLER_FUEL, "PEAL_ERR_HANDLER_FUEL"),
+        (Status::PEAL_ERR_HANDLER_QUARANTINED, "PEAL_ERR_HANDLER_QUARANTINED"),
     ];
 
     /// Whether this is `PMIX_SUCCESS` (or the internal "operation succeeded", which libraries treat alike).

@@ -2,14 +2,14 @@
 use crate::bindings::peal::pmix::logging::Level;
 use crate::bindings::peal::pmix::{amendment, call, clock, logging, notify, registration, types};
 use crate::data::{List, Opaques, Subject};
-use crate::limits::Tally;
 use crate::lines::Lines;
 use crate::lower::{lower_content, lower_found, lower_identity, lower_proc, lower_steps};
 use crate::meter::{Meter, Stop};
 use crate::raise::Raise;
+use crate::tally::Tally;
 use crate::text::plain;
 use crate::wish::{check_wishes, raise_wish};
-use crate::{Change, Limits, Notification, Services};
+use crate::{Change, Limit, Limits, Notification, Services};
 use peal_model::{Amendment, Info, Range, Status, code};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,15 +48,14 @@ pub(crate) struct Current {
 }
 
 impl Host {
-    pub(crate) fn new(lines: Arc<Lines>, services: Arc<Services>, limits: Limits, requests: Arc<AtomicU64>) -> Host {
-        Host {
-            lines,
-            services,
-            requests,
-            tally: Tally::new(limits.memory),
-            meter: Meter::new(limits),
-            current: Current::default(),
-        }
+    pub(crate) fn new(
+        lines: Arc<Lines>,
+        services: Arc<Services>,
+        limits: Limits,
+        tally: Tally,
+        requests: Arc<AtomicU64>,
+    ) -> Host {
+        Host { lines, services, requests, tally, meter: Meter::new(limits), current: Current::default() }
     }
 
     /// Begins a call about this.
@@ -178,9 +177,13 @@ impl logging::Host for Host {
         // A line that nobody wants to see takes nothing from those that are wanted.
         macro_rules! write {
             ($host:ident, $level:ident) => {
-                if tracing::enabled!(target: "peal::guest", tracing::Level::$level) && $host.lines.allow() {
-                    let (module, message) = ($host.lines.module(), plain(&message, MAX_MESSAGE));
-                    tracing::event!(target: "peal::guest", tracing::Level::$level, module, "{message}");
+                if tracing::enabled!(target: "peal::guest", tracing::Level::$level) {
+                    if $host.lines.allow() {
+                        let (module, message) = (&**$host.lines.module(), plain(&message, MAX_MESSAGE));
+                        tracing::event!(target: "peal::guest", tracing::Level::$level, module, "{message}");
+                    } else {
+                        $host.meter.hit(Limit::LogLines);
+                    }
                 }
             };
         }
@@ -219,6 +222,7 @@ impl notify::Host for Host {
                 return Ok(Err(code::PMIX_ERR_BAD_PARAM.0));
             }
             if host.current.notifications.len() >= host.meter.limits().notifications {
+                host.meter.hit(Limit::Notifications);
                 return Ok(Err(code::PMIX_ERR_OUT_OF_RESOURCE.0));
             }
             host.meter.charge(size_of::<Notification>())?;

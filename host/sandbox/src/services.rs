@@ -1,9 +1,9 @@
 //! What the host lends a module so that it can do what it was granted, and how a guest reaches it: the sinks that an admin
 //! opened for it, its state.
-use crate::Sink;
 use crate::bindings::peal::pmix::{sink, state};
 use crate::data::Subject;
 use crate::host::Host;
+use crate::{Limit, Quarantined, Sink, Tenant};
 use peal_model::{Status, code};
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -12,13 +12,17 @@ pub const MAX_STATE_KEY: usize = 256;
 /// The longest value of a state, in bytes.
 pub const MAX_STATE_VALUE: usize = 64 * 1024;
 
-/// What stands behind the capabilities `sink` and `state` of one module.
+/// What stands behind the capabilities of one module, and whom it belongs to.
 #[derive(Clone, Default)]
 pub struct Services {
     /// The sinks that it may write to, by the names that its admin gave them.
     pub sinks: BTreeMap<String, Arc<dyn Sink>>,
     /// Its state; without it, `state` refuses with `PMIX_ERR_NOT_AVAILABLE`.
     pub state: Option<Arc<dyn State>>,
+    /// Whose it is, where its owner's modules have limits together.
+    pub tenant: Option<Tenant>,
+    /// Who is told when it is quarantined: at once, on the thread of the call that failed.
+    pub on_quarantine: Option<Arc<dyn Fn(&Quarantined) + Send + Sync>>,
 }
 
 impl fmt::Debug for Services {
@@ -93,6 +97,9 @@ impl Host {
         self.host_call(|host| {
             host.meter.charge(output)?;
             let answer = host.services.state.as_deref().map_or(Err(code::PMIX_ERR_NOT_AVAILABLE), work);
+            if answer.as_ref().err() == Some(&code::PMIX_ERR_OUT_OF_RESOURCE) {
+                host.meter.hit(Limit::StateQuota);
+            }
             Ok(answer.map_err(|status| status.0))
         })
     }
