@@ -1,5 +1,7 @@
 //! All that it takes to make an instance: a component that was checked, compiled and linked with what it is granted.
-use crate::bindings::peal::pmix::{amendment, call, clock, logging, notify, registration, sink, state, types};
+use crate::bindings::peal::pmix::{
+    amendment, call, clock, files, logging, notify, random, registration, sink, state, types,
+};
 use crate::engine::Runtime;
 use crate::host::Host;
 use crate::lines::Lines;
@@ -95,6 +97,8 @@ fn link(runtime: &Runtime, inspection: &Inspection, component: &Component) -> wa
             Capability::Registration => registration::add_to_linker::<_, Data>(&mut linker, |host| host)?,
             Capability::Sink => sink::add_to_linker::<_, Data>(&mut linker, |host| host)?,
             Capability::State => state::add_to_linker::<_, Data>(&mut linker, |host| host)?,
+            Capability::Random => random::add_to_linker::<_, Data>(&mut linker, |host| host)?,
+            Capability::Files => files::add_to_linker::<_, Data>(&mut linker, |host| host)?,
         }
     }
     linker.instantiate_pre(component)

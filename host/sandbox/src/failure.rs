@@ -93,7 +93,7 @@ fn kind_of(stop: &Stop) -> FailureKind {
         Stop::HostCalls(_) => FailureKind::HostCalls,
         Stop::HostTime(_) => FailureKind::Timeout,
         Stop::Output(_) | Stop::Depth(_) => FailureKind::Output,
-        Stop::Ident(_) | Stop::Mixed(_) | Stop::NoArray(_) | Stop::NoOpaque { .. } => FailureKind::Trapped,
+        _ => FailureKind::Trapped,
     }
 }
 
@@ -102,7 +102,7 @@ fn limit_of(stop: &Stop) -> Option<Limit> {
         Stop::HostCalls(_) => Some(Limit::HostCalls),
         Stop::HostTime(_) => Some(Limit::HostTime),
         Stop::Output(_) => Some(Limit::Output),
-        Stop::Depth(_) | Stop::Ident(_) | Stop::Mixed(_) | Stop::NoArray(_) | Stop::NoOpaque { .. } => None,
+        _ => None,
     }
 }
 

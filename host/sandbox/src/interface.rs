@@ -82,17 +82,23 @@ pub enum Capability {
     Sink,
     /// Keeps values that survive restarts.
     State,
+    /// Draws random numbers.
+    Random,
+    /// Reads and writes in directories that the admin named for it.
+    Files,
 }
 
 impl Capability {
     /// Every capability.
-    pub const ALL: [Capability; 6] = [
+    pub const ALL: [Capability; 8] = [
         Capability::Logging,
         Capability::Clock,
         Capability::Notify,
         Capability::Registration,
         Capability::Sink,
         Capability::State,
+        Capability::Random,
+        Capability::Files,
     ];
 
     /// The interface's name within the package, as a grant names it.
@@ -104,6 +110,8 @@ impl Capability {
             Capability::Registration => "registration",
             Capability::Sink => "sink",
             Capability::State => "state",
+            Capability::Random => "random",
+            Capability::Files => "files",
         }
     }
 }

@@ -24,6 +24,8 @@ pub(crate) enum Stop {
     NoArray(u32),
     #[error("named value {at} of data type {data_type}, which this call does not have")]
     NoOpaque { at: u32, data_type: u16 },
+    #[error("wanted a random number, and the system has none")]
+    NoRandom,
 }
 
 /// What one call has used. A fresh instance is started, told its settings and called: each of these has the time of one call,

@@ -3,7 +3,7 @@
 use crate::bindings::peal::pmix::{sink, state};
 use crate::data::Subject;
 use crate::host::Host;
-use crate::{Limit, Quarantined, Sink, Tenant};
+use crate::{Directory, Limit, Quarantined, Random, Sink, Tenant};
 use peal_model::{Status, code};
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -19,6 +19,10 @@ pub struct Services {
     pub sinks: BTreeMap<String, Arc<dyn Sink>>,
     /// Its state; without it, `state` refuses with `PMIX_ERR_NOT_AVAILABLE`.
     pub state: Option<Arc<dyn State>>,
+    /// The directories that it may use, by the names that its admin gave them.
+    pub files: BTreeMap<String, Arc<Directory>>,
+    /// Where its random numbers come from; without it, from the system.
+    pub random: Option<Arc<dyn Random>>,
     /// Whose it is, where its owner's modules have limits together.
     pub tenant: Option<Tenant>,
     /// Who is told when it is quarantined: at once, on the thread of the call that failed.
@@ -46,7 +50,7 @@ pub trait State: Send + Sync {
 }
 
 /// What a guest is told: an answer, or the status with which it was refused.
-type Answer<R> = wasmtime::Result<Result<R, i32>>;
+pub(crate) type Answer<R> = wasmtime::Result<Result<R, i32>>;
 
 impl sink::Host for Host {
     fn names(&mut self) -> wasmtime::Result<Vec<String>> {
