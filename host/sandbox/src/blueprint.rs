@@ -8,6 +8,7 @@ use crate::lines::Lines;
 use crate::roles::{Exports, Indices};
 use crate::tally::Budget;
 use crate::text::{MAX_QUOTED, plain};
+use crate::wasi;
 use crate::{Capability, Engine, Grants, Inspection, Limit, Limits, LoadError, Services};
 use std::sync::Arc;
 use wasmtime::Store;
@@ -46,7 +47,7 @@ impl Blueprint {
         };
         let runtime = engine.runtime(&limits).map_err(|reason| LoadError::Engine { module: module(), reason })?;
         let component = runtime.component(inspection.digest, bytes).map_err(unfit)?;
-        let instance = link(&runtime, inspection, &component).map_err(unfit)?;
+        let instance = link(&runtime, inspection, &component, grants).map_err(unfit)?;
         Ok(Blueprint {
             engine: engine.clone(),
             runtime,
@@ -83,7 +84,12 @@ fn check(name: &str, inspection: &Inspection, grants: &Grants) -> Result<(), Loa
 }
 
 /// Links the call at hand and the capabilities that were asked for and, as was checked, granted.
-fn link(runtime: &Runtime, inspection: &Inspection, component: &Component) -> wasmtime::Result<InstancePre<Host>> {
+fn link(
+    runtime: &Runtime,
+    inspection: &Inspection,
+    component: &Component,
+    grants: &Grants,
+) -> wasmtime::Result<InstancePre<Host>> {
     type Data = HasSelf<Host>;
     let mut linker = Linker::<Host>::new(runtime.inner());
     types::add_to_linker::<_, Data>(&mut linker, |host| host)?;
@@ -99,6 +105,7 @@ fn link(runtime: &Runtime, inspection: &Inspection, component: &Component) -> wa
             Capability::State => state::add_to_linker::<_, Data>(&mut linker, |host| host)?,
             Capability::Random => random::add_to_linker::<_, Data>(&mut linker, |host| host)?,
             Capability::Files => files::add_to_linker::<_, Data>(&mut linker, |host| host)?,
+            Capability::Wasi => wasi::link(&mut linker, runtime.inner(), component, grants)?,
         }
     }
     linker.instantiate_pre(component)

@@ -19,8 +19,8 @@ impl Grants {
 
     /// What a tenant's own module may have unless the site says otherwise.
     pub fn tenant() -> Grants {
-        use Capability::{Clock, Logging, Notify, Random, Registration};
-        [Logging, Clock, Notify, Registration, Random].into_iter().collect()
+        use Capability::{Clock, Logging, Notify, Random, Registration, Wasi};
+        [Logging, Clock, Notify, Registration, Random, Wasi].into_iter().collect()
     }
 
     /// Whether this capability is granted.

@@ -29,6 +29,10 @@ pub(crate) struct Host {
     pub(crate) tally: Tally,
     pub(crate) meter: Meter,
     pub(crate) current: Current,
+    /// How many handles of WASI the guest has.
+    pub(crate) handles: u32,
+    /// What the clock of WASI shows that only counts.
+    pub(crate) looked: u64,
 }
 
 /// The call being made: what it is about, and what came out of it so far.
@@ -55,7 +59,8 @@ impl Host {
         tally: Tally,
         requests: Arc<AtomicU64>,
     ) -> Host {
-        Host { lines, services, requests, tally, meter: Meter::new(limits), current: Current::default() }
+        let (meter, current) = (Meter::new(limits), Current::default());
+        Host { lines, services, requests, tally, meter, current, handles: 0, looked: 0 }
     }
 
     /// Begins a call about this.
@@ -202,7 +207,7 @@ impl logging::Host for Host {
 
 impl clock::Host for Host {
     fn now(&mut self) -> wasmtime::Result<u64> {
-        self.host_call(|host| Ok(*host.current.now.get_or_insert_with(milliseconds_now)))
+        self.host_call(|host| Ok(host.milliseconds()))
     }
 }
 
@@ -261,6 +266,23 @@ impl registration::Host for Host {
 }
 
 impl Host {
+    /// The time since the epoch; the same throughout one call.
+    pub(crate) fn milliseconds(&mut self) -> u64 {
+        *self.current.now.get_or_insert_with(milliseconds_now)
+    }
+
+    /// Traces what the guest prints.
+    pub(crate) fn print(&mut self, bytes: &[u8]) {
+        if tracing::enabled!(target: "peal::guest", tracing::Level::INFO) {
+            if self.lines.allow() {
+                let (module, text) = (&**self.lines.module(), String::from_utf8_lossy(bytes));
+                tracing::info!(target: "peal::guest", module, "{}", plain(text.trim_end(), MAX_MESSAGE));
+            } else {
+                self.meter.hit(Limit::LogLines);
+            }
+        }
+    }
+
     fn may_change_registrations(&self) -> Result<(), Status> {
         match &self.current.subject {
             Subject::Event(_) if self.current.changes.len() < MAX_CHANGES => Ok(()),

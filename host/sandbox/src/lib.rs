@@ -51,6 +51,7 @@ mod tally;
 mod tenant;
 mod text;
 mod warm;
+mod wasi;
 mod wish;
 
 pub use call::{Change, EventCall, Failure, FailureKind, HandlerResult, ModuleRegistration, Notification};

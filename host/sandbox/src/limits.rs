@@ -12,6 +12,8 @@ pub(crate) const MAX_TABLES: u32 = 64;
 /// The most bytes that the engine keeps for one instance without counting them as its memory: passive segments, globals and
 /// functions that are referred to. Components of interpreted languages have tens of thousands of these, a megabyte or two.
 pub(crate) const MAX_BOOKKEEPING: u64 = 8 * 1024 * 1024;
+/// The most handles of WASI that an instance has at once.
+pub(crate) const MAX_HANDLES: u32 = 1024;
 
 /// Who shares the memory of an instance, and so might come to know what a call has left there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -88,42 +90,10 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// These, and of none more than that ceiling allows. How often an instance is replaced, how many are kept and who shares
-    /// them stays.
-    pub fn within(self, ceiling: &Limits) -> Limits {
-        Limits {
-            memory: self.memory.min(ceiling.memory),
-            memory_total: self.memory_total.min(ceiling.memory_total),
-            call_time: self.call_time.min(ceiling.call_time),
-            host_time: self.host_time.min(ceiling.host_time),
-            fuel: self.fuel.into_iter().chain(ceiling.fuel).min(),
-            output: self.output.min(ceiling.output),
-            notifications: self.notifications.min(ceiling.notifications),
-            host_calls: self.host_calls.min(ceiling.host_calls),
-            log_lines: self.log_lines.min(ceiling.log_lines),
-            ..self
-        }
-    }
-
     /// The most bytes that the engine copies out of the guest in one host call, whatever becomes of them. Not below what a
     /// log message may take, so that a module without output can still log.
     pub(crate) fn copied_per_host_call(&self) -> usize {
         const FLOOR: usize = 64 * 1024;
         self.output.max(FLOOR)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Limits;
-
-    #[test]
-    fn within_a_ceiling_nothing_is_more() {
-        let asked = Limits { memory: 10, output: 5, fuel: None, max_calls: 3, ..Limits::default() };
-        let ceiling = Limits { memory: 7, output: 9, fuel: Some(100), max_calls: 1, ..Limits::default() };
-        let within = asked.within(&ceiling);
-        assert_eq!((within.memory, within.output, within.fuel, within.max_calls), (7, 5, Some(100), 3));
-        assert_eq!(Limits { fuel: Some(8), ..asked }.within(&ceiling).fuel, Some(8));
-        assert_eq!(asked.within(&asked), asked);
     }
 }

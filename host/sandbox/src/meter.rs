@@ -24,8 +24,14 @@ pub(crate) enum Stop {
     NoArray(u32),
     #[error("named value {at} of data type {data_type}, which this call does not have")]
     NoOpaque { at: u32, data_type: u16 },
-    #[error("wanted a random number, and the system has none")]
+    #[error("wanted random numbers that are not to be had")]
     NoRandom,
+    #[error("wanted to end its process (wasi:cli/exit), and has none")]
+    Exit,
+    #[error("has the {0} handles of WASI that an instance may have, and wanted one more")]
+    Handles(u32),
+    #[error("called a function of WASI whose result has no stand-in")]
+    NoWasi,
 }
 
 /// What one call has used. A fresh instance is started, told its settings and called: each of these has the time of one call,

@@ -5,7 +5,7 @@ use peal_model::{Status, code};
 use peal_sandbox::{Access, Capability, Directory, Grants, LoadError, Module, Random, Services};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use support::{component, engine, handle, patient};
+use support::{component, engine, handle, patient, traced};
 
 fn load(grants: &Grants, services: Services) -> Result<Module, LoadError> {
     Module::load(engine(), "drawer", &component("drawer"), grants, patient(), services)
@@ -53,5 +53,40 @@ fn what_is_lent_must_be_granted() {
         let grants = Capability::ALL.into_iter().filter(|capability| *capability != missing).collect();
         let error = load(&grants, Services::default()).unwrap_err();
         assert!(matches!(error, LoadError::NotGranted { interface, .. } if interface == missing), "{error}");
+    }
+}
+
+fn worldly(grants: impl IntoIterator<Item = Capability>) -> Result<Module, LoadError> {
+    let grants = grants.into_iter().collect();
+    Module::load(engine(), "worldly", &component("worldly"), &grants, patient(), Services::default())
+}
+
+#[test]
+fn wasi_is_there_for_those_who_need_it_and_has_nothing_behind_it() {
+    let error = worldly([Capability::Logging]).unwrap_err();
+    assert!(
+        error.to_string().ends_with("imports WASI 0.2, which it is not granted (add \"wasi\" to its grants)"),
+        "{error}"
+    );
+    let quiet = worldly([Capability::Wasi]).unwrap();
+    let (result, trace) = traced(|| handle(&quiet, 0));
+    assert_eq!((result.status, result.failure), (Status(0b11_1111_1111), None));
+    assert!(result.usage.host_calls >= 14, "each is a host call: {:?}", result.usage);
+    assert!(!trace.contains("worldly"), "{trace}");
+    let loud = worldly([Capability::Wasi, Capability::Logging]).unwrap();
+    let (result, trace) = traced(|| handle(&loud, 0));
+    assert_eq!(result.status, Status(0b11_1111_1111));
+    assert!(trace.contains("a line of the worldly"), "{trace}");
+    for _ in 0..2000 {
+        assert_eq!(handle(&quiet, 0).failure, None, "what is given back can be had again");
+    }
+}
+
+#[test]
+fn through_wasi_nobody_ends_the_process_or_fills_its_memory() {
+    let module = worldly([Capability::Wasi]).unwrap();
+    for (code, why) in [(-1, "wasi:cli/exit"), (-2, "1024 handles")] {
+        let failure = handle(&module, code).failure.unwrap();
+        assert!(failure.reason.contains(why), "{failure}");
     }
 }
