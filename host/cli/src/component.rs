@@ -68,7 +68,7 @@ pub fn all(resolved: &Resolved) -> Result<Vec<Component>, Problems> {
         match of(entry) {
             Ok((component, inspection)) => {
                 problems.extend(unfit(entry, &inspection, &resolved.config));
-                problems.extend(scope::unfit(entry, &component.owner, &inspection));
+                problems.extend(scope::unfit(entry, &component.owner, &inspection, &resolved.config));
                 problems.extend(seats.take(entry, &component.owner, &inspection.roles));
                 components.push(component);
             }
@@ -106,7 +106,7 @@ enum Need {
     Grant(Capability),
 }
 
-const NEEDS: [(&str, Need); 9] = [
+const NEEDS: [(&str, Need); 10] = [
     ("module.codes", Need::Role(Role::EventHandler)),
     ("module.levels", Need::Role(Role::EventHandler)),
     ("module.affected", Need::Role(Role::EventHandler)),
@@ -115,6 +115,7 @@ const NEEDS: [(&str, Need); 9] = [
     ("module.channels", Need::Role(Role::LogChannel)),
     ("module.config", Need::Role(Role::Lifecycle)),
     ("module.sinks", Need::Grant(Capability::Sink)),
+    ("module.files", Need::Grant(Capability::Files)),
     ("module.state_quota", Need::Grant(Capability::State)),
 ];
 

@@ -119,20 +119,6 @@ fn log(log: &peal_config::Log) -> LogSettings {
     LogSettings { order: log.order.iter().filter_map(entry).collect(), once: log.once }
 }
 
-/// The limits of a module.
-pub fn module_limits(limits: &peal_config::Limits) -> peal_sandbox::Limits {
-    peal_sandbox::Limits {
-        memory: limits.memory,
-        call_time: limits.call_time,
-        host_time: limits.host_time,
-        output: limits.output,
-        notifications: limits.notifications,
-        host_calls: limits.host_calls,
-        max_calls: limits.max_calls,
-        instances: limits.instances,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,7 +128,6 @@ mod tests {
     fn the_table_of_settings_has_the_defaults_of_the_rooms_that_it_configures() {
         let server = server_settings(&Config::default());
         assert_eq!(format!("{server:#?}"), format!("{:#?}", ServerSettings::default()));
-        assert_eq!(module_limits(&peal_config::Limits::default()), peal_sandbox::Limits::default());
         assert_eq!(store_settings(&Config::default()), StoreSettings::default());
         let engine = peal_sandbox::EngineSettings::default();
         assert_eq!(Config::default().sandbox.max_instances, engine.max_instances);

@@ -7,6 +7,7 @@ mod config;
 mod config_command;
 mod event;
 mod job;
+mod limits;
 mod module;
 mod modules;
 mod node;

@@ -1,12 +1,12 @@
 //! Loads the modules of a run and puts each where its roles belong: chains of handlers, policies, log channels.
 use crate::{
     component::{self, Component},
-    config::module_limits,
+    limits::{self, Tenants},
     node::Brought,
     seats,
 };
 use anyhow::{Context, Result, bail};
-use peal_config::{ModuleEntry, Problem, Problems, Sandbox, SinkName};
+use peal_config::{Config, ModuleEntry, Problem, Problems, Sandbox, SinkName};
 use peal_core::{
     owner::Owner,
     policy::OnFailure,
@@ -14,8 +14,8 @@ use peal_core::{
 };
 use peal_model::Nspace;
 use peal_sandbox::{
-    Capability, Engine, EngineError, EngineSettings, Grants, GuestPool, Limits, Module, ModuleRegistration,
-    PoolSettings, Role, Services, Sink, State,
+    Capability, Engine, EngineError, EngineSettings, Grants, GuestPool, Module, ModuleRegistration, PoolSettings, Role,
+    Services, Sink, State,
 };
 use peal_server::{
     GuestPools, HostedChains, HostedChannels, HostedHandler, HostedPolicies, StoredState,
@@ -48,7 +48,8 @@ pub fn pools(config: &Sandbox) -> Result<GuestPools> {
 /// The engine that the configuration wants.
 pub fn engine(config: &Sandbox) -> Result<Engine> {
     let default = EngineSettings::default();
-    let settings = |cache_dir| EngineSettings { cache_dir, max_instances: config.max_instances, ..default };
+    let (max_instances, fuel) = (config.max_instances, limits::fuel(config.fuel));
+    let settings = |cache_dir| EngineSettings { cache_dir, max_instances, fuel, ..default };
     Ok(match &config.cache_dir {
         Some(dir) => Engine::new(&settings(Some(dir.clone())))?,
         None => Engine::new(&settings(user_cache())).or_else(|error| match error {
@@ -85,6 +86,10 @@ pub struct Loader<'a> {
     pub host: &'a EmbeddedHost,
     /// Where state is kept, if it is.
     pub store: Option<&'a Arc<Store>>,
+    /// What holds for modules beside what is said of each.
+    pub config: &'a Config,
+    /// Who has modules already.
+    pub tenants: &'a Tenants,
 }
 
 /// The modules of a node: the site's from the configuration, with their components, and those that a job brings.
@@ -120,9 +125,14 @@ fn add_configured(
     let (settings, Component { bytes, owner }) = (&entry.settings, component);
     let wrong = |key: &'static str| move |error: anyhow::Error| entry.problem(key, format!("{error:#}"));
     let grants = grants(entry);
-    let services =
-        Services { sinks: sinks(loader.host, &settings.sinks), state: state(entry, &owner, &grants, loader.store)? };
-    let limits = module_limits(&settings.limits);
+    let services = Services {
+        sinks: sinks(loader.host, &settings.sinks),
+        state: state(entry, &owner, &grants, loader)?,
+        files: limits::files(entry)?,
+        tenant: loader.tenants.join(&owner).map_err(wrong("module.scope"))?,
+        ..Services::default()
+    };
+    let limits = limits::of_module(settings, &owner);
     let module = Module::load(loader.engine, &settings.name, &bytes, &grants, limits, services);
     let module = Arc::new(module.map_err(|error| wrong("module.path")(error.into()))?);
     let wishes = module.init(&settings.config).map_err(|error| wrong("module.config")(error.into()))?;
@@ -171,27 +181,30 @@ fn state(
     entry: &ModuleEntry,
     owner: &Owner,
     grants: &Grants,
-    store: Option<&Arc<Store>>,
+    loader: &Loader<'_>,
 ) -> Result<Option<Arc<dyn State>>, Problem> {
     if !grants.allows(Capability::State) {
         return Ok(None);
     }
-    let store = store.ok_or_else(|| entry.problem("module.grants", "`state` needs a store: set store.path"))?;
+    let store = loader.store.ok_or_else(|| entry.problem("module.grants", "`state` needs a store: set store.path"))?;
     let settings = &entry.settings;
-    Ok(Some(Arc::new(StoredState::new(store, &settings.name, owner, settings.state_quota))))
+    let state = StoredState::new(store, &settings.name, owner, settings.state_quota);
+    Ok(Some(Arc::new(if *owner == Owner::Site { state } else { state.within(loader.config.tenant.state_quota) })))
 }
 
 /// A module that a job brings has the tenant's grants and handles every code, unless it says itself what it wants.
 fn add_brought(chains: &mut HostedChains, loader: &Loader<'_>, path: &Path, job: &Nspace) -> Result<()> {
     let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-    let (bytes, grants) = (component::read(path)?, Grants::tenant());
-    let module = Module::load(loader.engine, &name, &bytes, &grants, Limits::default(), Services::default())?;
+    let (bytes, owner) = (component::read(path)?, Owner::Namespace(job.clone()));
+    let (grants, limits) = (limits::brought_grants(loader.config), limits::of_brought(loader.config));
+    let services = Services { tenant: loader.tenants.join(&owner)?, ..Services::default() };
+    let module = Module::load(loader.engine, &name, &bytes, &grants, limits, services)?;
     if !module.has_role(Role::EventHandler) {
         bail!("it does not handle events: it exports no peal:pmix/event-handler");
     }
     let wishes = module.init(&[])?;
     let registration = Registration::new(&name, Codes::Default);
-    register(chains, Owner::Namespace(job.clone()), &Arc::new(module), wishes, registration)
+    register(chains, owner, &Arc::new(module), wishes, registration)
 }
 
 /// Registers a module's handlers as it wishes, or if it has no wishes as its owner has it.

@@ -1,6 +1,7 @@
 //! What every verb that runs a server shares: from the configuration to a server that listens.
 use crate::{
     component, config,
+    limits::Tenants,
     modules::{self, Hosted, Loader},
     trace,
 };
@@ -64,7 +65,9 @@ impl Prepared {
             Hosted::default()
         } else {
             let engine = modules::engine(&resolved.config.sandbox)?;
-            modules::hosted(&Loader { engine: &engine, host: &host, store: store.as_ref() }, site, job)?
+            let (config, tenants) = (&resolved.config, &Tenants::new(&resolved.config));
+            let loader = Loader { engine: &engine, host: &host, store: store.as_ref(), config, tenants };
+            modules::hosted(&loader, site, job)?
         };
         Ok(Prepared { me: Proc::new(Nspace::new(me)?, Rank(0)), notices, host, hosted, pools, store })
     }

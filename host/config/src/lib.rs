@@ -13,6 +13,7 @@
 mod c_names;
 pub mod docs;
 mod document;
+mod file_kinds;
 mod files;
 mod kinds;
 mod layers;
@@ -32,11 +33,12 @@ pub use layers::{Given, Resolved, Sources};
 pub use nearest::nearest;
 pub use problem::{Origin, Position, Problem, Problems};
 pub use settings::{
-    Admin, Config, Events, Identity, Limits, Log, Metrics, Module, Policy, Run, Sandbox, Server, Store, Tools, Trace,
+    Admin, Config, Events, Identity, Limits, Log, Metrics, Module, Policy, Run, Sandbox, Server, Store, Tenant,
+    TenantLimits, Tools, Trace,
 };
 pub use table::{Setting, Settings};
 pub use values::{
-    EventLevels, IdentityCheck, Mode, OnAbort, OnFailure, OrderedChannel, PolicyDefault, Requirement, Scope, SinkName,
-    User, Word,
+    EventLevels, Files, FilesMode, FuelCount, IdentityCheck, Isolation, Mode, OnAbort, OnFailure, OrderedChannel,
+    PolicyDefault, Requirement, Scope, SinkName, User, Word,
 };
 pub use view::{Shown, View};

@@ -135,7 +135,7 @@ fn walk(mut next: NextChannel, modules: &[Served], meters: &RoleMeters, time: Ti
             (Writer::Module, Some(module)) => {
                 let (channel, request) = (pending.channel().clone(), pending.request());
                 let result = module.log(&ChannelCall { channel, request, steps: pending.steps().clone() });
-                meters.called(module.name(), watch.lap(), result.failure.as_ref());
+                meters.called(module.name(), watch.lap(), &result.usage, result.failure.as_ref());
                 pending.finish(result.status, result.infos)
             }
             (Writer::Module | Writer::Host, _) => return Halt::Host(Box::new(pending)),

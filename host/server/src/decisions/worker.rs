@@ -46,8 +46,8 @@ fn walk(mut run: PolicyRun<Arc<Module>>, metrics: &Metrics, meters: &RoleMeters)
             NextPolicy::Done(decided) => return decided,
         };
         let call = PolicyCall { request: pending.request().clone(), steps: pending.steps().clone() };
-        let PolicyResult { outcome, infos, amendment } = pending.policy().decide(&call);
-        meters.called(pending.policy().name(), watch.lap(), outcome.as_ref().err());
+        let PolicyResult { outcome, infos, amendment, usage } = pending.policy().decide(&call);
+        meters.called(pending.policy().name(), watch.lap(), &usage, outcome.as_ref().err());
         // What is not shared any more need not be copied to be added to.
         drop(call);
         let outcome = outcome.map_err(|failure| {
