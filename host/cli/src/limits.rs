@@ -32,7 +32,7 @@ pub fn of_module(settings: &Module, owner: &Owner) -> Limits {
 
 /// The limits of a module that a job brings.
 pub fn of_brought(config: &Config) -> Limits {
-    let limits = &config.tenant_limits;
+    let limits = &config.brought;
     Limits {
         memory: limits.memory,
         call_time: limits.call_time,

@@ -33,8 +33,8 @@ pub use layers::{Given, Resolved, Sources};
 pub use nearest::nearest;
 pub use problem::{Origin, Position, Problem, Problems};
 pub use settings::{
-    Admin, Config, Events, Identity, Limits, Log, Metrics, Module, Policy, Run, Sandbox, Server, Store, Tenant,
-    TenantLimits, Tools, Trace,
+    Admin, Brought, Config, Events, Identity, Limits, Log, Metrics, Module, Policy, Run, Sandbox, Server, Store,
+    Tenant, Tools, Trace,
 };
 pub use table::{Setting, Settings};
 pub use values::{

@@ -227,23 +227,23 @@ settings! {
     }
 
     /// What a module may use that a job brings.
-    "tenant.limits" tenant_limits: TenantLimits {
+    "brought" brought: Brought {
         /// Bytes of all memories and tables of one instance.
-        memory "tenant.limits.memory": usize = 64 * MIB, Number(64 * KIB as u64, 1 << 34), "16777216";
+        memory "brought.memory": usize = 64 * MIB, Number(64 * KIB as u64, 1 << 34), "16777216";
         /// How long one call may run, host calls not counted.
-        call_time "tenant.limits.call_time_ms": Duration = Duration::from_millis(100), Millis(1, 600_000), "20";
+        call_time "brought.call_time_ms": Duration = Duration::from_millis(100), Millis(1, 600_000), "20";
         /// How long one call may spend in host calls.
-        host_time "tenant.limits.host_time_ms": Duration = Duration::from_secs(1), Millis(1, 600_000), "500";
+        host_time "brought.host_time_ms": Duration = Duration::from_secs(1), Millis(1, 600_000), "500";
         /// Fuel of one call.
-        fuel "tenant.limits.fuel": Option<u64> = None, Unset("not limited", Number(1, 1 << 62)), "100000000";
+        fuel "brought.fuel": Option<u64> = None, Unset("not limited", Number(1, 1 << 62)), "100000000";
         /// Bytes that one call may push.
-        output "tenant.limits.output": usize = MIB, Number(0, 1 << 30), "65536";
+        output "brought.output": usize = MIB, Number(0, 1 << 30), "65536";
         /// Events that one call may raise.
-        notifications "tenant.limits.notifications": usize = 16, Number(0, 10_000), "4";
+        notifications "brought.notifications": usize = 16, Number(0, 10_000), "4";
         /// Host calls of one call.
-        host_calls "tenant.limits.host_calls": u32 = 5000, Number(1, 1000 * MILLION), "500";
+        host_calls "brought.host_calls": u32 = 5000, Number(1, 1000 * MILLION), "500";
         /// Lines that it may write to the trace in a second; at once twice as many.
-        log_lines "tenant.limits.log_lines": u32 = 50, Number(1, MILLION), "5";
+        log_lines "brought.log_lines": u32 = 50, Number(1, MILLION), "5";
     }
 }
 
