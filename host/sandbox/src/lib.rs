@@ -67,7 +67,7 @@ pub use limits::{Isolation, Limits};
 pub use module::Module;
 pub use policy::{ChannelCall, ChannelResult, PolicyCall, PolicyResult, Sink};
 pub use pool::{Busy, GuestPool, PoolSettings};
-pub use quarantine::{Health, Quarantined};
+pub use quarantine::{Health, OnQuarantine, Quarantined};
 pub use random::Random;
 pub use services::{MAX_STATE_KEY, MAX_STATE_VALUE, Services, State};
 pub use tenant::{Tenant, TenantLimits};

@@ -32,6 +32,9 @@ pub struct Quarantined {
     pub last: Failure,
 }
 
+/// Who is told: at once, on the thread of the call that failed.
+pub type OnQuarantine = Arc<dyn Fn(&Quarantined) + Send + Sync>;
+
 impl fmt::Display for Quarantined {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Quarantined { module, failures, window, last, .. } = self;

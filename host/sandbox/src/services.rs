@@ -3,7 +3,7 @@
 use crate::bindings::peal::pmix::{sink, state};
 use crate::data::Subject;
 use crate::host::Host;
-use crate::{Directory, Limit, Quarantined, Random, Sink, Tenant};
+use crate::{Directory, Limit, OnQuarantine, Random, Sink, Tenant};
 use peal_model::{Status, code};
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -25,8 +25,8 @@ pub struct Services {
     pub random: Option<Arc<dyn Random>>,
     /// Whose it is, where its owner's modules have limits together.
     pub tenant: Option<Tenant>,
-    /// Who is told when it is quarantined: at once, on the thread of the call that failed.
-    pub on_quarantine: Option<Arc<dyn Fn(&Quarantined) + Send + Sync>>,
+    /// Who is told when it is quarantined.
+    pub on_quarantine: Option<OnQuarantine>,
 }
 
 impl fmt::Debug for Services {
