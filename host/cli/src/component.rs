@@ -1,5 +1,10 @@
 //! Components as files: reading them, and what of their settings they do not fit, before anything is compiled.
-use crate::{scope, seats::Seats, serve};
+use crate::{
+    limits::{self, Tenants},
+    scope,
+    seats::Seats,
+    serve,
+};
 use anyhow::{Context, Result, bail};
 use peal_config::{Config, ModuleEntry, Problem, Problems, Resolved, check_owner};
 use peal_core::owner::Owner;
@@ -64,11 +69,16 @@ pub struct Component {
 /// The components of all modules, in their order; or everything that they and their settings do not fit.
 pub fn all(resolved: &Resolved) -> Result<Vec<Component>, Problems> {
     let (mut components, mut problems, mut seats) = (Vec::new(), Vec::new(), Seats::default());
+    let tenants = Tenants::new(&resolved.config);
     for entry in &resolved.modules {
         match of(entry) {
             Ok((component, inspection)) => {
                 problems.extend(unfit(entry, &inspection, &resolved.config));
                 problems.extend(scope::unfit(entry, &component.owner, &inspection, &resolved.config));
+                problems.extend(
+                    tenants.join(&component.owner).err().map(|error| entry.problem("module.scope", error.to_string())),
+                );
+                problems.extend(limits::files(entry).err());
                 problems.extend(seats.take(entry, &component.owner, &inspection.roles));
                 components.push(component);
             }
