@@ -102,18 +102,19 @@ impl ModuleMeters {
         let cut_off = "Calls of a module that trapped, ran too long, or were cut off otherwise.";
         let time = "Time that the calls of a module took.";
         let fuel = "Fuel that the calls of a module used, where it is counted.";
-        vec![
+        let mut families = vec![
             family("peal_module_calls", "Calls of a module.", &|meter| number(&meter.calls)),
             family("peal_module_failures", cut_off, &|meter| number(&meter.failures)),
-            hits(&meters),
             family("peal_module_fuel", fuel, &|meter| number(&meter.fuel)),
             family("peal_module_seconds", time, &|meter| Amount::Real(seconds(meter))).in_unit(Unit::Seconds),
-        ]
+        ];
+        families.extend(hits(&meters));
+        families
     }
 }
 
-/// The limits that were hit, and only those.
-fn hits(meters: &BTreeMap<Who, Arc<Meter>>) -> Family {
+/// The limits that were hit, and only those; nothing where none was.
+fn hits(meters: &BTreeMap<Who, Arc<Meter>>) -> Option<Family> {
     let of = |(who, meter): (&Who, &Arc<Meter>)| {
         let counts = meter.hits.iter().map(|count| count.load(Ordering::Relaxed)).zip(Limit::ALL);
         let sample = |(count, limit): (u64, Limit)| {
@@ -124,8 +125,9 @@ fn hits(meters: &BTreeMap<Who, Arc<Meter>>) -> Family {
         counts.filter(|(count, _)| *count > 0).map(sample).collect::<Vec<_>>()
     };
     let help = "Calls of a module that hit a limit, whether they failed by it or went on.";
-    let samples = meters.iter().flat_map(of).collect();
-    Family { name: "peal_module_limit_hits".into(), help: help.into(), kind: Kind::Counter, unit: None, samples }
+    let samples: Vec<Sample> = meters.iter().flat_map(of).collect();
+    let (name, help) = ("peal_module_limit_hits".to_owned(), help.to_owned());
+    (!samples.is_empty()).then_some(Family { name, help, kind: Kind::Counter, unit: None, samples })
 }
 
 impl Who {
