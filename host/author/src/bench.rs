@@ -1,6 +1,6 @@
 //! Measurements: what a module's calls take, in time, instructions and memory, and how long it takes to be ready.
 use crate::trial::{Candidate, Case, Cases, Run, TrialError};
-use peal_sandbox::{Engine, EngineError, EngineSettings, Failure, FormatError, Fuel, Role, inspect};
+use peal_sandbox::{Engine, EngineError, EngineSettings, Failure, FormatError, FuelCount, Role, inspect};
 use serde::{Serialize, Serializer};
 use std::{
     path::Path,
@@ -110,7 +110,7 @@ pub fn measure(
     let sinks = ["stdout".to_owned(), "stderr".to_owned()];
     tell("compiling");
     let engine = Engine::new(&EngineSettings::default())?;
-    let counting = Engine::new(&EngineSettings { fuel: Fuel::Counted, ..EngineSettings::default() })?;
+    let counting = Engine::new(&EngineSettings { fuel: FuelCount::Always, ..EngineSettings::default() })?;
     let of = Candidate { engine: &engine, name, bytes, sinks: &sinks };
     let counted = Candidate { engine: &counting, name, bytes, sinks: &sinks };
     let mut compile = Duration::ZERO;
@@ -132,7 +132,7 @@ pub fn measure(
             count.again(case)
         });
         if twice.is_ok() {
-            of_case.fuel = count.usage().fuel;
+            of_case.fuel = count.taken().fuel;
         }
         measured.push(of_case);
         // Whatever it is, one has the component compiled.
@@ -181,7 +181,7 @@ fn timed(run: &Run<'_>, case: &Case, effort: Effort) -> MeasuredCase {
         p95: quantile(&times, 95),
         p99: quantile(&times, 99),
         fuel: None,
-        memory: run.usage().memory,
+        memory: run.taken().memory,
         failure: failure.map(|failure| failure.to_string()),
     }
 }

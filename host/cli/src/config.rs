@@ -164,14 +164,12 @@ fn log(log: &peal_config::Log) -> LogSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use peal_deploy::module_limits;
 
     /// The rooms below have defaults of their own, for whoever uses them without a configuration.
     #[test]
     fn the_table_of_settings_has_the_defaults_of_the_rooms_that_it_configures() {
         let server = server_settings(&Config::default());
         assert_eq!(format!("{server:#?}"), format!("{:#?}", ServerSettings::default()));
-        assert_eq!(module_limits(&peal_config::Limits::default()), peal_sandbox::Limits::default());
         assert_eq!(store_settings(&Config::default()), StoreSettings::default());
         let engine = peal_sandbox::EngineSettings::default();
         assert_eq!(Config::default().sandbox.max_instances, engine.max_instances);

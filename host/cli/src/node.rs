@@ -56,7 +56,7 @@ impl Ground {
         let store = store(config)?;
         let pools = peal_deploy::pools(&config.sandbox).context("cannot start the guest threads")?;
         let host = Arc::new(EmbeddedHost::new(notices.clone()));
-        let loader = Loader::new(config.sandbox.clone(), host.clone(), store.clone());
+        let loader = Loader::new(config.clone(), host.clone(), store.clone());
         Ok(Ground { host, pools, store, loader })
     }
 }

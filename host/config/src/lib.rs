@@ -15,6 +15,7 @@
 mod c_names;
 pub mod docs;
 mod document;
+mod file_kinds;
 mod files;
 mod kinds;
 mod layers;
@@ -37,12 +38,12 @@ pub use nearest::nearest;
 pub use problem::{Origin, Position, Problem, Problems};
 pub use saved::{recalled, saved};
 pub use settings::{
-    Admin, Config, Deploy, Events, Identity, Limits, Log, Metrics, Module, Policy, Run, Sandbox, Server, Store, Tools,
-    Trace,
+    Admin, Brought, Config, Deploy, Events, Identity, Limits, Log, Metrics, Module, Policy, Run, Sandbox, Server,
+    Store, Tenant, Tools, Trace,
 };
 pub use table::{Setting, Settings};
 pub use values::{
-    EventLevels, IdentityCheck, Mode, OnAbort, OnFailure, OrderedChannel, PolicyDefault, Requirement, Scope, SinkName,
-    User, Word,
+    EventLevels, Files, FilesMode, FuelCount, IdentityCheck, Isolation, Mode, OnAbort, OnFailure, OrderedChannel,
+    PolicyDefault, Requirement, Scope, SinkName, User, Word,
 };
 pub use view::{Shown, View};

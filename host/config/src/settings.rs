@@ -2,12 +2,16 @@
 //!
 //! Reading, `peal config show`, the environment's names, the example file and the tables for readers are made from it.
 use crate::{
+    file_kinds::FilesGrant,
     kinds::{ChannelOrder, FilePath, GroupName, Loopback, Millis, Number, Required, Switch, TraceFilter, Unset, Words},
     module_kinds::{
         Capability, Channel, Code, List, ModuleName, ModuleScope, OwnSettings, Placement, ProcName, Sha256,
     },
     table::settings,
-    values::{EventLevels, IdentityCheck, Mode, OnAbort, OnFailure, OrderedChannel, PolicyDefault, Scope, SinkName},
+    values::{
+        EventLevels, Files, FuelCount, IdentityCheck, Isolation, Mode, OnAbort, OnFailure, OrderedChannel,
+        PolicyDefault, Scope, SinkName,
+    },
 };
 use peal_core::registration::Place;
 use peal_model::{Hook, Info, Key, Proc, Status};
@@ -208,7 +212,49 @@ settings! {
         threads "sandbox.threads": Option<NonZeroUsize> = None, Unset("one per core", Number(1, 1024)), "2";
         /// The most instances of all modules together.
         max_instances "sandbox.max_instances": u32 = 1000, Number(1, 100_000), "64";
+        /// For which modules fuel is counted: for those that have a limit of it, or for all, which slows all of them down.
+        fuel "sandbox.fuel": FuelCount = FuelCount::WhereLimited, Words, "\"always\"";
     }
+
+    /// What the modules of one user or one job may have together: those of the configuration that have such a scope, and those
+    /// that the job brings.
+    "tenant" tenant: Tenant {
+        /// How many modules.
+        modules "tenant.modules": usize = 16, Number(0, 1000), "4";
+        /// Bytes of all memories and tables of all their instances.
+        memory "tenant.memory": usize = GIB, Number(64 * KIB as u64, TIB), "268435456";
+        /// How many instances, warm and running.
+        instances "tenant.instances": usize = 64, Number(1, 100_000), "16";
+        /// How much they may keep as state, in bytes.
+        state_quota "tenant.state_quota": u64 = 16 * MIB as u64, Number(0, TIB), "1048576";
+        /// The capabilities that they may be granted. What a job brings is granted all of these but state, sinks and files.
+        grants "tenant.grants": Vec<String> = tenant_grants(), List(Capability), "[\"logging\"]";
+    }
+
+    /// What a module may use that a job brings.
+    "brought" brought: Brought {
+        /// Bytes of all memories and tables of one instance.
+        memory "brought.memory": usize = 64 * MIB, Number(64 * KIB as u64, 1 << 34), "16777216";
+        /// How long one call may run, host calls not counted.
+        call_time "brought.call_time_ms": Duration = Duration::from_millis(100), Millis(1, 600_000), "20";
+        /// How long one call may spend in host calls.
+        host_time "brought.host_time_ms": Duration = Duration::from_secs(1), Millis(1, 600_000), "500";
+        /// Fuel of one call.
+        fuel "brought.fuel": Option<u64> = None, Unset("not limited", Number(1, 1 << 62)), "100000000";
+        /// Bytes that one call may push.
+        output "brought.output": usize = MIB, Number(0, 1 << 30), "65536";
+        /// Events that one call may raise.
+        notifications "brought.notifications": usize = 16, Number(0, 10_000), "4";
+        /// Host calls of one call.
+        host_calls "brought.host_calls": u32 = 5000, Number(1, 1000 * MILLION), "500";
+        /// Lines that it may write to the trace in a second; at once twice as many.
+        log_lines "brought.log_lines": u32 = 50, Number(1, MILLION), "5";
+    }
+}
+
+/// What tells a tenant's module nothing that is not its own, and lets it write nowhere but to what is kept for it.
+fn tenant_grants() -> Vec<String> {
+    ["logging", "clock", "notify", "registration", "state", "random", "wasi"].map(str::to_owned).to_vec()
 }
 
 settings! {
@@ -243,6 +289,13 @@ settings! {
         grants "module.grants": Vec<String> = Vec::new(), List(Capability), "[\"logging\"]";
         /// Where it may write, with the capability `sink`.
         sinks "module.sinks": Vec<SinkName> = Vec::new(), List(Words), "[\"stderr\"]";
+        /// The directories that it may use, with the capability `files`: what it calls each, where that is, whether it may
+        /// write there, and if so how many bytes all files there may take.
+        files "module.files": Vec<Files> = Vec::new(), List(FilesGrant),
+            "[{ name = \"spool\", path = \"/var/spool/peal\", mode = \"read-write\", max_bytes = 1048576 }]";
+        /// Who shares the memory of an instance: all calls, those that procs of the same job have caused, or nobody.
+        isolation "module.isolation": Option<Isolation> = None,
+            Unset("\"module\" for the site's, \"namespace\" for those of users and jobs", Words), "\"call\"";
         /// How much it may keep, with the capability `state`, in bytes.
         state_quota "module.state_quota": u64 = MIB as u64, Number(0, TIB), "65536";
         /// Settings of its own, handed to its `init`.
@@ -253,10 +306,14 @@ settings! {
     "module.limits" limits: Limits {
         /// Bytes of all memories and tables of one instance.
         memory "module.limits.memory": usize = 64 * MIB, Number(64 * KIB as u64, 1 << 34), "16777216";
+        /// The same of all its instances together.
+        memory_total "module.limits.memory_total": usize = 512 * MIB, Number(64 * KIB as u64, TIB), "67108864";
         /// How long one call may run, host calls not counted. The start and the init of an instance have as long each.
         call_time "module.limits.call_time_ms": Duration = Duration::from_millis(100), Millis(1, 600_000), "20";
         /// How long one call may spend in host calls.
         host_time "module.limits.host_time_ms": Duration = Duration::from_secs(1), Millis(1, 600_000), "500";
+        /// Fuel of one call: about one for each instruction. A module with such a limit is somewhat slower.
+        fuel "module.limits.fuel": Option<u64> = None, Unset("not limited", Number(1, 1 << 62)), "100000000";
         /// Bytes that one call may push.
         output "module.limits.output": usize = MIB, Number(0, 1 << 30), "65536";
         /// Events that one call may raise.
@@ -267,6 +324,12 @@ settings! {
         max_calls "module.limits.max_calls": u64 = 10_000, Number(1, MILLION * MILLION), "100";
         /// Warm instances kept for the next calls.
         instances "module.limits.instances": usize = 8, Number(0, 1000), "2";
+        /// Lines that it may write to the trace in a second, reports of its failures among them; at once twice as many.
+        log_lines "module.limits.log_lines": u32 = 50, Number(1, MILLION), "5";
+        /// Failures within the window after which it is not called any more, until it is reset; 0 for never.
+        failures "module.limits.failures": u32 = 10, Number(0, 100_000), "3";
+        /// The window.
+        failure_window "module.limits.failure_window_ms": Duration = Duration::from_secs(60), Millis(1, DAY), "10000";
     }
 }
 

@@ -1,5 +1,6 @@
 //! The types of settings that are words, or begin with one.
 use peal_model::Nspace;
+use std::path::PathBuf;
 
 /// A type whose values are words.
 pub trait Word: Copy + PartialEq + Sized + 'static {
@@ -88,6 +89,32 @@ words! {
         Shadow = "shadow",
     }
 
+    /// Who shares the memory of an instance.
+    Isolation {
+        /// All calls of the module.
+        Module = "module",
+        /// Calls that procs of the same job have caused.
+        Namespace = "namespace",
+        /// Nobody.
+        Call = "call",
+    }
+
+    /// For which modules fuel is counted.
+    FuelCount {
+        /// For those that have a limit of it.
+        WhereLimited = "limited",
+        /// For all.
+        Always = "always",
+    }
+
+    /// What may be done in a directory.
+    FilesMode {
+        /// Files are read.
+        Read = "read",
+        /// Files are read and written.
+        ReadWrite = "read-write",
+    }
+
     /// Where a channel may write.
     SinkName {
         /// The standard output of `peal`.
@@ -95,6 +122,19 @@ words! {
         /// The standard error of `peal`.
         Stderr = "stderr",
     }
+}
+
+/// A directory that a module may use.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Files {
+    /// What the module calls it.
+    pub name: String,
+    /// Where it is.
+    pub path: PathBuf,
+    /// What may be done there.
+    pub mode: FilesMode,
+    /// How many bytes all files there may take, where it may be written to.
+    pub max_bytes: u64,
 }
 
 /// Whose module it is.

@@ -1,5 +1,9 @@
 //! Components as files: reading them, and what of their settings they do not fit, before anything is compiled.
-use crate::{scope, seats::Seats};
+use crate::{
+    limits::{self, HeadCount},
+    scope,
+    seats::Seats,
+};
 use peal_config::{Config, Exposed, Mode, ModuleEntry, Problem, Problems, check_owner};
 use peal_core::owner::Owner;
 use peal_model::Hook;
@@ -94,11 +98,15 @@ impl Component {
 /// Modules with their components, in their order; or everything that these and their settings do not fit.
 pub fn all(modules: &[ModuleEntry], config: &Config) -> Result<Vec<(ModuleEntry, Component)>, Problems> {
     let (mut components, mut problems, mut seats) = (Vec::new(), Vec::new(), Seats::default());
+    let mut heads = HeadCount::new(config);
     for entry in modules {
         match of(entry) {
             Ok((component, inspection)) => {
                 problems.extend(unfit(entry, &inspection, config));
-                problems.extend(scope::unfit(entry, &component.owner, &inspection));
+                problems.extend(scope::unfit(entry, &component.owner, &inspection, config));
+                let counted = heads.add(&component.owner);
+                problems.extend(counted.err().map(|error| entry.problem("module.scope", error.to_string())));
+                problems.extend(limits::files(entry).err());
                 problems.extend(seats.take(entry, &component.owner, &inspection.roles));
                 components.push((entry.clone(), component));
             }
@@ -141,7 +149,7 @@ enum Need {
     Grant(Capability),
 }
 
-const NEEDS: [(&str, Need); 9] = [
+const NEEDS: [(&str, Need); 10] = [
     ("module.codes", Need::Role(Role::EventHandler)),
     ("module.levels", Need::Role(Role::EventHandler)),
     ("module.affected", Need::Role(Role::EventHandler)),
@@ -150,6 +158,7 @@ const NEEDS: [(&str, Need); 9] = [
     ("module.channels", Need::Role(Role::LogChannel)),
     ("module.config", Need::Role(Role::Lifecycle)),
     ("module.sinks", Need::Grant(Capability::Sink)),
+    ("module.files", Need::Grant(Capability::Files)),
     ("module.state_quota", Need::Grant(Capability::State)),
 ];
 

@@ -1,7 +1,7 @@
 //! The modules of a running server, and how others take their place: all of them or none, between two requests.
 use crate::{
     component::{self, Component},
-    load::{Brought, Loader},
+    load::{Audience, Brought, Loader, Member},
     news::{self, News},
     overrides::{Brief, Overrides, changes},
     set::ModuleSet,
@@ -10,7 +10,7 @@ use crate::{
 use peal_config::{Config, Mode, ModuleEntry, Problems, nearest};
 use peal_server::{
     ChainView, Hosted, Metrics, Server, ServerHandle, Shadows,
-    admin::{Deployed, ModuleCall, ModuleChange, ModuleList, ModuleState, ModuleStatus, Reply},
+    admin::{ChangeKind, Deployed, ModuleCall, ModuleChange, ModuleList, ModuleState, ModuleStatus, Reply},
 };
 use peal_store::ModuleOverride;
 use std::sync::Arc;
@@ -121,6 +121,7 @@ impl Beginning {
         let Beginning { loader, running, versions, overrides } = self;
         let (handle, chains) = (server.handle(), server.chains());
         let (metrics, shadows) = (server.metrics(), server.shadows());
+        loader.tell(Audience { handle: handle.clone(), metrics: metrics.clone() });
         let configured = versions.latest().map(|version| version.wanted.clone()).unwrap_or_default();
         Deployer { loader, running, versions, configured, overrides, handle, chains, metrics, shadows }
     }
@@ -186,7 +187,14 @@ impl Deployer {
     /// Calls a module again that was quarantined.
     pub fn reset(&mut self, name: &str) -> Result<Deployed, Refused> {
         self.find(name)?;
-        Ok(Deployed { version: self.version(), changes: Vec::new() })
+        let quarantined =
+            self.running.members().iter().filter(|member| member.name() == name && is_quarantined(member));
+        let mut changes = Vec::new();
+        for member in quarantined {
+            member.module.reset();
+            changes.push(ModuleChange { name: name.to_owned(), what: ChangeKind::Reset });
+        }
+        Ok(Deployed { version: self.version(), changes })
     }
 
     /// The modules, how they are, and what can be returned to.
@@ -195,7 +203,7 @@ impl Deployer {
         let wanted = self.wanted();
         let configured = wanted.iter().map(|(entry, component)| self.status(entry, component));
         let brought = self.running.members().iter().filter(|member| member.entry.is_none());
-        let brought = brought.map(|member| status(member, ModuleState::Active, None));
+        let brought = brought.map(|member| described(member, None));
         ModuleList {
             version: version.map_or(0, |version| version.number),
             modules: configured.chain(brought).collect(),
@@ -335,34 +343,52 @@ impl Deployer {
     }
 
     fn status(&self, entry: &ModuleEntry, component: &Component) -> ModuleStatus {
-        let (name, path) = (&entry.settings.name, entry.settings.path.display().to_string());
-        let running = self.running.named(name).and_then(|member| member.entry.as_ref());
-        let state = match running.map(|entry| entry.settings.mode) {
-            None => ModuleState::Disabled,
-            Some(Mode::Shadow) => ModuleState::Shadow,
-            Some(Mode::Active) => ModuleState::Active,
-        };
-        let roles = component.roles.iter().map(|role| role.name().to_owned()).collect();
-        ModuleStatus {
-            name: name.clone(),
-            owner: (&component.owner).into(),
-            roles,
-            state,
-            sha256: component.digest.to_string(),
-            path: Some(path),
+        let path = Some(entry.settings.path.display().to_string());
+        match self.running.named(&entry.settings.name) {
+            Some(member) => described(member, path),
+            None => ModuleStatus {
+                name: entry.settings.name.clone(),
+                owner: (&component.owner).into(),
+                roles: component.roles.iter().map(|role| role.name().to_owned()).collect(),
+                state: ModuleState::Disabled,
+                sha256: component.digest.to_string(),
+                failures: 0,
+                failure: None,
+                memory: 0,
+                path,
+            },
         }
+    }
+}
+
+fn is_quarantined(member: &Member) -> bool {
+    member.module.health().quarantined.is_some()
+}
+
+fn described(member: &Member, path: Option<String>) -> ModuleStatus {
+    let (module, health) = (&member.module, member.module.health());
+    let mode = member.entry.as_ref().map_or(Mode::Active, |entry| entry.settings.mode);
+    let state = match (health.quarantined, mode) {
+        (Some(_), _) => ModuleState::Quarantined,
+        (None, Mode::Shadow) => ModuleState::Shadow,
+        (None, Mode::Active) => ModuleState::Active,
+    };
+    ModuleStatus {
+        name: module.name().to_owned(),
+        owner: (&member.owner).into(),
+        roles: module.inspection().roles.iter().map(|role| role.name().to_owned()).collect(),
+        state,
+        sha256: module.digest().to_string(),
+        failures: health.failures,
+        failure: health.last.map(|(_, failure)| failure.reason),
+        memory: module.memory(),
+        path,
     }
 }
 
 /// Whether these are the same in the same order.
 fn is_same(some: &[Wanted], others: &[Wanted]) -> bool {
     changes(&Brief::of_wanted(some), &Brief::of_wanted(others)).is_empty()
-}
-
-fn status(member: &crate::load::Member, state: ModuleState, path: Option<String>) -> ModuleStatus {
-    let roles = member.module.inspection().roles.iter().map(|role| role.name().to_owned()).collect();
-    let sha256 = member.module.digest().to_string();
-    ModuleStatus { name: member.name().to_owned(), owner: (&member.owner).into(), roles, state, sha256, path }
 }
 
 /// What may take long, or runs guests, away from the runtime's thread.

@@ -3,6 +3,7 @@
 //! ```text
 //! component.rs   the files: read, and compared with what their settings say, before anything is compiled
 //! scope.rs       whose a module is, and what it may be and have therefore
+//! limits.rs      what modules may use and have, each for itself and all of one owner together
 //! seats.rs       where each would stand
 //! load.rs        one module: compiled, started, told its settings -> Member
 //! set.rs         all modules of a server -> ModuleSet, and the seats that they take -> Hosted
@@ -15,6 +16,7 @@
 
 mod component;
 mod deployer;
+mod limits;
 mod load;
 mod news;
 mod overrides;
@@ -27,7 +29,7 @@ mod watch;
 
 pub use component::{Component, ReadError, all, read};
 pub use deployer::{Beginning, Begun, Deployer, Prompt, Refused};
-pub use load::{Brought, Loader, module_limits};
+pub use load::{Brought, Loader};
 pub use pools::{engine, pools};
 pub use version::Wanted;
 pub use watch::Watch;

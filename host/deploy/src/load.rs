@@ -1,24 +1,26 @@
 //! One module: its component compiled, started, and told its settings.
 use crate::{
     component::{self, Component, ReadError},
+    limits::{self, Tenants},
+    news::{self, News},
     pools,
 };
-use peal_config::{ModuleEntry, Problem, Sandbox, SinkName};
+use peal_config::{Config, ModuleEntry, Problem, SinkName};
 use peal_core::owner::Owner;
 use peal_model::Nspace;
 use peal_sandbox::{
-    Capability, Engine, EngineError, Grants, InitError, Limits, LoadError, Module, ModuleRegistration, Role, Services,
-    Sink, State,
+    Capability, Engine, EngineError, Grants, InitError, LoadError, Module, ModuleRegistration, OnQuarantine, Role,
+    Services, Sink, State,
 };
 use peal_server::{
-    StoredState,
+    Metrics, ServerHandle, StoredState,
     embedded::{EmbeddedHost, Stream},
 };
 use peal_store::Store;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 use thiserror::Error;
 
@@ -48,13 +50,23 @@ enum BroughtError {
 
 /// What modules are loaded with.
 pub struct Loader {
-    sandbox: Sandbox,
+    config: Config,
+    /// What the owners of modules have together.
+    tenants: Tenants,
     /// Made for the first module: an engine has a thread of its own, which is for nothing where there is nothing to run.
     engine: Mutex<Option<Engine>>,
     /// Its outputs are what sinks write to.
     host: Arc<EmbeddedHost>,
     /// Where state is kept, if it is.
     store: Option<Arc<Store>>,
+    /// Whom events tell, once it runs.
+    server: Arc<OnceLock<Audience>>,
+}
+
+/// Who is told of what becomes of modules.
+pub(crate) struct Audience {
+    pub(crate) handle: ServerHandle,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 /// A module of a server, and what its admin says of it.
@@ -84,9 +96,10 @@ impl Member {
 }
 
 impl Loader {
-    /// Loads on an engine of these settings. Sinks write to the outputs of this host, state is kept in that store.
-    pub fn new(sandbox: Sandbox, host: Arc<EmbeddedHost>, store: Option<Arc<Store>>) -> Loader {
-        Loader { sandbox, engine: Mutex::default(), host, store }
+    /// Loads as these settings want it. Sinks write to the outputs of this host, state is kept in that store.
+    pub fn new(config: Config, host: Arc<EmbeddedHost>, store: Option<Arc<Store>>) -> Loader {
+        let tenants = Tenants::new(&config);
+        Loader { config, tenants, engine: Mutex::default(), host, store, server: Arc::default() }
     }
 
     /// Where what outlives the server is kept.
@@ -94,11 +107,29 @@ impl Loader {
         self.store.as_ref()
     }
 
+    /// From now on that server is told of quarantines.
+    pub(crate) fn tell(&self, server: Audience) {
+        // There is one, and it is said once.
+        let _ = self.server.set(server);
+    }
+
+    /// What a module does that is quarantined.
+    fn alarm(&self) -> OnQuarantine {
+        let server = self.server.clone();
+        Arc::new(move |quarantined| {
+            tracing::error!(digest = %quarantined.digest, "{quarantined}");
+            if let Some(Audience { handle, metrics }) = server.get() {
+                metrics.counters().modules_quarantined.count();
+                handle.notify(news::event(&News::Quarantined(quarantined)));
+            }
+        })
+    }
+
     fn engine(&self) -> Result<Engine, EngineError> {
         let mut engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(match &*engine {
             Some(engine) => engine.clone(),
-            None => engine.insert(pools::engine(&self.sandbox)?).clone(),
+            None => engine.insert(pools::engine(&self.config.sandbox)?).clone(),
         })
     }
 
@@ -110,9 +141,12 @@ impl Loader {
         let services = Services {
             sinks: self.sinks(&settings.sinks),
             state: self.state(entry, &owner, &grants)?,
+            files: limits::files(entry)?,
+            tenant: self.tenants.of(&owner),
+            on_quarantine: Some(self.alarm()),
             ..Services::default()
         };
-        let limits = module_limits(&settings.limits);
+        let limits = limits::of_module(settings, &owner);
         let engine = self.engine().map_err(|error| wrong("module.path")(error.to_string()))?;
         let module = Module::load(&engine, &settings.name, &component.bytes, &grants, limits, services);
         let module = module.map_err(|error| wrong("module.path")(error.to_string()))?;
@@ -124,13 +158,15 @@ impl Loader {
     pub(crate) fn brought(&self, path: &Path, job: &Nspace) -> Result<Member, Problem> {
         let load = || -> Result<Member, BroughtError> {
             let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-            let (bytes, grants) = (component::read(path)?, Grants::tenant());
-            let module = Module::load(&self.engine()?, &name, &bytes, &grants, Limits::default(), Services::default())?;
+            let (bytes, owner) = (component::read(path)?, Owner::Namespace(job.clone()));
+            let (grants, limits) = (limits::brought_grants(&self.config), limits::of_brought(&self.config));
+            let (tenant, on_quarantine) = (self.tenants.of(&owner), Some(self.alarm()));
+            let services = Services { tenant, on_quarantine, ..Services::default() };
+            let module = Module::load(&self.engine()?, &name, &bytes, &grants, limits, services)?;
             if !module.has_role(Role::EventHandler) {
                 return Err(BroughtError::NoHandler);
             }
             let wishes = module.init(&[])?;
-            let owner = Owner::Namespace(job.clone());
             Ok(Member { entry: None, owner, module: Arc::new(module), wishes })
         };
         load().map_err(|error| Problem::of_file(format!("--handler {}: {error}", path.display())))
@@ -153,20 +189,8 @@ impl Loader {
         let missing = || entry.problem("module.grants", "`state` needs a store: set store.path");
         let store = self.store.as_ref().ok_or_else(missing)?;
         let settings = &entry.settings;
-        Ok(Some(Arc::new(StoredState::new(store, &settings.name, owner, settings.state_quota))))
-    }
-}
-
-/// The limits of a module.
-pub fn module_limits(limits: &peal_config::Limits) -> Limits {
-    Limits {
-        memory: limits.memory,
-        call_time: limits.call_time,
-        host_time: limits.host_time,
-        output: limits.output,
-        notifications: limits.notifications,
-        host_calls: limits.host_calls,
-        max_calls: limits.max_calls,
-        instances: limits.instances,
+        let state = StoredState::new(store, &settings.name, owner, settings.state_quota);
+        let total = self.config.tenant.state_quota;
+        Ok(Some(Arc::new(if *owner == Owner::Site { state } else { state.within(total) })))
     }
 }

@@ -1,4 +1,5 @@
 //! The engine that components run on, and the threads.
+use crate::limits;
 use peal_config::Sandbox;
 use peal_sandbox::{Engine, EngineError, EngineSettings, GuestPool, PoolSettings, Priority};
 use peal_server::GuestPools;
@@ -27,7 +28,8 @@ pub fn pools(config: &Sandbox) -> io::Result<GuestPools> {
 /// The engine that the configuration wants.
 pub fn engine(config: &Sandbox) -> Result<Engine, EngineError> {
     let default = EngineSettings::default();
-    let settings = |cache_dir| EngineSettings { cache_dir, max_instances: config.max_instances, ..default };
+    let (max_instances, fuel) = (config.max_instances, limits::fuel(config.fuel));
+    let settings = |cache_dir| EngineSettings { cache_dir, max_instances, fuel, ..default };
     Ok(match &config.cache_dir {
         Some(dir) => Engine::new(&settings(Some(dir.clone())))?,
         None => Engine::new(&settings(user_cache())).or_else(|error| match error {

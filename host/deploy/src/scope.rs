@@ -1,8 +1,8 @@
 //! Whose a module of the configuration is, and what follows from that: its chain, and what it may be.
-use crate::component::has_grant;
-use peal_config::{ModuleEntry, Problem, Scope, User};
+use crate::{component::has_grant, limits::tenants_may_have};
+use peal_config::{Config, ModuleEntry, Problem, Scope, User};
 use peal_core::owner::Owner;
-use peal_sandbox::{Capability, Grants, Inspection, Role};
+use peal_sandbox::{Capability, Inspection, Role};
 
 /// Whose chain a module stands in. Blocks for as long as the system's directory takes.
 pub fn owner(entry: &ModuleEntry) -> Result<Owner, Problem> {
@@ -23,14 +23,8 @@ pub fn owner(entry: &ModuleEntry) -> Result<Owner, Problem> {
     }
 }
 
-/// Whether a module of the configuration may have a capability. One of a tenant has what tenants may have, and state, which is
-/// kept for its owner alone; what writes to outputs of the site is not for it.
-fn may_have(owner: &Owner, capability: Capability) -> bool {
-    *owner == Owner::Site || capability == Capability::State || Grants::tenant().allows(capability)
-}
-
 /// What of a module does not go with whose it is: policies decide and channels log for everybody, so they are the site's.
-pub fn unfit(entry: &ModuleEntry, owner: &Owner, found: &Inspection) -> Vec<Problem> {
+pub fn unfit(entry: &ModuleEntry, owner: &Owner, found: &Inspection, config: &Config) -> Vec<Problem> {
     if *owner == Owner::Site {
         return Vec::new();
     }
@@ -41,10 +35,10 @@ pub fn unfit(entry: &ModuleEntry, owner: &Owner, found: &Inspection) -> Vec<Prob
         problems.push(entry.problem("module.scope", message));
     }
     let granted = |capability: &Capability| has_grant(entry, *capability);
-    for capability in Capability::ALL.into_iter().filter(granted).filter(|grant| !may_have(owner, *grant)) {
+    for capability in Capability::ALL.into_iter().filter(granted).filter(|grant| !tenants_may_have(config, *grant)) {
         let grant = capability.name();
         let message =
-            format!("module {name} is of {owner} and cannot be granted {grant:?}: only the site's modules can");
+            format!("module {name} is of {owner} and cannot be granted {grant:?}: only the site's can (tenant.grants)");
         problems.push(entry.problem("module.grants", message));
     }
     problems

@@ -26,8 +26,14 @@ impl Status {
     pub const PEAL_MODULES_DEPLOYED: Status = Status(-1_000_101);
     /// Event: other modules were to take the place of those that a server runs, and could not; Peal's own.
     pub const PEAL_MODULES_REFUSED: Status = Status(-1_000_102);
+    /// Event: a module is not called any more since it failed too often; Peal's own.
+    pub const PEAL_MODULE_QUARANTINED: Status = Status(-1_000_103);
+    /// A handler used up its fuel; Peal's own.
+    pub const PEAL_ERR_HANDLER_FUEL: Status = Status(-1_000_007);
+    /// A handler was not called: it has failed too often; Peal's own.
+    pub const PEAL_ERR_HANDLER_QUARANTINED: Status = Status(-1_000_008);
 
-    const PEAL_NAMES: [(Status, &'static str); 8] = [
+    const PEAL_NAMES: [(Status, &'static str); 11] = [
         (Status::PEAL_ERR_HANDLER_TRAPPED, "PEAL_ERR_HANDLER_TRAPPED"),
         (Status::PEAL_ERR_HANDLER_TIMEOUT, "PEAL_ERR_HANDLER_TIMEOUT"),
         (Status::PEAL_ERR_HANDLER_MEMORY, "PEAL_ERR_HANDLER_MEMORY"),
@@ -36,6 +42,9 @@ impl Status {
         (Status::PEAL_ERR_HANDLER_HOST_CALLS, "PEAL_ERR_HANDLER_HOST_CALLS"),
         (Status::PEAL_MODULES_DEPLOYED, "PEAL_MODULES_DEPLOYED"),
         (Status::PEAL_MODULES_REFUSED, "PEAL_MODULES_REFUSED"),
+        (Status::PEAL_MODULE_QUARANTINED, "PEAL_MODULE_QUARANTINED"),
+        (Status::PEAL_ERR_HANDLER_FUEL, "PEAL_ERR_HANDLER_FUEL"),
+        (Status::PEAL_ERR_HANDLER_QUARANTINED, "PEAL_ERR_HANDLER_QUARANTINED"),
     ];
 
     /// Whether this is `PMIX_SUCCESS` (or the internal "operation succeeded", which libraries treat alike).

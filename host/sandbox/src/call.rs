@@ -1,5 +1,5 @@
 //! What goes into a call of a handler and what comes out.
-use crate::Role;
+use crate::{Limit, Role, Usage};
 use peal_model::{Event, Identity, Info, Range, Status, Step};
 use std::fmt;
 use std::sync::Arc;
@@ -33,6 +33,8 @@ pub struct HandlerResult {
     pub changes: Vec<Change>,
     /// How it failed, if it did.
     pub failure: Option<Failure>,
+    /// What it has used.
+    pub usage: Usage,
 }
 
 impl From<Failure> for HandlerResult {
@@ -42,6 +44,7 @@ impl From<Failure> for HandlerResult {
             infos: Vec::new(),
             notifications: Vec::new(),
             changes: Vec::new(),
+            usage: failure.usage,
             failure: Some(failure),
         }
     }
@@ -95,6 +98,10 @@ pub enum FailureKind {
     Output,
     /// It made more host calls than it may.
     HostCalls,
+    /// It used up its fuel.
+    Fuel,
+    /// It was not called: it has failed too often.
+    Quarantined,
     /// It could not be run.
     Unavailable,
 }
@@ -108,6 +115,8 @@ impl FailureKind {
             FailureKind::Timeout => Status::PEAL_ERR_HANDLER_TIMEOUT,
             FailureKind::Memory => Status::PEAL_ERR_HANDLER_MEMORY,
             FailureKind::Output => Status::PEAL_ERR_HANDLER_OUTPUT,
+            FailureKind::Fuel => Status::PEAL_ERR_HANDLER_FUEL,
+            FailureKind::Quarantined => Status::PEAL_ERR_HANDLER_QUARANTINED,
             FailureKind::Unavailable => Status::PEAL_ERR_HANDLER_UNAVAILABLE,
         }
     }
@@ -118,16 +127,32 @@ impl FailureKind {
 pub struct Failure {
     /// In what way.
     pub kind: FailureKind,
+    /// The limit that it hit, if it was one.
+    pub limit: Option<Limit>,
     /// What exactly, for people.
     pub reason: String,
     /// The guest's functions that were running, innermost first; empty where none was.
     pub backtrace: Vec<String>,
+    /// What the call had used by then.
+    pub(crate) usage: Usage,
 }
 
 impl Failure {
+    pub(crate) fn new(kind: FailureKind, limit: Option<Limit>, reason: impl Into<String>) -> Failure {
+        let (mut usage, backtrace) = (Usage::default(), Vec::new());
+        limit.into_iter().for_each(|limit| usage.hits.insert(limit));
+        Failure { kind, limit, reason: reason.into(), backtrace, usage }
+    }
+
     /// A call that could not be made.
     pub(crate) fn unavailable(reason: impl Into<String>) -> Failure {
-        Failure { kind: FailureKind::Unavailable, reason: reason.into(), backtrace: Vec::new() }
+        Failure::new(FailureKind::Unavailable, None, reason)
+    }
+
+    /// Whether it tells something about the module, and not only about what others use or want of it.
+    pub(crate) fn is_its_own(&self) -> bool {
+        let is_its_own_doing = !matches!(self.kind, FailureKind::Unavailable | FailureKind::Quarantined);
+        is_its_own_doing && !self.limit.is_some_and(Limit::is_shared)
     }
 
     /// A call in a role that the module does not fill.

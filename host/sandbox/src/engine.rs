@@ -1,14 +1,15 @@
 //! The engine: one per process. It compiles components, keeps the compiled code on disk and ticks the clock by which
 //! calls are cut off.
-use crate::Digest;
 use crate::cache::private_dir;
 use crate::instance::Instance;
 use crate::limits::{MAX_CORE_INSTANCES, MAX_MEMORIES, MAX_TABLES};
 use crate::retire::Retirement;
+use crate::tally::{Budget, Refused, Room};
+use crate::{Digest, Limit, Limits};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use std::{io, thread};
@@ -25,26 +26,28 @@ pub struct EngineSettings {
     pub cache_dir: Option<PathBuf>,
     /// The most instances of all modules together that exist at once.
     pub max_instances: u32,
+    /// For which modules fuel is counted.
+    pub fuel: FuelCount,
     /// How often running calls are checked against their time. A call is cut off at most two ticks late.
     pub tick: Duration,
-    /// Whether instructions are counted.
-    pub fuel: Fuel,
-}
-
-/// Whether an engine counts the instructions of guests, which makes them slower.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fuel {
-    /// It does not.
-    Ignored,
-    /// It does, and tells the [`crate::Stage`] of a module.
-    Counted,
 }
 
 impl Default for EngineSettings {
-    /// No cache, 1000 instances, 5 ms, nothing counted.
+    /// No cache, 1000 instances, no fuel counted in vain, 5 ms.
     fn default() -> EngineSettings {
-        EngineSettings { cache_dir: None, max_instances: 1000, tick: Duration::from_millis(5), fuel: Fuel::Ignored }
+        let fuel = FuelCount::default();
+        EngineSettings { cache_dir: None, max_instances: 1000, fuel, tick: Duration::from_millis(5) }
     }
+}
+
+/// For which modules fuel is counted. It slows guests down, and what is compiled for it is another code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum FuelCount {
+    /// For those that have a limit of it.
+    #[default]
+    WhereLimited,
+    /// For all.
+    Always,
 }
 
 /// Why an engine could not be made.
@@ -107,44 +110,45 @@ pub struct CacheUse {
 /// Compiles and runs components. Cheap to clone; all clones are one engine.
 #[derive(Clone)]
 pub struct Engine {
-    inner: wasmtime::Engine,
+    settings: Arc<EngineSettings>,
     cache: Option<Cache>,
     tick: Duration,
     requests: Arc<AtomicU64>,
-    components: Arc<Mutex<Components>>,
-    max_instances: u32,
-    instances: Arc<AtomicU32>,
+    usual: Runtime,
+    /// The one that counts fuel, where the usual one does not: made for the first module that has a limit of it.
+    counting: Arc<Mutex<Option<Runtime>>>,
+    instances: Arc<Budget>,
     retirement: Arc<Retirement>,
+}
+
+/// What components are compiled for and run in: whether fuel is counted is a matter of the code.
+#[derive(Clone)]
+pub(crate) struct Runtime {
+    inner: wasmtime::Engine,
+    components: Arc<Mutex<Components>>,
+    pooled: u32,
 }
 
 /// What is compiled and in use, so that a component which many modules and jobs bring is in memory once.
 type Components = BTreeMap<Digest, Weak<Component>>;
 
-/// The room of one instance, free again when this is dropped.
-pub(crate) struct Room(Arc<AtomicU32>);
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
 impl Engine {
-    /// An engine of these settings. Where the address space is capped (`ulimit -v`) it does without pre-reserved memory
-    /// and says so.
+    /// An engine of these settings. Where the address space is capped (`ulimit -v`) it has a smaller pool, or does without
+    /// pre-reserved memory, and says so.
     pub fn new(settings: &EngineSettings) -> Result<Engine, EngineError> {
         let cache = settings.cache_dir.as_deref().map(open_cache).transpose()?;
         let tick = settings.tick.max(MIN_TICK);
-        let inner = build(settings, cache.clone())?;
-        start_ticker(inner.weak(), tick).map_err(EngineError::Ticker)?;
+        let usual = Runtime::new(settings.max_instances, settings.fuel, cache.clone(), tick)?;
+        let most = if usual.pooled > 0 { usual.pooled } else { settings.max_instances };
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
         Ok(Engine {
-            inner,
+            settings: Arc::new(settings.clone()),
             cache,
             tick,
             requests: Arc::new(AtomicU64::new(1)),
-            components: Arc::default(),
-            max_instances: settings.max_instances,
-            instances: Arc::default(),
+            usual,
+            counting: Arc::default(),
+            instances: Arc::new(Budget::new(Limit::Instances, most)),
             retirement: Arc::default(),
         })
     }
@@ -154,13 +158,57 @@ impl Engine {
         instances.filter(|instance| instance.wants_to_stop()).for_each(|instance| self.retirement.retire(instance));
     }
 
-    /// Room for one more instance, or how many there may be. The pool has a limit as well; without a pool this is the only one.
-    pub(crate) fn room(&self) -> Result<Room, u32> {
-        let one_more = |count: u32| (count < self.max_instances).then(|| count.saturating_add(1));
-        match self.instances.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more) {
-            Ok(_) => Ok(Room(Arc::clone(&self.instances))),
-            Err(_) => Err(self.max_instances),
+    /// How many instances are pooled: fewer than were asked for where the address space is capped, and none where there is
+    /// no pool.
+    pub fn pooled(&self) -> u32 {
+        self.usual.pooled
+    }
+
+    /// How many instances of all modules there are now.
+    pub fn instances(&self) -> usize {
+        self.instances.used()
+    }
+
+    /// Room for one more instance. The pool has a limit as well; without a pool this is the only one.
+    pub(crate) fn room(&self) -> Result<Room, Refused> {
+        Room::of(&self.instances)
+    }
+
+    /// What a module of these limits runs in.
+    pub(crate) fn runtime(&self, limits: &Limits) -> Result<Runtime, EngineError> {
+        if limits.fuel.is_none() || self.usual.counts_fuel() {
+            return Ok(self.usual.clone());
         }
+        let mut counting = self.counting.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(runtime) = &*counting {
+            return Ok(runtime.clone());
+        }
+        let runtime = Runtime::new(self.settings.max_instances, FuelCount::Always, self.cache.clone(), self.tick)?;
+        Ok(counting.insert(runtime).clone())
+    }
+
+    /// How the cache did; none where there is none.
+    pub fn cache_use(&self) -> Option<CacheUse> {
+        self.cache.as_ref().map(|cache| CacheUse { hits: cache.cache_hits(), misses: cache.cache_misses() })
+    }
+
+    pub(crate) fn tick(&self) -> Duration {
+        self.tick
+    }
+
+    /// Numbers the requests of all guests of this engine, from 1.
+    pub(crate) fn requests(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.requests)
+    }
+}
+
+impl Runtime {
+    fn new(most: u32, fuel: FuelCount, cache: Option<Cache>, tick: Duration) -> Result<Runtime, EngineError> {
+        let mut config = base_config(cache);
+        config.consume_fuel(fuel == FuelCount::Always);
+        let (inner, pooled) = build(&config, most)?;
+        start_ticker(inner.weak(), tick).map_err(EngineError::Ticker)?;
+        Ok(Runtime { inner, components: Arc::default(), pooled })
     }
 
     /// The component of these bytes, compiled unless some module has it already.
@@ -177,22 +225,12 @@ impl Engine {
         Ok(component)
     }
 
-    /// How the cache did; none where there is none.
-    pub fn cache_use(&self) -> Option<CacheUse> {
-        self.cache.as_ref().map(|cache| CacheUse { hits: cache.cache_hits(), misses: cache.cache_misses() })
-    }
-
     pub(crate) fn inner(&self) -> &wasmtime::Engine {
         &self.inner
     }
 
-    pub(crate) fn tick(&self) -> Duration {
-        self.tick
-    }
-
-    /// Numbers the requests of all guests of this engine, from 1.
-    pub(crate) fn requests(&self) -> Arc<AtomicU64> {
-        Arc::clone(&self.requests)
+    pub(crate) fn counts_fuel(&self) -> bool {
+        self.inner.get_consume_fuel()
     }
 }
 
@@ -202,22 +240,33 @@ fn refused(error: wasmtime::Error) -> EngineError {
     EngineError::Refused { reason: format!("{error:#}") }
 }
 
-/// With instances pooled, or without where the pool's address space is not to be had.
-fn build(settings: &EngineSettings, cache: Option<Cache>) -> Result<wasmtime::Engine, EngineError> {
-    let mut pooled = base_config(settings.fuel, cache.clone());
-    pooled.allocation_strategy(InstanceAllocationStrategy::Pooling(pooling(settings.max_instances)));
-    let error = match wasmtime::Engine::new(&pooled) {
-        Ok(engine) => return Ok(engine),
-        Err(error) => error,
+/// With instances pooled: as many as there may be, or so many that the address space has room for them. How many these are.
+fn build(config: &Config, most: u32) -> Result<(wasmtime::Engine, u32), EngineError> {
+    let mut size = most;
+    let error = loop {
+        let mut pooled = config.clone();
+        pooled.allocation_strategy(InstanceAllocationStrategy::Pooling(pooling(size)));
+        match wasmtime::Engine::new(&pooled) {
+            Ok(engine) if size == most => return Ok((engine, size)),
+            Ok(engine) => {
+                tracing::warn!(most, size, "there can be fewer instances than configured: {SCARCE}");
+                return Ok((engine, size));
+            }
+            Err(error) if size / 2 < SMALLEST_POOL => break error,
+            Err(_) => size /= 2,
+        }
     };
-    tracing::warn!(
-        reason = format!("{error:#}"),
-        "instances are not pooled and start more slowly: is the address space limited (ulimit -v)?"
-    );
-    let mut frugal = base_config(settings.fuel, cache);
+    tracing::warn!(reason = format!("{error:#}"), "instances are not pooled and start more slowly: {SCARCE}");
+    let mut frugal = config.clone();
     frugal.memory_reservation(0).memory_reservation_for_growth(FRUGAL_RESERVE).memory_guard_size(0);
-    wasmtime::Engine::new(&frugal).map_err(refused)
+    Ok((wasmtime::Engine::new(&frugal).map_err(refused)?, 0))
 }
+
+const SCARCE: &str = "is the address space limited (ulimit -v)?";
+
+/// The smallest pool that is tried, unless a smaller one is asked for: one component of an interpreted language takes tens of
+/// its tables and core instances.
+const SMALLEST_POOL: u32 = 16;
 
 /// How much address space a memory takes beyond its size where address space is scarce.
 const FRUGAL_RESERVE: u64 = 1024 * 1024;
@@ -226,11 +275,10 @@ const FRUGAL_RESERVE: u64 = 1024 * 1024;
 const MAX_FRAMES: usize = 16;
 
 /// What guests can observe is the same on every machine and in every replay: no threads, no NaN bits of the processor.
-fn base_config(fuel: Fuel, cache: Option<Cache>) -> Config {
+fn base_config(cache: Option<Cache>) -> Config {
     let mut config = Config::new();
     config
         .epoch_interruption(true)
-        .consume_fuel(fuel == Fuel::Counted)
         .concurrency_support(false)
         .wasm_backtrace_max_frames(NonZeroUsize::new(MAX_FRAMES))
         .cranelift_nan_canonicalization(true)

@@ -1,8 +1,9 @@
 //! Turns what the engine says about a call that ended badly into a failure with a reason.
 use crate::call::{Failure, FailureKind};
-use crate::limits::Limits;
 use crate::meter::Stop;
+use crate::tally::Refused;
 use crate::text::plain;
+use crate::{Limit, Limits};
 use wasmtime::{FrameInfo, Trap, WasmBacktrace};
 
 /// The longest function name or reason kept, in bytes.
@@ -36,28 +37,55 @@ impl Phase {
     }
 }
 
-/// What went wrong. `refused` is the memory in bytes that the instance wanted and did not get, if it wanted too much.
-pub(crate) fn explain(error: &wasmtime::Error, phase: Phase, refused: Option<usize>, limits: &Limits) -> Failure {
+/// What went wrong. `refused` is the memory that the instance wanted and did not get, if it wanted too much.
+pub(crate) fn explain(error: &wasmtime::Error, phase: Phase, refused: Option<Refused>, limits: &Limits) -> Failure {
     let (who, cause) = (phase.name(), plain(&error.root_cause().to_string(), MAX_TEXT));
+    let hit = |kind, limit: Limit, what: String| Failure::new(kind, Some(limit), format!("{who} {what} ({limit})"));
     let trap = error.downcast_ref::<Trap>();
-    let (kind, reason) = match (error.downcast_ref::<Stop>(), trap, refused) {
-        (Some(stop), ..) => (kind_of(stop), format!("{who} {}", plain(&stop.to_string(), MAX_TEXT))),
+    let failure = match (error.downcast_ref::<Stop>(), trap, refused) {
+        (Some(stop), ..) => {
+            let what = plain(&stop.to_string(), MAX_TEXT);
+            match limit_of(stop) {
+                Some(limit) => hit(kind_of(stop), limit, what),
+                None => Failure::new(kind_of(stop), None, format!("{who} {what}")),
+            }
+        }
         (None, Some(Trap::Interrupt), _) => {
-            (FailureKind::Timeout, format!("{who} ran longer than {:?}", limits.call_time))
+            hit(FailureKind::Timeout, Limit::CallTime, format!("ran longer than {:?}", limits.call_time))
         }
-        (None, _, Some(wanted)) => {
-            let most = limits.memory;
-            let reason = format!("{who} wanted {wanted} bytes of memory of the {most} it may have: {cause}");
-            (FailureKind::Memory, reason)
+        (None, Some(Trap::OutOfFuel), _) => {
+            let most = limits.fuel.unwrap_or(u64::MAX);
+            hit(FailureKind::Fuel, Limit::Fuel, format!("used up the fuel of {most} that one call may use"))
         }
+        (None, Some(Trap::StackOverflow), _) => {
+            let what = format!("trapped: {}", trap_text(&cause));
+            hit(FailureKind::Trapped, Limit::Stack, what)
+        }
+        (None, _, Some(Refused { limit, wanted, most })) => hit(
+            FailureKind::Memory,
+            limit,
+            format!("wanted {wanted} bytes of memory of the {most} there may be: {cause}"),
+        ),
         (None, None, None) if cause.contains(COPIED_TOO_MUCH) => {
             let most = limits.copied_per_host_call();
-            (FailureKind::Output, format!("{who} handed over more than {most} bytes at once"))
+            hit(FailureKind::Output, Limit::Output, format!("handed over more than {most} bytes at once"))
         }
-        (None, None, None) if phase == Phase::Start => (FailureKind::Unavailable, cause),
-        (None, ..) => (FailureKind::Trapped, format!("{who} trapped: {}", cause.trim_start_matches("wasm trap: "))),
+        (None, None, None) if phase == Phase::Start => Failure::unavailable(cause),
+        (None, ..) => Failure::new(FailureKind::Trapped, None, format!("{who} trapped: {}", trap_text(&cause))),
     };
-    Failure { kind, reason, backtrace: backtrace(error) }
+    Failure { backtrace: backtrace(error), ..failure }
+}
+
+fn trap_text(cause: &str) -> &str {
+    cause.trim_start_matches("wasm trap: ")
+}
+
+/// There is no room for one more instance.
+pub(crate) fn no_room(refused: Refused) -> Failure {
+    let Refused { limit, most, .. } = refused;
+    let of = if limit == Limit::TenantInstances { "its owner's modules" } else { "all modules" };
+    let reason = format!("there are {most} instances of {of}, as many as there may be ({limit})");
+    Failure::new(FailureKind::Unavailable, Some(limit), reason)
 }
 
 fn kind_of(stop: &Stop) -> FailureKind {
@@ -65,7 +93,16 @@ fn kind_of(stop: &Stop) -> FailureKind {
         Stop::HostCalls(_) => FailureKind::HostCalls,
         Stop::HostTime(_) => FailureKind::Timeout,
         Stop::Output(_) | Stop::Depth(_) => FailureKind::Output,
-        Stop::Ident(_) | Stop::Mixed(_) | Stop::NoArray(_) | Stop::NoOpaque { .. } => FailureKind::Trapped,
+        _ => FailureKind::Trapped,
+    }
+}
+
+fn limit_of(stop: &Stop) -> Option<Limit> {
+    match stop {
+        Stop::HostCalls(_) => Some(Limit::HostCalls),
+        Stop::HostTime(_) => Some(Limit::HostTime),
+        Stop::Output(_) => Some(Limit::Output),
+        _ => None,
     }
 }
 

@@ -19,7 +19,8 @@ impl Grants {
 
     /// What a tenant's own module may have unless the site says otherwise.
     pub fn tenant() -> Grants {
-        [Capability::Logging, Capability::Clock, Capability::Notify, Capability::Registration].into_iter().collect()
+        use Capability::{Clock, Logging, Notify, Random, Registration, Wasi};
+        [Logging, Clock, Notify, Registration, Random, Wasi].into_iter().collect()
     }
 
     /// Whether this capability is granted.

@@ -2,14 +2,14 @@
 use crate::bindings::peal::pmix::logging::Level;
 use crate::bindings::peal::pmix::{amendment, call, clock, logging, notify, registration, types};
 use crate::data::{List, Opaques, Subject};
-use crate::limits::Tally;
 use crate::lines::Lines;
 use crate::lower::{lower_content, lower_found, lower_identity, lower_proc, lower_steps};
 use crate::meter::{Meter, Stop};
 use crate::raise::Raise;
+use crate::tally::Tally;
 use crate::text::plain;
 use crate::wish::{check_wishes, raise_wish};
-use crate::{Change, Limits, Notification, Services, Stage};
+use crate::{Change, Limit, Limits, Notification, Services, Stage};
 use peal_model::{Amendment, Info, Range, Status, code};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,6 +29,10 @@ pub(crate) struct Host {
     pub(crate) tally: Tally,
     pub(crate) meter: Meter,
     pub(crate) current: Current,
+    /// How many handles of WASI the guest has.
+    pub(crate) handles: u32,
+    /// What the clock of WASI shows that only counts.
+    pub(crate) looked: u64,
 }
 
 /// The call being made: what it is about, and what came out of it so far.
@@ -48,15 +52,15 @@ pub(crate) struct Current {
 }
 
 impl Host {
-    pub(crate) fn new(lines: Arc<Lines>, services: Arc<Services>, limits: Limits, requests: Arc<AtomicU64>) -> Host {
-        Host {
-            lines,
-            services,
-            requests,
-            tally: Tally::new(limits.memory),
-            meter: Meter::new(limits),
-            current: Current::default(),
-        }
+    pub(crate) fn new(
+        lines: Arc<Lines>,
+        services: Arc<Services>,
+        limits: Limits,
+        tally: Tally,
+        requests: Arc<AtomicU64>,
+    ) -> Host {
+        let (meter, current) = (Meter::new(limits), Current::default());
+        Host { lines, services, requests, tally, meter, current, handles: 0, looked: 0 }
     }
 
     /// Begins a call about this.
@@ -187,9 +191,13 @@ impl logging::Host for Host {
             ($host:ident, $level:ident) => {
                 if let Some(stage) = &$host.services.stage {
                     stage.say(tracing::Level::$level, &plain(&message, MAX_MESSAGE));
-                } else if tracing::enabled!(target: "peal::guest", tracing::Level::$level) && $host.lines.allow() {
-                    let (module, message) = ($host.lines.module(), plain(&message, MAX_MESSAGE));
-                    tracing::event!(target: "peal::guest", tracing::Level::$level, module, "{message}");
+                } else if tracing::enabled!(target: "peal::guest", tracing::Level::$level) {
+                    if $host.lines.allow() {
+                        let (module, message) = (&**$host.lines.module(), plain(&message, MAX_MESSAGE));
+                        tracing::event!(target: "peal::guest", tracing::Level::$level, module, "{message}");
+                    } else {
+                        $host.meter.hit(Limit::LogLines);
+                    }
                 }
             };
         }
@@ -208,11 +216,7 @@ impl logging::Host for Host {
 
 impl clock::Host for Host {
     fn now(&mut self) -> wasmtime::Result<u64> {
-        self.host_call(|host| {
-            let stage = host.services.stage.as_deref();
-            let now = || stage.map_or_else(milliseconds_now, Stage::now);
-            Ok(*host.current.now.get_or_insert_with(now))
-        })
+        self.host_call(|host| Ok(host.milliseconds()))
     }
 }
 
@@ -232,6 +236,7 @@ impl notify::Host for Host {
                 return Ok(Err(code::PMIX_ERR_BAD_PARAM.0));
             }
             if host.current.notifications.len() >= host.meter.limits().notifications {
+                host.meter.hit(Limit::Notifications);
                 return Ok(Err(code::PMIX_ERR_OUT_OF_RESOURCE.0));
             }
             host.meter.charge(size_of::<Notification>())?;
@@ -270,6 +275,24 @@ impl registration::Host for Host {
 }
 
 impl Host {
+    /// The time since the epoch; the same throughout one call.
+    pub(crate) fn milliseconds(&mut self) -> u64 {
+        let stage = self.services.stage.as_deref();
+        *self.current.now.get_or_insert_with(|| stage.map_or_else(milliseconds_now, Stage::now))
+    }
+
+    /// Traces what the guest prints.
+    pub(crate) fn print(&mut self, bytes: &[u8]) {
+        if tracing::enabled!(target: "peal::guest", tracing::Level::INFO) {
+            if self.lines.allow() {
+                let (module, text) = (&**self.lines.module(), String::from_utf8_lossy(bytes));
+                tracing::info!(target: "peal::guest", module, "{}", plain(text.trim_end(), MAX_MESSAGE));
+            } else {
+                self.meter.hit(Limit::LogLines);
+            }
+        }
+    }
+
     fn may_change_registrations(&self) -> Result<(), Status> {
         match &self.current.subject {
             Subject::Event(_) if self.current.changes.len() < MAX_CHANGES => Ok(()),

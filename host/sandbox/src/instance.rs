@@ -3,14 +3,15 @@ use crate::bindings::exports::peal::pmix::{
     connection_policy, event_handler::EventHead, event_policy, job_control_policy, log_channel,
 };
 use crate::bindings::peal::pmix::types::Outcome;
+use crate::blueprint::Blueprint;
 use crate::call::Failure;
 use crate::data::Subject;
-use crate::engine::Room;
-use crate::failure::{Phase, explain};
+use crate::failure::{Phase, explain, no_room};
 use crate::host::{Current, Host};
-use crate::module::Blueprint;
 use crate::roles::Exports;
+use crate::tally::{Room, Tally};
 use crate::text::{MAX_QUOTED, plain};
+use crate::warm::Tenancy;
 use crate::wish::{WishError, check_wishes, raise_wishes};
 use crate::{ChannelCall, EventCall, ModuleRegistration, PolicyCall, Role, Usage};
 use peal_model::{ConnectionKind, Info, Matter, Status};
@@ -43,30 +44,36 @@ pub(crate) struct Instance {
     tick: Duration,
     exports: Exports,
     calls: u64,
+    /// The fuel that each call is given, where it is counted.
+    fuel: Option<u64>,
+    /// Whose calls it may have.
+    pub(crate) tenancy: Tenancy,
     /// The last to be dropped, when the store has given back what it had.
-    _room: Room,
+    _rooms: (Room, Option<Room>),
 }
 
 impl Instance {
-    /// A fresh instance; runs the start functions of its core modules.
-    pub(crate) fn start(blueprint: &Blueprint) -> Result<Instance, Failure> {
-        let room = blueprint.engine.room().map_err(|most| {
-            Failure::unavailable(format!("there are {most} instances of all modules, as many as there may be"))
-        })?;
-        let tick = blueprint.engine.tick();
-        let (lines, services) = (Arc::clone(&blueprint.lines), Arc::clone(&blueprint.services));
-        let host = Host::new(lines, services, blueprint.limits, blueprint.engine.requests());
-        let mut store = Store::new(blueprint.engine.inner(), host);
+    /// A fresh instance for these calls; runs the start functions of its core modules.
+    pub(crate) fn start(blueprint: &Blueprint, tenancy: &Tenancy) -> Result<Instance, Failure> {
+        let Blueprint { engine, limits, services, memory, .. } = blueprint;
+        let tenant = services.tenant.as_ref();
+        let of_tenant = tenant.map(|tenant| Room::of(&tenant.instances)).transpose().map_err(no_room)?;
+        let rooms = (engine.room().map_err(no_room)?, of_tenant);
+        let shared = tenant.map(|tenant| Arc::clone(&tenant.memory)).into_iter().chain([Arc::clone(memory)]);
+        let tally = Tally::new(limits.memory, shared.collect());
+        let (lines, lent, requests) = (Arc::clone(&blueprint.lines), Arc::clone(services), engine.requests());
+        let mut store = Store::new(blueprint.runtime.inner(), Host::new(lines, lent, *limits, tally, requests));
         store.limiter(|host| &mut host.tally);
-        // Without effect where the engine counts none.
-        let _ = store.set_fuel(PLENTY);
-        store.set_hostcall_fuel(blueprint.limits.copied_per_host_call());
+        store.set_hostcall_fuel(limits.copied_per_host_call());
+        let tick = engine.tick();
         store.epoch_deadline_callback(move |context| Ok(context.data().meter.on_deadline(tick)));
+        let fuel = blueprint.runtime.counts_fuel().then(|| limits.fuel.unwrap_or(u64::MAX));
         let now = Instant::now();
         store.data_mut().meter.begin(now);
-        arm(&mut store, now, tick);
-        let exports = blueprint.instantiate(&mut store).map_err(|error| failed(&error, Phase::Start, &mut store))?;
-        Ok(Instance { store, tick, exports, calls: 0, _room: room })
+        arm(&mut store, now, tick, fuel);
+        let exports =
+            blueprint.instantiate(&mut store).map_err(|error| failed(&error, Phase::Start, fuel, &mut store))?;
+        Ok(Instance { store, tick, exports, calls: 0, fuel, tenancy: tenancy.clone(), _rooms: rooms })
     }
 
     /// How many calls it has had.
@@ -75,7 +82,7 @@ impl Instance {
     }
 
     /// Hands it an event: what it returned, and what it pushed and raised.
-    pub(crate) fn handle(&mut self, call: &EventCall) -> Result<(Status, Current), Failure> {
+    pub(crate) fn handle(&mut self, call: &EventCall) -> Result<(Status, Current, Usage), Failure> {
         let handler = filled(&self.exports.handler, Role::EventHandler)?;
         let head = EventHead {
             registration: call.registration,
@@ -86,12 +93,12 @@ impl Instance {
             steps: count(call.steps.len()),
         };
         let subject = Subject::Event(call.clone());
-        let (status, current) = self.run(Phase::Call, subject, |store| handler.call_handle(store, head))?;
-        Ok((Status(status), current))
+        let (status, current, usage) = self.run(Phase::Call, subject, |store| handler.call_handle(store, head))?;
+        Ok((Status(status), current, usage))
     }
 
     /// Asks it about a request: what it says, and what it pushed and amended.
-    pub(crate) fn decide(&mut self, call: &PolicyCall) -> Result<(Outcome, Current), Failure> {
+    pub(crate) fn decide(&mut self, call: &PolicyCall) -> Result<(Outcome, Current, Usage), Failure> {
         let subject = Subject::Policy(call.clone());
         let request = &call.request;
         let (targets, infos, steps) =
@@ -128,7 +135,7 @@ impl Instance {
     }
 
     /// Has it log a request: what it returned, and what it pushed.
-    pub(crate) fn log(&mut self, call: &ChannelCall) -> Result<(Status, Current), Failure> {
+    pub(crate) fn log(&mut self, call: &ChannelCall) -> Result<(Status, Current, Usage), Failure> {
         let channel = filled(&self.exports.log_channel, Role::LogChannel)?;
         let head = log_channel::RequestHead {
             channel: call.channel.as_str().to_owned(),
@@ -137,9 +144,9 @@ impl Instance {
             directives: count(call.request.directives.len()),
             steps: count(call.steps.len()),
         };
-        let (status, current) =
+        let (status, current, usage) =
             self.run(Phase::Call, Subject::Log(call.clone()), |store| channel.call_log(store, &head))?;
-        Ok((Status(status), current))
+        Ok((Status(status), current, usage))
     }
 
     /// Hands it its settings, if it wants any: what it wishes to register, or why it will not start.
@@ -150,7 +157,7 @@ impl Instance {
         let Some(lifecycle) = self.exports.lifecycle.clone() else {
             return Ok(Ok(Vec::new()));
         };
-        let (answer, _) = self.run(Phase::Init, Subject::Settings(Arc::clone(settings)), |store| {
+        let (answer, ..) = self.run(Phase::Init, Subject::Settings(Arc::clone(settings)), |store| {
             let config = store.data_mut().lower_settings(settings);
             match lifecycle.call_init(&mut *store, &config)? {
                 Ok(wishes) => match check_wishes(&wishes) {
@@ -177,19 +184,9 @@ impl Instance {
             if let Err(failure) = stopped
                 && lines.allow()
             {
-                let module = lines.module();
+                let module = &**lines.module();
                 tracing::warn!(target: "peal::guest", module, %failure, "a module failed while it was stopped");
             }
-        }
-    }
-
-    /// Tells the stage, if there is one, what a call took that began with so much fuel.
-    fn tell_use(&self, before: Option<u64>) {
-        let Host { services, tally, .. } = self.store.data();
-        if let Some(stage) = &services.stage {
-            let left = self.store.get_fuel().ok();
-            let fuel = before.zip(left).map(|(before, left)| before.saturating_sub(left));
-            stage.used(Usage { fuel, memory: tally.used() });
         }
     }
 
@@ -198,40 +195,55 @@ impl Instance {
         phase: Phase,
         subject: Subject,
         guest: impl FnOnce(&mut Store<Host>) -> wasmtime::Result<R>,
-    ) -> Result<(R, Current), Failure> {
+    ) -> Result<(R, Current, Usage), Failure> {
         self.calls += 1;
         let now = Instant::now();
         self.store.data_mut().begin(now, subject);
-        arm(&mut self.store, now, self.tick);
-        let before = self.store.get_fuel().ok();
+        arm(&mut self.store, now, self.tick, self.fuel);
         let answer = guest(&mut self.store);
         let current = self.store.data_mut().end();
-        self.tell_use(before);
-        match answer {
-            Ok(answer) => Ok((answer, current)),
-            Err(error) => Err(failed(&error, phase, &mut self.store)),
+        let answer = match answer {
+            Ok(answer) => Ok((answer, current, used(&mut self.store, self.fuel))),
+            Err(error) => Err(failed(&error, phase, self.fuel, &mut self.store)),
+        };
+        let Host { services, tally, .. } = self.store.data();
+        if let Some(stage) = &services.stage {
+            let usage = answer.as_ref().map_or_else(|failure| &failure.usage, |(_, _, usage)| usage);
+            stage.used(usage, tally.used());
         }
+        answer
     }
 }
-
-/// Never runs out: where fuel is counted, it is not what limits a call.
-const PLENTY: u64 = u64::MAX;
 
 /// A role that an instance is called in.
 fn filled<R: Clone>(role: &Option<R>, what: Role) -> Result<R, Failure> {
     role.clone().ok_or_else(|| Failure::no_role(what))
 }
 
-/// Sets the deadline to what is left of the guest's time. The tick that is under way does not count.
-fn arm(store: &mut Store<Host>, now: Instant, tick: Duration) {
+/// Sets the deadline to what is left of the guest's time, and gives it its fuel. The tick that is under way does not count.
+fn arm(store: &mut Store<Host>, now: Instant, tick: Duration, fuel: Option<u64>) {
     let ticks = store.data().meter.ticks_left(now, tick);
     store.set_epoch_deadline(ticks.saturating_add(1));
+    if let Some(fuel) = fuel {
+        // Refused only by an engine that does not count, and this one does.
+        let _ = store.set_fuel(fuel);
+    }
 }
 
-fn failed(error: &wasmtime::Error, phase: Phase, store: &mut Store<Host>) -> Failure {
-    let host = store.data_mut();
-    let refused = host.tally.take_refused();
-    explain(error, phase, refused, host.meter.limits())
+fn used(store: &mut Store<Host>, given: Option<u64>) -> Usage {
+    let refused = store.data_mut().tally.take_refused();
+    let mut usage = store.data().meter.usage();
+    usage.fuel = given.map(|given| given.saturating_sub(store.get_fuel().unwrap_or(given)));
+    refused.into_iter().for_each(|refused| usage.hits.insert(refused.limit));
+    usage
+}
+
+fn failed(error: &wasmtime::Error, phase: Phase, fuel: Option<u64>, store: &mut Store<Host>) -> Failure {
+    let refused = store.data_mut().tally.take_refused();
+    let mut failure = explain(error, phase, refused, store.data().meter.limits());
+    failure.usage = used(store, fuel);
+    failure.limit.into_iter().for_each(|limit| failure.usage.hits.insert(limit));
+    failure
 }
 
 fn count(len: usize) -> u32 {

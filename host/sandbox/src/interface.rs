@@ -82,17 +82,26 @@ pub enum Capability {
     Sink,
     /// Keeps values that survive restarts.
     State,
+    /// Draws random numbers.
+    Random,
+    /// Reads and writes in directories that the admin named for it.
+    Files,
+    /// Has WASI 0.2 for its language, with nothing behind it.
+    Wasi,
 }
 
 impl Capability {
     /// Every capability.
-    pub const ALL: [Capability; 6] = [
+    pub const ALL: [Capability; 9] = [
         Capability::Logging,
         Capability::Clock,
         Capability::Notify,
         Capability::Registration,
         Capability::Sink,
         Capability::State,
+        Capability::Random,
+        Capability::Files,
+        Capability::Wasi,
     ];
 
     /// The interface's name within the package, as a grant names it.
@@ -104,12 +113,18 @@ impl Capability {
             Capability::Registration => "registration",
             Capability::Sink => "sink",
             Capability::State => "state",
+            Capability::Random => "random",
+            Capability::Files => "files",
+            Capability::Wasi => "wasi",
         }
     }
 }
 
 impl fmt::Display for Capability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Capability::Wasi {
+            return f.write_str("WASI 0.2");
+        }
         write!(f, "{PACKAGE}/{}", self.name())
     }
 }
@@ -132,13 +147,26 @@ fn own(interface: &str) -> Option<&str> {
     ((version.major, version.minor) == SERVED && version.pre.is_empty()).then_some(name)
 }
 
+/// The packages of WASI that have stand-ins.
+const WASI: [&str; 6] = ["cli", "clocks", "filesystem", "io", "random", "sockets"];
+
+/// The name of an interface of WASI without the version, as in `cli/exit`, if it has a stand-in here.
+pub(crate) fn wasi_interface(interface: &str) -> Option<&str> {
+    let (name, version) = interface.strip_prefix("wasi:")?.split_once('@')?;
+    let (package, _) = name.split_once('/')?;
+    (WASI.contains(&package) && version.starts_with("0.2.")).then_some(name)
+}
+
 /// What an import of this name asks for.
 pub(crate) fn import(interface: &str) -> Import {
+    if wasi_interface(interface).is_some() {
+        return Import::Capability(Capability::Wasi);
+    }
     match own(interface) {
         Some("types" | "call" | "amendment") => Import::Always,
         Some(name) => Capability::ALL
             .into_iter()
-            .find(|capability| capability.name() == name)
+            .find(|capability| *capability != Capability::Wasi && capability.name() == name)
             .map_or(Import::Unknown, Import::Capability),
         None => Import::Unknown,
     }
@@ -167,6 +195,9 @@ mod tests {
         assert!(matches!(import("peal:pmix/clock@0.1.0"), Import::Capability(Capability::Clock)));
         assert!(matches!(import("peal:pmix/call@0.1.0"), Import::Always));
         assert!(matches!(import("peal:pmix/clock@0.10.0"), Import::Unknown));
-        assert!(matches!(import("wasi:cli/environment@0.2.0"), Import::Unknown));
+        assert!(matches!(import("wasi:cli/environment@0.2.0"), Import::Capability(Capability::Wasi)));
+        assert!(matches!(import("wasi:cli/environment@0.3.0"), Import::Unknown));
+        assert!(matches!(import("wasi:http/types@0.2.0"), Import::Unknown));
+        assert!(matches!(import("peal:pmix/wasi@0.1.0"), Import::Unknown));
     }
 }

@@ -1,6 +1,5 @@
 //! What a module may use: memory, time, output, host calls. Each excess is a failure of the call, never of the host.
 use std::time::Duration;
-use wasmtime::ResourceLimiter;
 
 const MIB: usize = 1024 * 1024;
 
@@ -13,6 +12,20 @@ pub(crate) const MAX_TABLES: u32 = 64;
 /// The most bytes that the engine keeps for one instance without counting them as its memory: passive segments, globals and
 /// functions that are referred to. Components of interpreted languages have tens of thousands of these, a megabyte or two.
 pub(crate) const MAX_BOOKKEEPING: u64 = 8 * 1024 * 1024;
+/// The most handles of WASI that an instance has at once.
+pub(crate) const MAX_HANDLES: u32 = 1024;
+
+/// Who shares the memory of an instance, and so might come to know what a call has left there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Isolation {
+    /// All calls of the module.
+    #[default]
+    Module,
+    /// Calls that procs of the same namespace have caused. Those that no proc has caused are among themselves.
+    Namespace,
+    /// Nobody: each call has an instance of its own.
+    Call,
+}
 
 /// The limits of one module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,11 +33,16 @@ pub struct Limits {
     /// Bytes of all memories and tables of one instance together. A table element counts as a pointer. What else the engine
     /// keeps for an instance is bounded when the module is loaded.
     pub memory: usize,
+    /// The same of all its instances together, warm and running.
+    pub memory_total: usize,
     /// How long one call may run, host calls not counted. The start and the init of an instance have as long each, so that
     /// the first call of a fresh instance can take three times as long in all.
     pub call_time: Duration,
     /// How long one call may spend in host calls.
     pub host_time: Duration,
+    /// Fuel of one call: about one for each instruction. As `call_time` it is given anew for the start and the init. None is
+    /// no limit, and then nothing is counted unless the engine counts for all.
+    pub fuel: Option<u64>,
     /// Bytes that one call may push: results, nested arrays and notifications, as they lie in the host's memory. An array
     /// counts when it is passed and again wherever it is referred to.
     pub output: usize,
@@ -32,25 +50,41 @@ pub struct Limits {
     pub notifications: usize,
     /// Host calls of one call, log messages among them.
     pub host_calls: u32,
+    /// Lines that it may write to the trace in a second, reports of its failures among them; at once twice as many. At
+    /// least one.
+    pub log_lines: u32,
     /// Calls after which an instance is replaced by a fresh one.
     pub max_calls: u64,
     /// Warm instances kept for the next calls. More exist while more calls run at once.
     pub instances: usize,
+    /// Who shares the memory of an instance.
+    pub isolation: Isolation,
+    /// Failures within `failure_window` after which the module is quarantined; 0 for never.
+    pub failures: u32,
+    /// The time in which failures are counted.
+    pub failure_window: Duration,
 }
 
 impl Default for Limits {
-    /// Safe and roomy: 64 MiB (a Python component starts with 13), 100 ms, 1 s in host calls, 1 MiB of output, 16
-    /// events raised, 10,000 host calls, 10,000 calls per instance, 8 warm instances.
+    /// Safe and roomy: 64 MiB (a Python component starts with 13), 512 MiB in all, 100 ms, 1 s in host calls, 1 MiB of
+    /// output, 16 events raised, 5,000 host calls, 50 lines a second, 10,000 calls per instance, 8 warm instances that all
+    /// calls share, 10 failures in a minute.
     fn default() -> Limits {
         Limits {
             memory: 64 * MIB,
+            memory_total: 512 * MIB,
             call_time: Duration::from_millis(100),
             host_time: Duration::from_secs(1),
+            fuel: None,
             output: MIB,
             notifications: 16,
             host_calls: 5000,
+            log_lines: 50,
             max_calls: 10_000,
             instances: 8,
+            isolation: Isolation::Module,
+            failures: 10,
+            failure_window: Duration::from_secs(60),
         }
     }
 }
@@ -61,87 +95,5 @@ impl Limits {
     pub(crate) fn copied_per_host_call(&self) -> usize {
         const FLOOR: usize = 64 * 1024;
         self.output.max(FLOOR)
-    }
-}
-
-/// Adds up what the memories and tables of an instance take, and remembers what was refused.
-#[derive(Debug)]
-pub(crate) struct Tally {
-    limit: usize,
-    used: usize,
-    refused: Option<usize>,
-}
-
-impl Tally {
-    pub(crate) fn new(limit: usize) -> Tally {
-        Tally { limit, used: 0, refused: None }
-    }
-
-    /// The size in bytes that was last refused, since this was last asked.
-    pub(crate) fn take_refused(&mut self) -> Option<usize> {
-        self.refused.take()
-    }
-
-    /// Bytes of all memories and tables.
-    pub(crate) fn used(&self) -> usize {
-        self.used
-    }
-
-    /// Memories and tables never shrink, so it is enough to add. What is granted here and then fails stays counted.
-    fn grow(&mut self, by: usize) -> bool {
-        let wanted = self.used.saturating_add(by);
-        if wanted > self.limit {
-            self.refused = Some(wanted);
-            return false;
-        }
-        self.used = wanted;
-        true
-    }
-}
-
-impl ResourceLimiter for Tally {
-    fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
-        Ok(self.grow(desired.saturating_sub(current)))
-    }
-
-    fn memory_grow_failed(&mut self, error: wasmtime::Error) -> wasmtime::Result<()> {
-        tracing::debug!(%error, "a memory could not grow");
-        self.refused.get_or_insert(self.used);
-        Ok(())
-    }
-
-    fn table_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
-        Ok(self.grow(desired.saturating_sub(current).saturating_mul(size_of::<usize>())))
-    }
-
-    fn instances(&self) -> usize {
-        MAX_CORE_INSTANCES as usize
-    }
-
-    fn tables(&self) -> usize {
-        MAX_TABLES as usize
-    }
-
-    fn memories(&self) -> usize {
-        MAX_MEMORIES as usize
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Tally;
-    use wasmtime::ResourceLimiter;
-
-    #[test]
-    fn memories_and_tables_are_added_up_and_a_refusal_is_remembered() {
-        let mut tally = Tally::new(200_000);
-        assert!(tally.memory_growing(0, 65_536, None).unwrap());
-        assert!(tally.memory_growing(0, 65_536, None).unwrap(), "a second memory");
-        assert!(tally.table_growing(0, 100, None).unwrap());
-        assert_eq!(tally.take_refused(), None);
-        assert!(!tally.table_growing(100, 20_000, None).unwrap(), "159,200 bytes more");
-        assert!(tally.take_refused().is_some_and(|wanted| wanted > 200_000));
-        assert_eq!(tally.take_refused(), None);
-        assert!(tally.memory_growing(65_536, 131_072, None).unwrap(), "what was refused is not counted");
     }
 }

@@ -3,10 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Lines that may come at once.
-const BURST: u32 = 100;
-/// One more is allowed each time that this has passed: 50 in a second.
-const INTERVAL: Duration = Duration::from_millis(20);
+/// How many lines may come at once, in those of one second.
+const BURST: u32 = 2;
 
 /// What is said by and about one module.
 pub(crate) struct Lines {
@@ -15,12 +13,13 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    pub(crate) fn new(module: Arc<str>) -> Lines {
-        Lines { module, allowance: Mutex::new(Allowance::new(Instant::now())) }
+    /// For a module that may write so many in a second.
+    pub(crate) fn new(module: Arc<str>, per_second: u32) -> Lines {
+        Lines { module, allowance: Mutex::new(Allowance::new(Instant::now(), per_second)) }
     }
 
     /// Whose lines they are.
-    pub(crate) fn module(&self) -> &str {
+    pub(crate) fn module(&self) -> &Arc<str> {
         &self.module
     }
 
@@ -30,7 +29,7 @@ impl Lines {
         if let Some(left_out @ 1..) = admitted {
             tracing::warn!(
                 target: "peal::guest",
-                module = self.module(),
+                module = &**self.module(),
                 left_out,
                 "lines of this module were left out: they came too fast"
             );
@@ -41,24 +40,34 @@ impl Lines {
 
 /// A bucket of tokens, told in time: each line costs one interval, and what was spent is forgiven as time passes.
 struct Allowance {
+    interval: Duration,
+    per_second: u32,
     spent: Duration,
     at: Instant,
     left_out: u64,
 }
 
 impl Allowance {
-    fn new(now: Instant) -> Allowance {
-        Allowance { spent: Duration::ZERO, at: now, left_out: 0 }
+    fn new(now: Instant, per_second: u32) -> Allowance {
+        let per_second = per_second.max(1);
+        Allowance {
+            interval: Duration::from_secs(1) / per_second,
+            per_second,
+            spent: Duration::ZERO,
+            at: now,
+            left_out: 0,
+        }
     }
 
     fn admit(&mut self, now: Instant) -> Option<u64> {
         self.spent = self.spent.saturating_sub(now.saturating_duration_since(self.at));
         self.at = now;
-        if self.spent + INTERVAL > INTERVAL * BURST {
+        let spent = self.spent + self.interval;
+        if spent > self.interval.saturating_mul(self.per_second.saturating_mul(BURST)) {
             self.left_out = self.left_out.saturating_add(1);
             return None;
         }
-        self.spent += INTERVAL;
+        self.spent = spent;
         Some(std::mem::take(&mut self.left_out))
     }
 }
@@ -70,7 +79,7 @@ mod tests {
     #[test]
     fn a_burst_passes_then_fifty_in_a_second_and_what_is_left_out_is_counted() {
         let start = Instant::now();
-        let mut allowance = Allowance::new(start);
+        let mut allowance = Allowance::new(start, 50);
         let mut passed = |at: Instant, tries: u32| (0..tries).filter_map(|_| allowance.admit(at)).collect::<Vec<_>>();
         assert_eq!(passed(start, 250).len(), 100);
         let later = passed(start + Duration::from_secs(1), 60);

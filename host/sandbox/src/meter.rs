@@ -1,5 +1,5 @@
 //! Meters a call: its time, its host calls and its output.
-use crate::Limits;
+use crate::{Limit, LimitSet, Limits, Usage};
 use peal_model::{IdentError, MixedArray};
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -24,6 +24,14 @@ pub(crate) enum Stop {
     NoArray(u32),
     #[error("named value {at} of data type {data_type}, which this call does not have")]
     NoOpaque { at: u32, data_type: u16 },
+    #[error("wanted random numbers that are not to be had")]
+    NoRandom,
+    #[error("wanted to end its process (wasi:cli/exit), and has none")]
+    Exit,
+    #[error("has the {0} handles of WASI that an instance may have, and wanted one more")]
+    Handles(u32),
+    #[error("called a function of WASI whose result has no stand-in")]
+    NoWasi,
 }
 
 /// What one call has used. A fresh instance is started, told its settings and called: each of these has the time of one call,
@@ -34,17 +42,29 @@ pub(crate) struct Meter {
     host_time: Duration,
     host_calls: u32,
     output: usize,
+    hits: LimitSet,
 }
 
 impl Meter {
     pub(crate) fn new(limits: Limits) -> Meter {
-        Meter { limits, started: None, host_time: Duration::ZERO, host_calls: 0, output: 0 }
+        let (host_time, hits) = (Duration::ZERO, LimitSet::default());
+        Meter { limits, started: None, host_time, host_calls: 0, output: 0, hits }
     }
 
     /// Counts from nothing: time, host calls and output.
     pub(crate) fn begin(&mut self, now: Instant) {
         (self.started, self.host_time) = (Some(now), Duration::ZERO);
-        (self.host_calls, self.output) = (0, 0);
+        (self.host_calls, self.output, self.hits) = (0, 0, LimitSet::default());
+    }
+
+    /// The guest was refused something, and goes on.
+    pub(crate) fn hit(&mut self, limit: Limit) {
+        self.hits.insert(limit);
+    }
+
+    /// What was used since [`Meter::begin`], but for fuel.
+    pub(crate) fn usage(&self) -> Usage {
+        Usage { fuel: None, host_calls: self.host_calls, output: self.output, hits: self.hits }
     }
 
     pub(crate) fn limits(&self) -> &Limits {

@@ -1,112 +1,16 @@
 //! Modules: components that were checked, compiled and linked with what they are granted, ready to be called.
-use crate::bindings::peal::pmix::{amendment, call, clock, logging, notify, registration, sink, state, types};
-use crate::host::{Current, Host};
+use crate::blueprint::Blueprint;
+use crate::host::Current;
 use crate::instance::{Instance, Refusal};
-use crate::lines::Lines;
-use crate::roles::{Exports, Indices};
-use crate::text::{MAX_QUOTED, plain, row};
-use crate::warm::{Closed, Warm};
+use crate::quarantine::Quarantine;
+use crate::warm::{Closed, Tenancy, Warm};
 use crate::{
-    Capability, Digest, Engine, EventCall, Failure, FormatError, Grants, HandlerResult, Inspection, Limits,
-    ModuleRegistration, Role, Services, WishError, inspect,
+    Digest, Engine, EventCall, Failure, FailureKind, Grants, HandlerResult, Health, InitError, Inspection, Limit,
+    Limits, LoadError, ModuleRegistration, Quarantined, Role, Services, inspect,
 };
-use peal_model::Info;
+use peal_model::{Info, Proc};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
-use thiserror::Error;
-use wasmtime::Store;
-use wasmtime::component::{Component, HasSelf, InstancePre, Linker};
-
-/// Why a module does not load.
-#[derive(Debug, Error)]
-pub enum LoadError {
-    /// Its bytes are no component.
-    #[error("module {module}: {reason}")]
-    Format {
-        /// Which module.
-        module: String,
-        /// What its bytes are instead.
-        reason: FormatError,
-    },
-    /// It fills no role.
-    #[error(
-        "module {module} fills no role: it exports [{}], none of them an interface such as peal:pmix/event-handler@0.1.0",
-        row(exports, MAX_QUOTED)
-    )]
-    NoRole {
-        /// Which module.
-        module: String,
-        /// What it does export.
-        exports: Vec<String>,
-    },
-    /// It imports a capability that it was not granted.
-    #[error("module {module} imports {interface}, which it is not granted (add {:?} to its grants)", interface.name())]
-    NotGranted {
-        /// Which module.
-        module: String,
-        /// Which capability.
-        interface: Capability,
-    },
-    /// It imports what this host does not offer.
-    #[error("module {module} imports {interface}, which Peal does not offer")]
-    UnknownImport {
-        /// Which module.
-        module: String,
-        /// What it imports.
-        interface: String,
-    },
-    /// It is not valid, or its imports or exports are not as the contract has them.
-    #[error("module {module} does not fit: {reason}")]
-    Unfit {
-        /// Which module.
-        module: String,
-        /// What the engine found.
-        reason: String,
-    },
-    /// No instance of it could be made.
-    #[error("module {module} does not start: {failure}")]
-    Start {
-        /// Which module.
-        module: String,
-        /// What happened.
-        failure: Failure,
-    },
-}
-
-/// Why a module's `lifecycle.init` did not succeed.
-#[derive(Debug, Error)]
-pub enum InitError {
-    /// It will not start.
-    #[error("module {module} will not start: {reason}")]
-    Refused {
-        /// Which module.
-        module: String,
-        /// The reason it gives.
-        reason: String,
-    },
-    /// It wishes for registrations that it cannot have.
-    #[error("module {module} cannot be registered as it wishes: {reason}")]
-    Wishes {
-        /// Which module.
-        module: String,
-        /// What is wrong with them.
-        reason: WishError,
-    },
-    /// It failed.
-    #[error("module {module} failed in init: {failure}")]
-    Failed {
-        /// Which module.
-        module: String,
-        /// How.
-        failure: Failure,
-    },
-    /// It is running already.
-    #[error("module {module} has its settings already; load it anew to give it others")]
-    Repeated {
-        /// Which module.
-        module: String,
-    },
-}
 
 /// A loaded module. Share it (`Arc`) among the threads that call it; each call has an instance to itself.
 ///
@@ -115,19 +19,8 @@ pub struct Module {
     inspection: Inspection,
     blueprint: Blueprint,
     warm: Warm,
+    quarantine: Quarantine,
     settings: OnceLock<Arc<Vec<Info>>>,
-}
-
-/// All that it takes to make an instance.
-pub(crate) struct Blueprint {
-    pub(crate) engine: Engine,
-    pub(crate) lines: Arc<Lines>,
-    pub(crate) limits: Limits,
-    pub(crate) services: Arc<Services>,
-    /// Held so that others who load the same find it compiled.
-    _component: Arc<Component>,
-    instance: InstancePre<Host>,
-    roles: Indices,
 }
 
 impl Module {
@@ -144,20 +37,13 @@ impl Module {
         services: Services,
     ) -> Result<Module, LoadError> {
         let inspection = inspect(bytes).map_err(|reason| LoadError::Format { module: name.to_owned(), reason })?;
-        check(name, &inspection, grants)?;
-        let unfit = |error: wasmtime::Error| LoadError::Unfit {
-            module: name.to_owned(),
-            reason: plain(&format!("{error:#}"), MAX_QUOTED),
-        };
-        let component = engine.component(inspection.digest, bytes).map_err(unfit)?;
-        let instance = link(engine, &inspection, &component).map_err(unfit)?;
-        let blueprint =
-            Blueprint::new(engine, name, limits, services, (component, instance), &inspection).map_err(unfit)?;
-        let first =
-            Instance::start(&blueprint).map_err(|failure| LoadError::Start { module: name.to_owned(), failure })?;
-        let module = Module { inspection, blueprint, warm: Warm::new(limits.instances), settings: OnceLock::new() };
-        module.warm.give(Box::new(first));
-        Ok(module)
+        let blueprint = Blueprint::new(engine, name, (bytes, &inspection), grants, limits, services)?;
+        let first = Instance::start(&blueprint, &Tenancy::Nobody)
+            .map_err(|failure| LoadError::Start { module: name.to_owned(), failure })?;
+        let warm = Warm::new(limits.instances, limits.isolation);
+        warm.give(Box::new(first));
+        let (quarantine, settings) = (Quarantine::new(limits), OnceLock::new());
+        Ok(Module { inspection, blueprint, warm, quarantine, settings })
     }
 
     /// What an admin calls it.
@@ -175,6 +61,26 @@ impl Module {
         &self.inspection
     }
 
+    /// Its limits.
+    pub fn limits(&self) -> &Limits {
+        &self.blueprint.limits
+    }
+
+    /// Bytes of memory that its instances take now.
+    pub fn memory(&self) -> usize {
+        self.blueprint.memory.used()
+    }
+
+    /// How it does: whether it is quarantined, and how it failed of late.
+    pub fn health(&self) -> Health {
+        self.quarantine.health()
+    }
+
+    /// Lifts its quarantine and forgets its failures.
+    pub fn reset(&self) {
+        self.quarantine.reset();
+    }
+
     /// Whether it fills this role.
     pub fn has_role(&self, role: Role) -> bool {
         self.inspection.roles.contains(&role)
@@ -185,10 +91,10 @@ impl Module {
     /// A trap, a time-out and any other excess is a result as well; the instance is then dropped with all it held, and
     /// the next call has another. RFC 0002, "Event handler chaining".
     pub fn handle(&self, call: &EventCall) -> HandlerResult {
-        let called = self.call(Role::EventHandler, |instance| instance.handle(call));
-        match called {
-            Ok((status, Current { infos, notifications, changes, .. })) => {
-                HandlerResult { status, infos, notifications, changes, failure: None }
+        let source = call.event.source.as_ref();
+        match self.call(Role::EventHandler, source, |instance| instance.handle(call)) {
+            Ok((status, Current { infos, notifications, changes, .. }, usage)) => {
+                HandlerResult { status, infos, notifications, changes, failure: None, usage }
             }
             Err(failure) => {
                 self.report(&failure, &format!("event {}", call.event.code));
@@ -197,19 +103,36 @@ impl Module {
         }
     }
 
-    /// Calls an instance in one of its roles. One that fails is dropped.
+    /// Calls an instance in one of its roles, about something that this proc has caused. One that fails is dropped.
     pub(crate) fn call<R>(
         &self,
         role: Role,
+        cause: Option<&Proc>,
         work: impl FnOnce(&mut Instance) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
         if !self.has_role(role) {
             return Err(Failure::no_role(role));
         }
-        let mut instance = self.ready_instance()?;
-        let answer = work(&mut instance)?;
-        self.put_back(instance);
-        Ok(answer)
+        self.quarantine.check()?;
+        let tenancy = self.warm.tenancy(cause.map(|proc| &proc.nspace));
+        let called = self.ready_instance(&tenancy).and_then(|mut instance| {
+            let answer = work(&mut instance)?;
+            self.put_back(instance);
+            Ok(answer)
+        });
+        called.inspect_err(|failure| self.note(failure))
+    }
+
+    /// Takes note of a failure, and of what follows from it.
+    fn note(&self, failure: &Failure) {
+        let Some(failures) = self.quarantine.fail(failure) else { return };
+        let (module, window) = (Arc::clone(self.blueprint.lines.module()), self.blueprint.limits.failure_window);
+        let quarantined = Quarantined { module, digest: self.digest(), failures, window, last: failure.clone() };
+        tracing::error!(target: "peal::guest", module = self.name(), "{quarantined}; `peal module reset` lifts it");
+        if let Some(tell) = &self.blueprint.services.on_quarantine {
+            tell(&quarantined);
+        }
+        self.warm.clear();
     }
 
     /// Hands a module with the lifecycle role its settings, once: what it wishes to be registered for. Nothing means what
@@ -224,7 +147,7 @@ impl Module {
             self.report(&failure, "init");
             InitError::Failed { module: module(), failure }
         };
-        let mut instance = self.any_instance().map_err(failed)?;
+        let mut instance = self.any_instance(&Tenancy::Nobody).map_err(failed)?;
         let wishes = instance.init(&settings).map_err(failed)?;
         let wishes = wishes.map_err(|refusal| match refusal {
             Refusal::Unwilling(reason) => InitError::Refused { module: module(), reason },
@@ -237,7 +160,7 @@ impl Module {
 
     /// Starts a fresh instance and drops it, for whoever wants to know what that takes.
     pub fn start(&self) -> Result<(), Failure> {
-        Instance::start(&self.blueprint).map(drop)
+        Instance::start(&self.blueprint, &Tenancy::Nobody).map(drop)
     }
 
     /// Takes it out of service: its instances are told so far as they have the lifecycle role, and dropped. Calls that are
@@ -246,23 +169,29 @@ impl Module {
         self.warm.close();
     }
 
-    fn any_instance(&self) -> Result<Box<Instance>, Failure> {
-        match self.warm.take() {
-            Ok(Some(instance)) => Ok(instance),
-            Ok(None) => Instance::start(&self.blueprint).map(Box::new),
-            Err(Closed) => Err(Failure::unavailable("it was stopped")),
+    fn any_instance(&self, tenancy: &Tenancy) -> Result<Box<Instance>, Failure> {
+        loop {
+            if let Some(instance) = self.warm.take(tenancy).map_err(|Closed| Failure::unavailable("it was stopped"))? {
+                return Ok(instance);
+            }
+            match Instance::start(&self.blueprint, tenancy) {
+                Ok(instance) => return Ok(Box::new(instance)),
+                // One that waits for other calls makes room.
+                Err(failure) if failure.limit.is_some_and(Limit::is_of_instances) && self.warm.evict() => {}
+                Err(failure) => return Err(failure),
+            }
         }
     }
 
     /// An instance that knows its settings.
-    fn ready_instance(&self) -> Result<Box<Instance>, Failure> {
+    fn ready_instance(&self, tenancy: &Tenancy) -> Result<Box<Instance>, Failure> {
         if !self.has_role(Role::Lifecycle) {
-            return self.any_instance();
+            return self.any_instance(tenancy);
         }
         let Some(settings) = self.settings.get() else {
             return Err(Failure::unavailable("its init has not run"));
         };
-        let mut instance = self.any_instance()?;
+        let mut instance = self.any_instance(tenancy)?;
         if instance.calls() == 0 {
             let answer = instance.init(settings)?;
             answer.map_err(|refusal| Failure::unavailable(format!("a further instance will not start: {refusal}")))?;
@@ -275,7 +204,8 @@ impl Module {
     }
 
     pub(crate) fn report(&self, failure: &Failure, during: &str) {
-        if !self.blueprint.lines.allow() {
+        // That it is quarantined was said when it happened.
+        if failure.kind == FailureKind::Quarantined || !self.blueprint.lines.allow() {
             return;
         }
         tracing::warn!(
@@ -283,6 +213,7 @@ impl Module {
             module = self.name(),
             digest = %self.digest(),
             kind = ?failure.kind,
+            limit = failure.limit.map(Limit::name),
             backtrace = failure.backtrace.join(" < "),
             "{during}: {}", failure.reason,
         );
@@ -300,66 +231,4 @@ impl fmt::Debug for Module {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Module").field("name", &self.name()).field("digest", &self.digest()).finish_non_exhaustive()
     }
-}
-
-impl Blueprint {
-    fn new(
-        engine: &Engine,
-        name: &str,
-        limits: Limits,
-        services: Services,
-        (component, instance): (Arc<Component>, InstancePre<Host>),
-        inspection: &Inspection,
-    ) -> wasmtime::Result<Blueprint> {
-        Ok(Blueprint {
-            engine: engine.clone(),
-            lines: Arc::new(Lines::new(Arc::from(name))),
-            limits,
-            services: Arc::new(services),
-            roles: Indices::new(&instance, &inspection.roles)?,
-            _component: component,
-            instance,
-        })
-    }
-
-    /// A fresh instance in this store.
-    pub(crate) fn instantiate(&self, store: &mut Store<Host>) -> wasmtime::Result<Exports> {
-        let instance = self.instance.instantiate(&mut *store)?;
-        self.roles.load(store, &instance)
-    }
-}
-
-/// Whether it does something, and asks for nothing that it may not have.
-fn check(name: &str, inspection: &Inspection, grants: &Grants) -> Result<(), LoadError> {
-    let module = name.to_owned();
-    if let Some(interface) = inspection.unknown_imports.first() {
-        return Err(LoadError::UnknownImport { module, interface: interface.clone() });
-    }
-    if let Some(interface) = inspection.capabilities.iter().copied().find(|wanted| !grants.allows(*wanted)) {
-        return Err(LoadError::NotGranted { module, interface });
-    }
-    if inspection.roles.is_empty() {
-        return Err(LoadError::NoRole { module, exports: inspection.other_exports.clone() });
-    }
-    Ok(())
-}
-
-/// Links the call at hand and the capabilities that were asked for and, as was checked, granted.
-fn link(engine: &Engine, inspection: &Inspection, component: &Component) -> wasmtime::Result<InstancePre<Host>> {
-    type Data = HasSelf<Host>;
-    let mut linker = Linker::<Host>::new(engine.inner());
-    types::add_to_linker::<_, Data>(&mut linker, |host| host)?;
-    call::add_to_linker::<_, Data>(&mut linker, |host| host)?;
-    amendment::add_to_linker::<_, Data>(&mut linker, |host| host)?;
-    for capability in &inspection.capabilities {
-        match capability {
-            Capability::Logging => logging::add_to_linker::<_, Data>(&mut linker, |host| host)?,
-            Capability::Clock => clock::add_to_linker::<_, Data>(&mut linker, |host| host)?,
-            Capability::Notify => notify::add_to_linker::<_, Data>(&mut linker, |host| host)?,
-            Capability::Registration => registration::add_to_linker::<_, Data>(&mut linker, |host| host)?,
-            Capability::Sink => sink::add_to_linker::<_, Data>(&mut linker, |host| host)?,
-            Capability::State => state::add_to_linker::<_, Data>(&mut linker, |host| host)?,
-        }
-    }
-    linker.instantiate_pre(component)
 }

@@ -2,7 +2,7 @@
 use crate::bindings::peal::pmix::types::Outcome;
 use crate::host::Current;
 use crate::text::{MAX_QUOTED, plain};
-use crate::{Failure, Module, Role};
+use crate::{Failure, Module, Role, Usage};
 use peal_model::{Amendment, Info, Key, LogRequest, PolicyOutcome, PolicyRequest, Status, Step, code};
 use std::sync::Arc;
 
@@ -24,6 +24,8 @@ pub struct PolicyResult {
     pub infos: Vec<Info>,
     /// How it changes the request; not at all if it failed or denied.
     pub amendment: Amendment,
+    /// What it has used.
+    pub usage: Usage,
 }
 
 /// One request for one log channel.
@@ -46,6 +48,8 @@ pub struct ChannelResult {
     pub infos: Vec<Info>,
     /// How it failed, if it did.
     pub failure: Option<Failure>,
+    /// What it has used.
+    pub usage: Usage,
 }
 
 /// Where a channel's output goes: something that the admin named and opened. Called on a guest thread, which it may block
@@ -62,19 +66,23 @@ impl Module {
     pub fn decide(&self, call: &PolicyCall) -> PolicyResult {
         let hook = call.request.matter.hook();
         let decided = match Role::policy(hook) {
-            Some(role) => self.call(role, |instance| instance.decide(call)),
+            Some(role) => {
+                let asker = call.request.requester.as_ref();
+                self.call(role, asker, |instance| instance.decide(call))
+            }
             None => Err(Failure::unavailable(format!("there are no policies for the hook {hook}"))),
         };
         match decided {
-            Ok((outcome, Current { infos, amendment, .. })) => {
+            Ok((outcome, Current { infos, amendment, .. }, usage)) => {
                 let outcome = PolicyOutcome::from(outcome);
                 let denies = matches!(outcome, PolicyOutcome::Deny(_));
                 let amendment = if denies { Amendment::default() } else { amendment };
-                PolicyResult { outcome: Ok(outcome), infos, amendment }
+                PolicyResult { outcome: Ok(outcome), infos, amendment, usage }
             }
             Err(failure) => {
                 self.report(&failure, &format!("{hook} request"));
-                PolicyResult { outcome: Err(failure), infos: Vec::new(), amendment: Amendment::default() }
+                let (usage, infos, amendment) = (failure.usage, Vec::new(), Amendment::default());
+                PolicyResult { outcome: Err(failure), infos, amendment, usage }
             }
         }
     }
@@ -83,11 +91,12 @@ impl Module {
     ///
     /// As with [`Module::handle`], whatever goes wrong is a result as well. What was written before stays written.
     pub fn log(&self, call: &ChannelCall) -> ChannelResult {
-        match self.call(Role::LogChannel, |instance| instance.log(call)) {
-            Ok((status, Current { infos, .. })) => ChannelResult { status, infos, failure: None },
+        match self.call(Role::LogChannel, call.request.source.as_ref(), |instance| instance.log(call)) {
+            Ok((status, Current { infos, .. }, usage)) => ChannelResult { status, infos, failure: None, usage },
             Err(failure) => {
                 self.report(&failure, &format!("log channel {}", plain(call.channel.as_str(), MAX_QUOTED)));
-                ChannelResult { status: failure.kind.status(), infos: Vec::new(), failure: Some(failure) }
+                let (status, usage) = (failure.kind.status(), failure.usage);
+                ChannelResult { status, infos: Vec::new(), failure: Some(failure), usage }
             }
         }
     }

@@ -1,10 +1,10 @@
 //! What the host lends a module so that it can do what it was granted, and how a guest reaches it: the sinks that an admin
 //! opened for it, its state.
-use crate::Sink;
 use crate::bindings::peal::pmix::{sink, state};
 use crate::data::Subject;
 use crate::host::Host;
 use crate::stage::Stage;
+use crate::{Directory, Limit, OnQuarantine, Random, Sink, Tenant};
 use peal_model::{Status, code};
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -13,7 +13,7 @@ pub const MAX_STATE_KEY: usize = 256;
 /// The longest value of a state, in bytes.
 pub const MAX_STATE_VALUE: usize = 64 * 1024;
 
-/// What stands behind the capabilities `sink` and `state` of one module.
+/// What stands behind the capabilities of one module, and whom it belongs to.
 #[derive(Clone, Default)]
 pub struct Services {
     /// The sinks that it may write to, by the names that its admin gave them.
@@ -22,6 +22,14 @@ pub struct Services {
     pub state: Option<Arc<dyn State>>,
     /// The time and the trace, where they are not the process's own.
     pub stage: Option<Arc<dyn Stage>>,
+    /// The directories that it may use, by the names that its admin gave them.
+    pub files: BTreeMap<String, Arc<Directory>>,
+    /// Where its random numbers come from; without it, from the system.
+    pub random: Option<Arc<dyn Random>>,
+    /// Whose it is, where its owner's modules have limits together.
+    pub tenant: Option<Tenant>,
+    /// Who is told when it is quarantined.
+    pub on_quarantine: Option<OnQuarantine>,
 }
 
 impl fmt::Debug for Services {
@@ -45,7 +53,7 @@ pub trait State: Send + Sync {
 }
 
 /// What a guest is told: an answer, or the status with which it was refused.
-type Answer<R> = wasmtime::Result<Result<R, i32>>;
+pub(crate) type Answer<R> = wasmtime::Result<Result<R, i32>>;
 
 impl sink::Host for Host {
     fn names(&mut self) -> wasmtime::Result<Vec<String>> {
@@ -96,6 +104,9 @@ impl Host {
         self.host_call(|host| {
             host.meter.charge(output)?;
             let answer = host.services.state.as_deref().map_or(Err(code::PMIX_ERR_NOT_AVAILABLE), work);
+            if answer.as_ref().err() == Some(&code::PMIX_ERR_OUT_OF_RESOURCE) {
+                host.meter.hit(Limit::StateQuota);
+            }
             Ok(answer.map_err(|status| status.0))
         })
     }

@@ -1,4 +1,5 @@
 //! What stands in for the time and the trace where a module is tried out, so that the same comes out every time.
+use crate::Usage;
 
 /// What a module knows the time by, what it says, and what it uses.
 pub trait Stage: Send + Sync {
@@ -6,15 +7,7 @@ pub trait Stage: Send + Sync {
     fn now(&self) -> u64;
     /// Takes a message that the module logs, made plain; it is not traced.
     fn say(&self, level: tracing::Level, message: &str);
-    /// Is told, after each call of an instance (its init among them), what that took.
-    fn used(&self, usage: Usage);
-}
-
-/// What a call took.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Usage {
-    /// How many instructions it ran, roughly; none where the engine does not count them.
-    pub fuel: Option<u64>,
-    /// Bytes of the instance's memories and tables, which never shrink.
-    pub memory: usize,
+    /// Is told, after each call of an instance (its init among them), what that took, and how many bytes the instance's memories
+    /// and tables have, which never shrink.
+    fn used(&self, usage: &Usage, memory: usize);
 }

@@ -203,7 +203,7 @@ fn who_denies_amends_nothing_and_gives_its_reasons() {
 
 #[test]
 fn a_policy_that_fails_says_nothing_and_how_it_failed() {
-    let limits = Limits { call_time: Duration::from_millis(300), output: 100_000, ..Limits::default() };
+    let limits = Limits { call_time: Duration::from_millis(300), output: 100_000, ..patient() };
     let module = load("judge", limits);
     for matter in MATTERS {
         for (what, kind) in

@@ -2,14 +2,18 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
 mod support;
 use peal_model::Status;
-use peal_sandbox::{FailureKind, Grants, HandlerResult, Limits, Module, Services};
+use peal_sandbox::{FailureKind, Grants, HandlerResult, Limit, Limits, Module, Services};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use support::{edited, engine, handle, load, patient, traced};
 
 /// That it failed in that way, with nothing come out of it.
-fn failed(result: HandlerResult, kind: FailureKind, status: Status) -> String {
+fn failed(result: HandlerResult, kind: FailureKind, limit: Option<Limit>, status: Status) -> String {
     let failure = result.failure.unwrap_or_else(|| panic!("returned {}", result.status));
-    assert_eq!(failure.kind, kind, "{failure}");
+    assert_eq!((failure.kind, failure.limit), (kind, limit), "{failure}");
+    if let Some(limit) = limit {
+        assert!(failure.reason.contains(limit.key()), "{failure}");
+        assert!(result.usage.hits.contains(limit), "{:?}", result.usage);
+    }
     assert_eq!(result.status, status);
     assert!(result.infos.is_empty() && result.notifications.is_empty());
     failure.to_string()
@@ -20,7 +24,7 @@ fn a_trap_is_a_result_that_names_the_function() {
     let module = load("moody", patient());
     let (result, trace) = traced(|| handle(&module, -1));
     assert_eq!(result.failure.as_ref().unwrap().backtrace, ["stumble", "decide", "handle"]);
-    let failure = failed(result, FailureKind::Trapped, Status::PEAL_ERR_HANDLER_TRAPPED);
+    let failure = failed(result, FailureKind::Trapped, None, Status::PEAL_ERR_HANDLER_TRAPPED);
     assert!(failure.contains("unreachable"), "{failure}");
     for part in
         ["WARN", "peal::guest", "module=\"moody\"", &module.digest().to_string(), "event PMIX_ERROR (-1)", "stumble"]
@@ -33,7 +37,8 @@ fn a_trap_is_a_result_that_names_the_function() {
 fn a_loop_without_end_is_cut_off() {
     let limits = Limits { call_time: Duration::from_millis(300), ..Limits::default() };
     let module = load("moody", limits);
-    let failure = failed(handle(&module, -2), FailureKind::Timeout, Status::PEAL_ERR_HANDLER_TIMEOUT);
+    let failure =
+        failed(handle(&module, -2), FailureKind::Timeout, Some(Limit::CallTime), Status::PEAL_ERR_HANDLER_TIMEOUT);
     assert!(failure.contains("300ms") && failure.contains("spin"), "{failure}");
     assert_eq!(handle(&module, 0).status, Status(1), "the time is given anew to each call");
 }
@@ -42,40 +47,50 @@ fn a_loop_without_end_is_cut_off() {
 fn memory_is_limited_in_total() {
     let limits = Limits { memory: 2 * 1024 * 1024, ..patient() };
     let module = load("moody", limits);
-    let failure = failed(handle(&module, -3), FailureKind::Memory, Status::PEAL_ERR_HANDLER_MEMORY);
+    let failure =
+        failed(handle(&module, -3), FailureKind::Memory, Some(Limit::Memory), Status::PEAL_ERR_HANDLER_MEMORY);
     assert!(failure.contains("2097152") && failure.contains("stumble"), "{failure}");
     assert_eq!(handle(&module, -6).status, Status(1), "who takes a refusal in good part goes on");
-    let later = failed(handle(&module, -1), FailureKind::Trapped, Status::PEAL_ERR_HANDLER_TRAPPED);
+    let later = failed(handle(&module, -1), FailureKind::Trapped, None, Status::PEAL_ERR_HANDLER_TRAPPED);
     assert!(!later.contains("memory"), "a refusal of an earlier call is not held against a later one: {later}");
 }
 
 #[test]
 fn output_is_limited() {
     let module = load("moody", Limits { output: 100_000, ..patient() });
-    let failure = failed(handle(&module, -4), FailureKind::Output, Status::PEAL_ERR_HANDLER_OUTPUT);
+    let failure =
+        failed(handle(&module, -4), FailureKind::Output, Some(Limit::Output), Status::PEAL_ERR_HANDLER_OUTPUT);
     assert!(failure.contains("100000"), "{failure}");
-    let failure = failed(handle(&module, -7), FailureKind::Output, Status::PEAL_ERR_HANDLER_OUTPUT);
+    let failure =
+        failed(handle(&module, -7), FailureKind::Output, Some(Limit::Output), Status::PEAL_ERR_HANDLER_OUTPUT);
     assert!(failure.contains("100000 bytes at once"), "{failure}");
 }
 
 #[test]
 fn host_calls_are_limited() {
     let module = load("moody", Limits { host_calls: 500, ..patient() });
-    let failure = failed(handle(&module, -5), FailureKind::HostCalls, Status::PEAL_ERR_HANDLER_HOST_CALLS);
+    let failure = failed(
+        handle(&module, -5),
+        FailureKind::HostCalls,
+        Some(Limit::HostCalls),
+        Status::PEAL_ERR_HANDLER_HOST_CALLS,
+    );
     assert!(failure.contains("500 host calls"), "{failure}");
 }
 
 #[test]
 fn time_in_host_calls_is_limited_by_itself() {
     let module = load("moody", Limits { host_calls: u32::MAX, host_time: Duration::from_millis(5), ..patient() });
-    let failure = failed(handle(&module, -5), FailureKind::Timeout, Status::PEAL_ERR_HANDLER_TIMEOUT);
+    let failure =
+        failed(handle(&module, -5), FailureKind::Timeout, Some(Limit::HostTime), Status::PEAL_ERR_HANDLER_TIMEOUT);
     assert!(failure.contains("5ms in host calls"), "{failure}");
 }
 
 #[test]
 fn recursion_without_end_is_a_trap() {
     let module = load("moody", patient());
-    let failure = failed(handle(&module, -8), FailureKind::Trapped, Status::PEAL_ERR_HANDLER_TRAPPED);
+    let failure =
+        failed(handle(&module, -8), FailureKind::Trapped, Some(Limit::Stack), Status::PEAL_ERR_HANDLER_TRAPPED);
     assert!(failure.contains("call stack exhausted"), "{failure}");
 }
 
@@ -117,7 +132,12 @@ fn one_modules_failures_are_not_anothers() {
 #[test]
 fn an_allocator_without_end_is_cut_off() {
     let limits = Limits { call_time: Duration::from_millis(100), ..Limits::default() };
-    let failure = failed(handle(&load("hoarder", limits), -1), FailureKind::Timeout, Status::PEAL_ERR_HANDLER_TIMEOUT);
+    let failure = failed(
+        handle(&load("hoarder", limits), -1),
+        FailureKind::Timeout,
+        Some(Limit::CallTime),
+        Status::PEAL_ERR_HANDLER_TIMEOUT,
+    );
     assert!(failure.contains("100ms"), "{failure}");
 }
 
@@ -128,7 +148,7 @@ fn a_later_instance_that_never_ends_starting_is_cut_off() {
     let limits = Limits { call_time: Duration::from_millis(100), instances: 0, ..Limits::default() };
     let module = Module::load(engine(), "sleeper", &bytes, &Grants::all(), limits, Services::default()).unwrap();
     let result = std::iter::repeat_with(|| handle(&module, 0)).find(|result| result.failure.is_some()).unwrap();
-    let failure = failed(result, FailureKind::Timeout, Status::PEAL_ERR_HANDLER_TIMEOUT);
+    let failure = failed(result, FailureKind::Timeout, Some(Limit::CallTime), Status::PEAL_ERR_HANDLER_TIMEOUT);
     assert!(failure.starts_with("its start ran longer than 100ms"), "{failure}");
 }
 

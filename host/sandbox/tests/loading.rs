@@ -49,7 +49,7 @@ fn each_capability_is_a_grant_of_its_own_and_tenants_have_neither_sinks_nor_stat
 fn an_import_that_peal_does_not_offer_is_named_whatever_is_granted() {
     let error = refusal(&component("stranger"), &Grants::all());
     assert!(
-        matches!(&error, LoadError::UnknownImport { interface, .. } if interface == "wasi:random/random@0.2.0"),
+        matches!(&error, LoadError::UnknownImport { interface, .. } if interface == "wasi:http/types@0.2.0"),
         "{error}"
     );
     let text = r#"(component (import "peal:pmix/clock@0.9.0" (instance (export "now" (func (result u64))))))"#;
@@ -168,7 +168,7 @@ fn inspect_tells_without_running_anything() {
     assert_eq!(json["roles"], serde_json::json!(["log-channel"]));
 
     let stranger = inspect(&component("stranger")).unwrap();
-    assert_eq!(stranger.unknown_imports, ["wasi:random/random@0.2.0"]);
+    assert_eq!(stranger.unknown_imports, ["wasi:http/types@0.2.0"]);
 }
 
 /// A component that nests `levels` others, each of which instantiates the one before it `times` times.

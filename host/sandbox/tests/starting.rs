@@ -84,11 +84,10 @@ fn there_are_no_more_instances_than_the_engine_has_room_for() {
 
 fn no_room_for_a_second(error: &LoadError) {
     assert!(matches!(error, LoadError::Start { failure, .. } if failure.kind == FailureKind::Unavailable), "{error}");
-    let wanted = "there are 1 instances of all modules, as many as there may be";
+    let wanted = "there are 1 instances of all modules, as many as there may be (sandbox.max_instances)";
     assert!(error.to_string().ends_with(wanted), "{error}");
 }
 
-/// Runs itself once more with its address space limited, which a process cannot lift again.
 #[test]
 fn it_starts_without_a_pool_where_address_space_is_scarce() {
     const CHILD: &str = "PEAL_TEST_SCARCE";
@@ -108,12 +107,33 @@ fn it_starts_without_a_pool_where_address_space_is_scarce() {
         assert_eq!(another().ok(), Some(()), "the instance that failed has made room");
         return;
     }
-    let test = thread_name();
+    limited_to("4000000", CHILD);
+}
+
+#[test]
+fn its_pool_is_as_large_as_the_address_space_has_room_for() {
+    const CHILD: &str = "PEAL_TEST_NARROW";
+    if std::env::var_os(CHILD).is_none() {
+        // About 2 TiB: less than a thousand instances reserve.
+        limited_to("2000000000", CHILD);
+        return;
+    }
+    let (engine, trace) = traced(|| Engine::new(&EngineSettings::default()).unwrap());
+    assert!((16..1000).contains(&engine.pooled()), "{}", engine.pooled());
+    assert!(trace.contains("fewer instances") && trace.contains(&format!("size={}", engine.pooled())), "{trace}");
+    let load =
+        |name| Module::load(&engine, name, &component(name), &Grants::none(), patient(), Services::default()).unwrap();
+    let modules: Vec<Module> = (0..16).map(|_| load("noop")).collect();
+    assert!(modules.iter().all(|module| handle(module, 0).failure.is_none()));
+}
+
+/// Runs a test once more with its address space limited to so many KiB, which a process cannot lift again.
+fn limited_to(kib: &str, child: &str) {
     let limited = Command::new("sh")
-        .args(["-c", "ulimit -v 4000000; exec \"$0\" --exact \"$1\" --nocapture"])
+        .args(["-c", "ulimit -v \"$2\"; exec \"$0\" --exact \"$1\" --nocapture"])
         .arg(std::env::current_exe().unwrap())
-        .arg(test)
-        .env(CHILD, "1")
+        .args([thread_name().as_str(), kib])
+        .env(child, "1")
         .output()
         .unwrap();
     assert!(limited.status.success(), "{}", String::from_utf8_lossy(&limited.stdout));

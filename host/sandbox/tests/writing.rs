@@ -52,7 +52,9 @@ fn a_channel_writes_to_the_sink_that_it_names_for_the_request_at_hand() {
     let module = channel(&[("left", &left), ("right", &right)], patient());
     let call = call(0, "right", b"hello\n");
     let result = module.log(&call);
-    assert_eq!(result, ChannelResult { status: code::PMIX_SUCCESS, infos: Vec::new(), failure: None });
+    let usage = result.usage;
+    assert_eq!(result, ChannelResult { status: code::PMIX_SUCCESS, infos: Vec::new(), failure: None, usage });
+    assert!(usage.host_calls > 0 && usage.output >= 6 && usage.hits.is_empty() && usage.fuel.is_none(), "{usage:?}");
     assert_eq!(*right.written.lock().unwrap(), [((*call.request).clone(), b"hello\n".to_vec())]);
     assert!(left.written.lock().unwrap().is_empty());
     assert_eq!(Arc::strong_count(&call.request), 1, "the sandbox keeps nothing of the request");

@@ -15,6 +15,11 @@ impl StoredState {
     pub fn new(store: &Arc<Store>, module: &str, owner: &Owner, quota: u64) -> StoredState {
         StoredState(store.state(module, &scope(owner), quota))
     }
+
+    /// The same, where all modules of that owner together keep no more than so many bytes.
+    pub fn within(self, total: u64) -> StoredState {
+        StoredState(self.0.within(total))
+    }
 }
 
 /// As what an owner's state is kept.
@@ -47,7 +52,7 @@ impl State for StoredState {
 /// What a module is told of an error. What concerns the store as a whole, the store has traced.
 fn status(error: &StoreError) -> Status {
     match error {
-        StoreError::Quota { .. } | StoreError::Full { .. } => code::PMIX_ERR_OUT_OF_RESOURCE,
+        StoreError::Quota { .. } | StoreError::Total { .. } | StoreError::Full { .. } => code::PMIX_ERR_OUT_OF_RESOURCE,
         StoreError::Busy { .. } => code::PMIX_ERR_RESOURCE_BUSY,
         _ => code::PMIX_ERROR,
     }

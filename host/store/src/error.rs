@@ -115,6 +115,16 @@ pub enum StoreError {
         /// How many it may.
         quota: u64,
     },
+    /// The state of all modules that is kept for one scope would become larger than it may.
+    #[error("the state of all modules of {scope} would take {wanted} bytes, it may take {total}")]
+    Total {
+        /// For whom it is kept.
+        scope: String,
+        /// How many bytes it would take.
+        wanted: u64,
+        /// How many it may.
+        total: u64,
+    },
 }
 
 impl StoreError {

@@ -36,16 +36,23 @@ pub struct ModuleState {
     module: String,
     scope: String,
     quota: u64,
+    /// What all modules may keep for the scope.
+    total: u64,
 }
 
 impl Store {
     /// What a module keeps for a scope, at most so many bytes: of its keys, its values and [`ENTRY_BYTES`] for each.
     pub fn state(self: &Arc<Store>, module: &str, scope: &Scope, quota: u64) -> ModuleState {
-        ModuleState { store: self.clone(), module: module.to_owned(), scope: scope.to_string(), quota }
+        ModuleState { store: self.clone(), module: module.to_owned(), scope: scope.to_string(), quota, total: u64::MAX }
     }
 }
 
 impl ModuleState {
+    /// The same, where all modules together may keep no more than so many bytes for the scope.
+    pub fn within(self, total: u64) -> ModuleState {
+        ModuleState { total, ..self }
+    }
+
     /// The value of a key, if there is one.
     pub fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let select = "select value from state where module = ?1 and scope = ?2 and key = ?3";
@@ -66,6 +73,10 @@ impl ModuleState {
             // A quota that was made smaller still lets a module put less in the place of more.
             if wanted > self.quota && new > old {
                 return Ok(Err(StoreError::Quota { module: self.module.clone(), wanted, quota: self.quota }));
+            }
+            let all = self.used_by_all(transaction)?.saturating_sub(old).saturating_add(new);
+            if all > self.total && new > old {
+                return Ok(Err(StoreError::Total { scope: self.scope.clone(), wanted: all, total: self.total }));
             }
             transaction.execute(upsert, params![self.module, self.scope, key, value])?;
             self.note(transaction, wanted)?;
@@ -106,6 +117,12 @@ impl ModuleState {
         let select = "select bytes from state_size where module = ?1 and scope = ?2";
         let bytes = transaction.query_row(select, params![self.module, self.scope], |row| row.get(0)).optional()?;
         Ok(bytes.map(read).unwrap_or_default())
+    }
+
+    /// How many bytes all entries of all modules take for the scope.
+    fn used_by_all(&self, transaction: &Transaction<'_>) -> rusqlite::Result<u64> {
+        let select = "select coalesce(sum(bytes), 0) from state_size where scope = ?1";
+        transaction.query_row(select, params![self.scope], |row| row.get(0)).map(read)
     }
 
     /// How many bytes the entry of a key takes; none if there is no such entry.
@@ -173,6 +190,21 @@ mod tests {
         assert_eq!(state.keys("%").unwrap(), ["%"]);
         assert_eq!(state.keys("zz").unwrap(), Vec::<String>::new());
         assert_eq!(state.get("a\0b").unwrap().unwrap(), b"a\0b");
+    }
+
+    #[test]
+    fn modules_of_one_scope_share_what_there_is_in_all() {
+        let (_dir, store) = store();
+        let state = |module, scope| store.state(module, &scope, 1000).within(2 * (ENTRY_BYTES + 1 + 10));
+        let (one, two) = (state("one", Scope::User(1)), state("two", Scope::User(1)));
+        one.set("a", &[0; 10]).unwrap();
+        two.set("a", &[0; 10]).unwrap();
+        let error = one.set("b", &[]).unwrap_err().to_string();
+        assert_eq!(error, "the state of all modules of user 1 would take 215 bytes, it may take 150");
+        two.set("a", &[1; 10]).unwrap();
+        state("two", Scope::User(2)).set("a", &[0; 10]).unwrap();
+        two.delete("a").unwrap();
+        one.set("b", &[0; 10]).unwrap();
     }
 
     #[test]

@@ -31,6 +31,8 @@ macro_rules! role {
                     "peal:pmix/registration@0.1.0": crate::bindings::registration,
                     "peal:pmix/sink@0.1.0": crate::bindings::sink,
                     "peal:pmix/state@0.1.0": crate::bindings::state,
+                    "peal:pmix/random@0.1.0": crate::bindings::random,
+                    "peal:pmix/files@0.1.0": crate::bindings::files,
                 },
             });
         }
@@ -75,4 +77,6 @@ role!(
 );
 
 pub use event_handler::exports::peal::pmix::event_handler::EventHead;
-pub use imports::peal::pmix::{amendment, call, clock, logging, notify, registration, sink, state, types};
+pub use imports::peal::pmix::{
+    amendment, call, clock, files, logging, notify, random, registration, sink, state, types,
+};

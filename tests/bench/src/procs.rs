@@ -1,7 +1,8 @@
 //! A proc of a job with Peal's own client: the counterpart of `tests/c/bench/client.c`, mode by mode.
 use crate::{
     arrivals::{Arrivals, now},
-    flood, siege,
+    flood,
+    siege::{self, Harm},
     times::Times,
 };
 use anyhow::{Context, Result};
@@ -47,6 +48,8 @@ enum Mode {
     Flood,
     /// Rank 0 to rank 1, one event after the other, first alone and then while rank 2 raises as many as it can
     Siege,
+    /// The same while rank 2 raises events that a hosted handler is cut off at
+    Bombs,
     /// All procs
     Fence,
     /// Connects and waits
@@ -88,7 +91,8 @@ impl Proc {
                 Mode::Fan => self.fan(&client, arrivals).await?,
                 Mode::Pingpong => self.pingpong(&client).await?,
                 Mode::Flood => flood::run(self, &client).await?,
-                Mode::Siege => siege::run(self, &client, arrivals).await?,
+                Mode::Siege => siege::run(self, &client, arrivals, Harm::Flood).await?,
+                Mode::Bombs => siege::run(self, &client, arrivals, Harm::Bombs).await?,
                 Mode::Fence => self.fence(&client).await?,
                 Mode::Idle => {
                     arrivals.arrive(now(), size(&client)?)?;

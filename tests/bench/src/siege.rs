@@ -1,5 +1,5 @@
-//! What one client's flood costs another: rank 0 raises events for rank 1, one after the other, first alone and then while
-//! rank 2 raises as many as it can.
+//! What harm that one client does costs another: rank 0 raises events for rank 1, one after the other, first alone and then
+//! while rank 2 raises as many as it can, or such as make a hosted handler do harm.
 use crate::{
     arrivals::{Arrivals, now},
     procs::{ANSWER, NEWS, Proc, infos, quick},
@@ -12,16 +12,32 @@ use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
 };
+use std::time::Duration;
 use tokio::{sync::Semaphore, task::JoinSet};
 
 /// What is raised in a flood; nobody listens to it.
 const FLOOD: Status = Status(-3998);
 
+/// What makes the component `bomb` do harm.
+const BOMB: Status = Status(-3997);
+
+/// How long it is from one bomb to the next: they are there faster than they can be cut off.
+const BOMB_EVERY: Duration = Duration::from_millis(20);
+
+/// What rank 2 does.
+#[derive(Clone, Copy)]
+pub enum Harm {
+    /// Raises as many events as it can.
+    Flood,
+    /// Raises events that a hosted handler is cut off at.
+    Bombs,
+}
+
 /// How many events of the flood may be unacknowledged.
 const WINDOW: usize = 256;
 
-/// Measures, listens or floods.
-pub async fn run(proc: &Proc, client: &Arc<Client>, arrivals: Arrivals) -> Result<()> {
+/// Measures, listens or does harm.
+pub async fn run(proc: &Proc, client: &Arc<Client>, arrivals: Arrivals, harm: Harm) -> Result<()> {
     let arrivals = Arc::new(arrivals);
     let (rank, over) = (client.me().rank, Arc::new(AtomicBool::new(false)));
     if rank == Rank(1) {
@@ -45,7 +61,10 @@ pub async fn run(proc: &Proc, client: &Arc<Client>, arrivals: Arrivals) -> Resul
             measure(proc, client, &arrivals).await?.print();
             client.notify(ANSWER, Range::Local, infos(0)).await?;
         }
-        Rank(2) => flood(client, &over).await?,
+        Rank(2) => match harm {
+            Harm::Flood => flood(client, &over).await?,
+            Harm::Bombs => bombs(client, &over).await?,
+        },
         _ => {}
     }
     Ok(client.fence(&[], &[]).await?)
@@ -82,5 +101,16 @@ async fn flood(client: &Arc<Client>, over: &AtomicBool) -> Result<()> {
     }
     // So that it can be seen that it was one.
     println!("flood {number}");
+    Ok(())
+}
+
+async fn bombs(client: &Client, over: &AtomicBool) -> Result<()> {
+    let mut number = 0;
+    while !over.load(Ordering::Relaxed) {
+        client.notify(BOMB, Range::Local, infos(number)).await?;
+        number += 1;
+        tokio::time::sleep(BOMB_EVERY).await;
+    }
+    println!("bombs {number}");
     Ok(())
 }

@@ -5,7 +5,7 @@ use super::{
     programs::Programs,
 };
 use anyhow::{Context, Result};
-use std::process::Command;
+use std::{fs, path::PathBuf, process::Command};
 
 /// What an arm measured: a name (`us`, `per_s`, ...) and a number.
 pub type Values = Vec<(String, f64)>;
@@ -118,6 +118,17 @@ impl Arm {
     }
 }
 
+/// A configuration with a handler that does harm: quarantine would end that.
+fn bomb(programs: &Programs, scratch: &Scratch) -> Result<PathBuf> {
+    let (config, component) = (scratch.path().join("peal.toml"), programs.components.join("bomb.wasm"));
+    // What waits for the handler at the end is nothing to wait for.
+    let text = format!(
+        "server.chain_drain_timeout_ms = 0\n[[module]]\nname = \"bomb\"\npath = {component:?}\nlimits = {{ failures = 0 }}\n"
+    );
+    fs::write(&config, text).with_context(|| format!("writing {}", config.display()))?;
+    Ok(config)
+}
+
 impl Job {
     /// The command that runs it.
     pub fn command(&self, programs: &Programs, scratch: &Scratch) -> Result<Command> {
@@ -126,7 +137,11 @@ impl Job {
         let mut command = match self.side {
             Side::Peal | Side::PealClient => {
                 let mut peal = Command::new(&programs.peal);
-                peal.args(["run", "-n", &procs, "--"]).env("XDG_CACHE_HOME", &programs.cache).env_remove("PEAL_LOG");
+                peal.args(["run", "-n", &procs]);
+                if self.mode == "bombs" {
+                    peal.arg("--config").arg(bomb(programs, scratch)?);
+                }
+                peal.arg("--").env("XDG_CACHE_HOME", &programs.cache).env_remove("PEAL_LOG");
                 peal
             }
             Side::C | Side::CNoDelay => {

@@ -68,6 +68,8 @@ pub enum Group {
     Flood,
     /// An event from one client to another while a third one floods the server
     Siege,
+    /// An event from one client to another while a hosted handler does harm and is cut off, again and again
+    Bombs,
     /// An event from one client to many
     Fanout,
     /// A fence of all procs of a job

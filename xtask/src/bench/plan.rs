@@ -90,6 +90,7 @@ impl Plan {
                 Group::Pingpong => plan.pingpong(),
                 Group::Flood => plan.flood(),
                 Group::Siege => plan.siege(),
+                Group::Bombs => plan.bombs(),
                 Group::Fanout => plan.fanout(),
                 Group::Fence => plan.fence(),
                 Group::Memory => plan.memory(),
@@ -242,6 +243,16 @@ impl Plan {
             let what = format!("one way while a third client floods, {what}");
             let must = if name == "us_p99" { Must::RatioAtMost(3.0) } else { Must::Nothing };
             self.row(Group::Siege, what, ours, ("without a flood", peer), "us", must);
+        }
+    }
+
+    fn bombs(&mut self) {
+        self.jobs("bombs", &[Side::PealClient], (3, "bombs", 0), (6000, 600));
+        for (what, name, alone) in [("median", "us", "alone"), ("99th percentile", "us_p99", "alone_p99")] {
+            let (ours, peer) = (metric("bombs.peal-client", name), metric("bombs.peal-client", alone));
+            let what = format!("one way while a hosted handler does harm, {what}");
+            let must = if name == "us" { Must::RatioAtMost(2.0) } else { Must::Nothing };
+            self.row(Group::Bombs, what, ours, ("without harm", peer), "us", must);
         }
     }
 

@@ -2,13 +2,13 @@
 use super::{
     case::{Case, Cases, NOON, Subject},
     outcome::{Difference, Outcome},
-    scene::{Props, Scene},
+    scene::{Props, Scene, Taken},
     texts::Settings,
 };
 use peal_model::{Event, Identity, PolicyOutcome, Step};
 use peal_sandbox::{
     ChannelCall, Engine, EventCall, Failure, Grants, HandlerResult, InitError, Limits, LoadError, Module,
-    ModuleRegistration, PolicyCall, Role, Services, Usage,
+    ModuleRegistration, PolicyCall, Role, Services,
 };
 use serde::Serialize;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -87,7 +87,12 @@ pub(crate) struct Loaded {
 impl Loaded {
     fn new(of: &Candidate<'_>, scene: &Scene, settings: &Settings) -> Result<Loaded, TrialError> {
         let sinks = of.sinks.iter().map(|name| (name.clone(), scene.sink(name))).collect();
-        let services = Services { sinks, state: Some(Arc::new(scene.clone())), stage: Some(Arc::new(scene.clone())) };
+        let services = Services {
+            sinks,
+            state: Some(Arc::new(scene.clone())),
+            stage: Some(Arc::new(scene.clone())),
+            ..Services::default()
+        };
         let module = Module::load(of.engine, of.name, of.bytes, &Grants::all(), limits(), services)?;
         let (mut refused, mut failure) = (None, None);
         let wishes = match module.init(&settings.0) {
@@ -135,7 +140,7 @@ impl Loaded {
         let registration = wish.map_or(1, |(at, _)| at as u64 + 1);
         let tag = tag.or(wish.map(|(_, wish)| wish.tag)).unwrap_or_default();
         let call = EventCall { registration, tag, event: event.clone(), identity, steps: steps.clone() };
-        let HandlerResult { status, infos, notifications, changes, failure } = self.module.handle(&call);
+        let HandlerResult { status, infos, notifications, changes, failure, .. } = self.module.handle(&call);
         Outcome { status: Some(status), infos, raises: notifications, changes, failure, ..Outcome::default() }
     }
 
@@ -241,7 +246,7 @@ impl<'a> Run<'a> {
         }
         self.set(case)?.fits(case)?;
         let mut props = self.scene.props();
-        props.usage = Usage::default();
+        props.taken = Taken::default();
         self.state = props.state.clone();
         Ok(())
     }
@@ -258,8 +263,8 @@ impl<'a> Run<'a> {
     }
 
     /// What the last call took.
-    pub(crate) fn usage(&self) -> Usage {
-        self.scene.props().usage
+    pub(crate) fn taken(&self) -> Taken {
+        self.scene.props().taken
     }
 
     /// Makes the scene again what it was when it was ready; what the module has in memory stays.

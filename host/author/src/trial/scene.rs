@@ -20,7 +20,16 @@ pub(super) struct Props {
     /// What it wrote, by the names of the sinks.
     pub(super) written: BTreeMap<String, Vec<u8>>,
     /// What its last call took.
-    pub(super) usage: Usage,
+    pub(super) taken: Taken,
+}
+
+/// What a call took.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Taken {
+    /// How many instructions it ran, roughly; none where the engine does not count them.
+    pub(crate) fuel: Option<u64>,
+    /// Bytes of the instance's memories and tables.
+    pub(crate) memory: usize,
 }
 
 /// A scene, shared by a module's instances and whoever tries it.
@@ -48,8 +57,8 @@ impl Stage for Scene {
         self.props().said.push(line);
     }
 
-    fn used(&self, usage: Usage) {
-        self.props().usage = usage;
+    fn used(&self, usage: &Usage, memory: usize) {
+        self.props().taken = Taken { fuel: usage.fuel, memory };
     }
 }
 

@@ -1,7 +1,9 @@
 //! `peal module list`, `disable`, `enable`, `reset` and `rollback`: the modules of a running server.
 use crate::{admin, args::Ask, args::ModuleName, args::ModuleRollback};
 use anyhow::Result;
-use peal_server::admin::{Call, ChainOwner, Deployed, ModuleCall, ModuleList, ModuleStatus, Reply, VersionStatus};
+use peal_server::admin::{
+    Call, ChainOwner, ChangeKind, Deployed, ModuleCall, ModuleList, ModuleStatus, Reply, VersionStatus,
+};
 use std::{
     io::{self, Write},
     process::ExitCode,
@@ -56,7 +58,7 @@ fn tell(deployed: &Deployed, nothing: &str) -> Result<ExitCode> {
     }
     if deployed.changes.is_empty() {
         writeln!(out, "{nothing}")?;
-    } else {
+    } else if deployed.changes.iter().any(|change| change.what != ChangeKind::Reset) {
         writeln!(out, "version {} runs", deployed.version)?;
     }
     Ok(ExitCode::SUCCESS)
@@ -71,6 +73,11 @@ fn print(out: &mut impl Write, list: &ModuleList) -> Result<()> {
     for row in &rows {
         let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
         writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
+    }
+    for module in &list.modules {
+        if let Some(failure) = &module.failure {
+            writeln!(out, "{} failed {} times of late, at last so: {failure}", module.name, module.failures)?;
+        }
     }
     writeln!(out)?;
     for version in &list.versions {

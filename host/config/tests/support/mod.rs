@@ -32,11 +32,7 @@ impl Site {
     }
 
     pub fn sources(&self) -> Sources {
-        Sources {
-            file: Some(self.file()),
-            capabilities: vec!["logging", "clock", "notify", "sink"],
-            ..Sources::default()
-        }
+        Sources { file: Some(self.file()), capabilities: capabilities(), ..Sources::default() }
     }
 
     /// Loads it, or returns what is wrong, line by line, the file as `peal.toml`.
@@ -68,13 +64,22 @@ pub fn problem(text: &str) -> String {
 /// Nothing but a variable.
 pub fn with_variable(name: &str, value: &str) -> Sources {
     let none = ("PEAL_CONFIG".into(), "".into());
-    Sources { environment: vec![none, (name.into(), value.into())], ..Sources::default() }
+    Sources { environment: vec![none, (name.into(), value.into())], capabilities: capabilities(), ..Sources::default() }
+}
+
+fn capabilities() -> Vec<&'static str> {
+    vec!["logging", "clock", "notify", "registration", "sink", "state", "random", "wasi"]
 }
 
 /// Nothing but `--set`.
 pub fn with_option(text: &str) -> Sources {
     let none = ("PEAL_CONFIG".into(), "".into());
-    Sources { environment: vec![none], given: vec![Given::set(text).unwrap()], ..Sources::default() }
+    Sources {
+        environment: vec![none],
+        given: vec![Given::set(text).unwrap()],
+        capabilities: capabilities(),
+        ..Sources::default()
+    }
 }
 
 /// Line and column of an origin in a file.

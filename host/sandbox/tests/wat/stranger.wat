@@ -1,6 +1,6 @@
 ;; Imports an interface that Peal does not offer.
 (component
-  (import "wasi:random/random@0.2.0" (instance $random (export "get-random-u64" (func (result u64)))))
+  (import "wasi:http/types@0.2.0" (instance $random (export "get-random-u64" (func (result u64)))))
   (core func $random (canon lower (func $random "get-random-u64")))
   (core module $m
     (import "random" "get" (func $random (result i64)))

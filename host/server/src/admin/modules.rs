@@ -80,6 +80,15 @@ pub struct ModuleStatus {
     pub state: ModuleState,
     /// The digest of its component.
     pub sha256: String,
+    /// How often it failed within its window.
+    #[serde(default)]
+    pub failures: usize,
+    /// How it failed last; nothing if it has not, of late.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    /// Bytes of memory that its instances take.
+    #[serde(default)]
+    pub memory: usize,
     /// Where its component was read; none for what a job brought.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
@@ -95,6 +104,8 @@ pub enum ModuleState {
     Shadow,
     /// An administrator has disabled it.
     Disabled,
+    /// It has failed too often and is not called.
+    Quarantined,
 }
 
 impl fmt::Display for ModuleState {
@@ -103,6 +114,7 @@ impl fmt::Display for ModuleState {
             ModuleState::Active => "active",
             ModuleState::Shadow => "shadow",
             ModuleState::Disabled => "disabled",
+            ModuleState::Quarantined => "quarantined",
         })
     }
 }
@@ -190,6 +202,8 @@ pub enum ChangeKind {
     Moved,
     /// It takes part, where it only looked on.
     Promoted,
+    /// It is called again, where it was quarantined.
+    Reset,
 }
 
 impl fmt::Display for ModuleChange {
@@ -201,6 +215,7 @@ impl fmt::Display for ModuleChange {
             ChangeKind::Configured => "configured anew",
             ChangeKind::Moved => "moved",
             ChangeKind::Promoted => "takes part from now on",
+            ChangeKind::Reset => "is called again",
         };
         write!(f, "module {:?} {what}", self.name)
     }

@@ -203,7 +203,7 @@ fn walk(mut run: ChainRun<HostedHandler>, identity: Option<Identity>, meters: &R
             identity,
             steps: call.steps().clone(),
         });
-        meters.called(member.handler.module.name(), watch.lap(), result.failure.as_ref());
+        meters.called(member.handler.module.name(), watch.lap(), &result.usage, result.failure.as_ref());
         raised.extend(result.notifications);
         changes.extend(result.changes.into_iter().map(|change| (member.handler.module.clone(), change)));
         run = call.finish(Outcome { status: result.status, infos: result.infos });

@@ -134,7 +134,7 @@ fn walk(mut next: NextChannel, writers: &Writers, time: Time) -> Halt {
             (Writer::Module, Some(module)) => {
                 let (channel, request) = (pending.channel().clone(), pending.request());
                 let result = module.log(&ChannelCall { channel, request, steps: pending.steps().clone() });
-                writers.meters.called(module.name(), watch.lap(), result.failure.as_ref());
+                writers.meters.called(module.name(), watch.lap(), &result.usage, result.failure.as_ref());
                 pending.finish(result.status, result.infos)
             }
             (Writer::Module | Writer::Host, _) => return Halt::Host(Box::new(pending)),

@@ -65,8 +65,8 @@ fn walk(mut run: PolicyRun<HostedPolicy>, metrics: &Metrics, meters: &RoleMeters
             continue;
         }
         let call = PolicyCall { request: pending.request().clone(), steps: pending.steps().clone() };
-        let PolicyResult { outcome, infos, amendment } = pending.policy().module.decide(&call);
-        meters.called(pending.policy().module.name(), watch.lap(), outcome.as_ref().err());
+        let PolicyResult { outcome, infos, amendment, usage } = pending.policy().module.decide(&call);
+        meters.called(pending.policy().module.name(), watch.lap(), &usage, outcome.as_ref().err());
         // What is not shared any more need not be copied to be added to.
         drop(call);
         let outcome = outcome.map_err(|failure| {

@@ -84,6 +84,8 @@ numbers! {
         Counter module_deployments,
         /// Times that others were to take their place and could not.
         Counter module_deployments_refused,
+        /// Modules that were quarantined because they failed too often.
+        Counter modules_quarantined,
         /// Calls of shadows.
         Counter shadow_calls,
         /// Calls of shadows that were not made: too many waited.

@@ -1,6 +1,6 @@
 //! What is measured of each module: how often it is called, how often that fails, and how long it takes.
 use super::snapshot::{Amount, Family, Kind, Labels, Sample, Unit};
-use peal_sandbox::Failure;
+use peal_sandbox::{Failure, Limit, Usage};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -16,6 +16,9 @@ struct Meter {
     calls: AtomicU64,
     failures: AtomicU64,
     nanoseconds: AtomicU64,
+    fuel: AtomicU64,
+    /// Calls that hit a limit, by its place in [`Limit::ALL`].
+    hits: [AtomicU64; Limit::ALL.len()],
 }
 
 /// Which module, for whom, and as what.
@@ -36,12 +39,21 @@ pub(crate) struct RoleMeters(BTreeMap<String, Arc<Meter>>);
 
 impl RoleMeters {
     /// A call has ended, and may have failed.
-    pub(crate) fn called(&self, module: &str, took: Duration, failure: Option<&Failure>) {
+    pub(crate) fn called(&self, module: &str, took: Duration, usage: &Usage, failure: Option<&Failure>) {
         let Some(meter) = self.0.get(module) else { return };
         meter.calls.fetch_add(1, Ordering::Relaxed);
         meter.nanoseconds.fetch_add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
         if failure.is_some() {
             meter.failures.fetch_add(1, Ordering::Relaxed);
+        }
+        if let Some(fuel) = usage.fuel {
+            meter.fuel.fetch_add(fuel, Ordering::Relaxed);
+        }
+        if !usage.hits.is_empty() {
+            let hits = meter.hits.iter().zip(Limit::ALL).filter(|(_, limit)| usage.hits.contains(*limit));
+            for (count, _) in hits {
+                count.fetch_add(1, Ordering::Relaxed);
+            }
         }
     }
 }
@@ -89,12 +101,33 @@ impl ModuleMeters {
         let seconds = |meter: &Meter| Duration::from_nanos(meter.nanoseconds.load(Ordering::Relaxed)).as_secs_f64();
         let cut_off = "Calls of a module that trapped, ran too long, or were cut off otherwise.";
         let time = "Time that the calls of a module took.";
-        vec![
+        let fuel = "Fuel that the calls of a module used, where it is counted.";
+        let mut families = vec![
             family("peal_module_calls", "Calls of a module.", &|meter| number(&meter.calls)),
             family("peal_module_failures", cut_off, &|meter| number(&meter.failures)),
+            family("peal_module_fuel", fuel, &|meter| number(&meter.fuel)),
             family("peal_module_seconds", time, &|meter| Amount::Real(seconds(meter))).in_unit(Unit::Seconds),
-        ]
+        ];
+        families.extend(hits(&meters));
+        families
     }
+}
+
+/// The limits that were hit, and only those; nothing where none was.
+fn hits(meters: &BTreeMap<Who, Arc<Meter>>) -> Option<Family> {
+    let of = |(who, meter): (&Who, &Arc<Meter>)| {
+        let counts = meter.hits.iter().map(|count| count.load(Ordering::Relaxed)).zip(Limit::ALL);
+        let sample = |(count, limit): (u64, Limit)| {
+            let mut labels = who.labels();
+            labels.insert("limit".to_owned(), limit.name().to_owned());
+            Sample { labels, value: Amount::Number(count) }
+        };
+        counts.filter(|(count, _)| *count > 0).map(sample).collect::<Vec<_>>()
+    };
+    let help = "Calls of a module that hit a limit, whether they failed by it or went on.";
+    let samples: Vec<Sample> = meters.iter().flat_map(of).collect();
+    let (name, help) = ("peal_module_limit_hits".to_owned(), help.to_owned());
+    (!samples.is_empty()).then_some(Family { name, help, kind: Kind::Counter, unit: None, samples })
 }
 
 impl Who {

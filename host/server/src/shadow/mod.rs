@@ -99,7 +99,7 @@ impl Shadows {
 fn policy(module: &Module, fork: PolicyFork, actual: &Verdict) -> Seen {
     let PolicyFork { pending, mut later } = fork;
     let call = PolicyCall { request: pending.request().clone(), steps: pending.steps().clone() };
-    let PolicyResult { outcome, infos, amendment } = module.decide(&call);
+    let PolicyResult { outcome, infos, amendment, .. } = module.decide(&call);
     let about = request(&call.request);
     let failure = outcome.as_ref().err().map(|failure| failure.reason.clone());
     let answer = match &outcome {

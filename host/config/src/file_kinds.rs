@@ -1,0 +1,69 @@
+//! How the directories are read and written that a module may use.
+use crate::{
+    kinds::{FilePath, Kind, Number, Words},
+    reading::Reading,
+    values::{Files, FilesMode, Word},
+};
+use std::path::PathBuf;
+use toml::{Spanned, Table, Value, de::DeValue};
+
+/// How many bytes the files of a directory may take where nothing is said.
+const MAX_BYTES: u64 = 64 << 20;
+/// The most that can be said: a tebibyte.
+const BYTES: Number = Number(0, 1 << 40);
+/// The longest name, in bytes.
+const MAX_NAME: usize = 256;
+
+/// A directory that a module may use.
+pub(crate) struct FilesGrant;
+
+impl Kind<Files> for FilesGrant {
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<Files> {
+        let Some(table) = value.get_ref().as_table() else {
+            reading.refuse(value, &self.wanted());
+            return None;
+        };
+        let (mut name, mut path, mut mode, mut max_bytes) = (None, None, Some(FilesMode::Read), Some(MAX_BYTES));
+        for (key, value) in table {
+            match &**key.get_ref() {
+                "name" => name = read_name(value, reading),
+                "path" => path = Kind::<PathBuf>::read(&FilePath, value, reading),
+                "mode" => mode = Kind::<FilesMode>::read(&Words, value, reading),
+                "max_bytes" => max_bytes = Kind::<u64>::read(&BYTES, value, reading),
+                other => {
+                    let message =
+                        format!("{}: there is no `{}`; it has name, path, mode and max_bytes", reading.key, other);
+                    reading.wrong(&key.span(), message);
+                    return None;
+                }
+            }
+        }
+        if !table.contains_key("name") || !table.contains_key("path") {
+            reading.wrong(&value.span(), format!("{}: a directory needs a name and a path", reading.key));
+        }
+        Some(Files { name: name?, path: path?, mode: mode?, max_bytes: max_bytes? })
+    }
+
+    fn write(&self, value: &Files) -> Option<Value> {
+        let Files { name, path, mode, max_bytes } = value;
+        Some(Value::Table(Table::from_iter([
+            ("name".to_owned(), Value::String(name.clone())),
+            ("path".to_owned(), Kind::<PathBuf>::write(&FilePath, path)?),
+            ("mode".to_owned(), Value::String(mode.name().to_owned())),
+            ("max_bytes".to_owned(), Kind::<u64>::write(&BYTES, max_bytes)?),
+        ])))
+    }
+
+    fn wanted(&self) -> String {
+        "{ name = \"...\", path = \"...\", mode = \"read\" or \"read-write\", max_bytes = 67108864 }".to_owned()
+    }
+}
+
+fn read_name(value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<String> {
+    let is_name = |name: &&str| !name.is_empty() && name.len() <= MAX_NAME && !name.contains(char::is_control);
+    let name = value.get_ref().as_str().filter(is_name).map(str::to_owned);
+    if name.is_none() {
+        reading.refuse(value, &format!("a name of at most {MAX_NAME} bytes, without control characters"));
+    }
+    name
+}

@@ -1,0 +1,112 @@
+//! All that it takes to make an instance: a component that was checked, compiled and linked with what it is granted.
+use crate::bindings::peal::pmix::{
+    amendment, call, clock, files, logging, notify, random, registration, sink, state, types,
+};
+use crate::engine::Runtime;
+use crate::host::Host;
+use crate::lines::Lines;
+use crate::roles::{Exports, Indices};
+use crate::tally::Budget;
+use crate::text::{MAX_QUOTED, plain};
+use crate::wasi;
+use crate::{Capability, Engine, Grants, Inspection, Limit, Limits, LoadError, Services};
+use std::sync::Arc;
+use wasmtime::Store;
+use wasmtime::component::{Component, HasSelf, InstancePre, Linker};
+
+/// All that it takes to make an instance.
+pub(crate) struct Blueprint {
+    pub(crate) engine: Engine,
+    pub(crate) runtime: Runtime,
+    pub(crate) lines: Arc<Lines>,
+    pub(crate) limits: Limits,
+    pub(crate) services: Arc<Services>,
+    /// Of all instances together.
+    pub(crate) memory: Arc<Budget>,
+    /// Held so that others who load the same find it compiled.
+    _component: Arc<Component>,
+    instance: InstancePre<Host>,
+    roles: Indices,
+}
+
+impl Blueprint {
+    /// Checks a component, compiles it and links it with what it was granted.
+    pub(crate) fn new(
+        engine: &Engine,
+        name: &str,
+        (bytes, inspection): (&[u8], &Inspection),
+        grants: &Grants,
+        limits: Limits,
+        services: Services,
+    ) -> Result<Blueprint, LoadError> {
+        check(name, inspection, grants)?;
+        let module = || name.to_owned();
+        let unfit = |error: wasmtime::Error| LoadError::Unfit {
+            module: module(),
+            reason: plain(&format!("{error:#}"), MAX_QUOTED),
+        };
+        let runtime = engine.runtime(&limits).map_err(|reason| LoadError::Engine { module: module(), reason })?;
+        let component = runtime.component(inspection.digest, bytes).map_err(unfit)?;
+        let instance = link(&runtime, inspection, &component, grants).map_err(unfit)?;
+        Ok(Blueprint {
+            engine: engine.clone(),
+            runtime,
+            lines: Arc::new(Lines::new(Arc::from(name), limits.log_lines)),
+            limits,
+            services: Arc::new(services),
+            memory: Arc::new(Budget::new(Limit::MemoryTotal, limits.memory_total)),
+            roles: Indices::new(&instance, &inspection.roles).map_err(unfit)?,
+            _component: component,
+            instance,
+        })
+    }
+
+    /// A fresh instance in this store.
+    pub(crate) fn instantiate(&self, store: &mut Store<Host>) -> wasmtime::Result<Exports> {
+        let instance = self.instance.instantiate(&mut *store)?;
+        self.roles.load(store, &instance)
+    }
+}
+
+/// Whether it does something, and asks for nothing that it may not have.
+fn check(name: &str, inspection: &Inspection, grants: &Grants) -> Result<(), LoadError> {
+    let module = name.to_owned();
+    if let Some(interface) = inspection.unknown_imports.first() {
+        return Err(LoadError::UnknownImport { module, interface: interface.clone() });
+    }
+    if let Some(interface) = inspection.capabilities.iter().copied().find(|wanted| !grants.allows(*wanted)) {
+        return Err(LoadError::NotGranted { module, interface });
+    }
+    if inspection.roles.is_empty() {
+        return Err(LoadError::NoRole { module, exports: inspection.other_exports.clone() });
+    }
+    Ok(())
+}
+
+/// Links the call at hand and the capabilities that were asked for and, as was checked, granted.
+fn link(
+    runtime: &Runtime,
+    inspection: &Inspection,
+    component: &Component,
+    grants: &Grants,
+) -> wasmtime::Result<InstancePre<Host>> {
+    type Data = HasSelf<Host>;
+    let mut linker = Linker::<Host>::new(runtime.inner());
+    types::add_to_linker::<_, Data>(&mut linker, |host| host)?;
+    call::add_to_linker::<_, Data>(&mut linker, |host| host)?;
+    amendment::add_to_linker::<_, Data>(&mut linker, |host| host)?;
+    for capability in &inspection.capabilities {
+        match capability {
+            Capability::Logging => logging::add_to_linker::<_, Data>(&mut linker, |host| host)?,
+            Capability::Clock => clock::add_to_linker::<_, Data>(&mut linker, |host| host)?,
+            Capability::Notify => notify::add_to_linker::<_, Data>(&mut linker, |host| host)?,
+            Capability::Registration => registration::add_to_linker::<_, Data>(&mut linker, |host| host)?,
+            Capability::Sink => sink::add_to_linker::<_, Data>(&mut linker, |host| host)?,
+            Capability::State => state::add_to_linker::<_, Data>(&mut linker, |host| host)?,
+            Capability::Random => random::add_to_linker::<_, Data>(&mut linker, |host| host)?,
+            Capability::Files => files::add_to_linker::<_, Data>(&mut linker, |host| host)?,
+            Capability::Wasi => wasi::link(&mut linker, runtime.inner(), component, grants)?,
+        }
+    }
+    linker.instantiate_pre(component)
+}

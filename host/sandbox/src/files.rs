@@ -1,0 +1,350 @@
+//! Capability `files`: directories that an admin named for a module. `cap-std` sees to it that no path leads out of them.
+use crate::bindings::peal::pmix::files;
+use crate::host::Host;
+use crate::services::Answer;
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt};
+use peal_model::{Status, code};
+use rustix::fs::OFlags;
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+/// The largest file that is read or written, in bytes.
+pub const MAX_FILE: u64 = 16 * 1024 * 1024;
+/// The longest path, in bytes.
+pub const MAX_PATH: usize = 4096;
+/// The most names that are listed.
+const MAX_ENTRIES: usize = 10_000;
+/// How deep directories are looked into when it is added up what is there.
+const MAX_DEPTH: usize = 32;
+
+/// What may be done in a directory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Files are read.
+    Read,
+    /// Files are read and written, as long as all in the directory take no more than so many bytes.
+    ReadWrite {
+        /// How many.
+        quota: u64,
+    },
+}
+
+/// An open directory.
+#[derive(Debug)]
+pub struct Directory {
+    dir: Dir,
+    access: Access,
+    /// Bytes of all files in it, as far as is known: others may write there, too. Held while a file is written.
+    used: Mutex<u64>,
+}
+
+impl Directory {
+    /// Opens it. Where it may be written to, it is looked through for what is in it already.
+    pub fn open(path: &Path, access: Access) -> io::Result<Directory> {
+        let dir = Dir::open_ambient_dir(path, ambient_authority())?;
+        let used = match access {
+            Access::Read => 0,
+            Access::ReadWrite { .. } => size_of_files(&dir, MAX_DEPTH)?,
+        };
+        Ok(Directory { dir, access, used: Mutex::new(used) })
+    }
+
+    fn read(&self, path: &str) -> Result<Vec<u8>, Status> {
+        let file = self.open_file(path, OpenOptions::new().read(true))?;
+        let mut bytes = Vec::new();
+        file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(status)?;
+        if bytes.len() as u64 > MAX_FILE { Err(code::PMIX_ERR_OUT_OF_RESOURCE) } else { Ok(bytes) }
+    }
+
+    fn write(&self, path: &str, bytes: &[u8], place: Place) -> Result<(), Status> {
+        let Access::ReadWrite { quota } = self.access else { return Err(code::PMIX_ERR_NO_PERMISSIONS) };
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = self.open_file(path, OpenOptions::new().write(true).create(true).mode(0o600))?;
+        let old = file.metadata().map_err(status)?.len();
+        let start = match place {
+            Place::Instead => 0,
+            Place::Behind => old,
+        };
+        let len = start.saturating_add(bytes.len() as u64);
+        let all = used.saturating_sub(old).saturating_add(len);
+        if len > MAX_FILE || all > quota && len > old {
+            return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
+        }
+        let written = file.set_len(start).and_then(|()| {
+            file.seek(SeekFrom::Start(start))?;
+            file.write_all(bytes)
+        });
+        let now = file.metadata().map_or(len, |metadata| metadata.len());
+        *used = used.saturating_sub(old).saturating_add(now);
+        written.map_err(status)
+    }
+
+    fn remove(&self, path: &str) -> Result<(), Status> {
+        if self.access == Access::Read {
+            return Err(code::PMIX_ERR_NO_PERMISSIONS);
+        }
+        let path = checked(path)?;
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = self.dir.symlink_metadata(path).map_err(status)?;
+        self.dir.remove_file(path).map_err(status)?;
+        *used = used.saturating_sub(if found.is_file() { found.len() } else { 0 });
+        Ok(())
+    }
+
+    fn entries(&self, path: &str) -> Result<Vec<String>, Status> {
+        let mut names = Vec::new();
+        for entry in self.dir.read_dir(checked(path)?).map_err(status)? {
+            if names.len() >= MAX_ENTRIES {
+                return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
+            }
+            names.extend(entry.map_err(status)?.file_name().into_string());
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// A regular file. Opened so that a pipe keeps nobody waiting.
+    fn open_file(&self, path: &str, options: &mut OpenOptions) -> Result<File, Status> {
+        let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+        let file = self.dir.open_with(checked(path)?, options.custom_flags(flags)).map_err(status)?;
+        let is_file = file.metadata().map_err(status)?.is_file();
+        if is_file { Ok(file) } else { Err(code::PMIX_ERR_BAD_PARAM) }
+    }
+}
+
+/// Where bytes go in a file.
+#[derive(Clone, Copy)]
+enum Place {
+    /// In the place of what it has.
+    Instead,
+    /// Behind what it has.
+    Behind,
+}
+
+fn size_of_files(dir: &Dir, depth: usize) -> io::Result<u64> {
+    let mut sum: u64 = 0;
+    for entry in dir.entries()? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_file() {
+            sum = sum.saturating_add(entry.metadata()?.len());
+        } else if kind.is_dir() && depth > 0 {
+            sum = sum.saturating_add(size_of_files(&entry.open_dir()?, depth - 1)?);
+        }
+    }
+    Ok(sum)
+}
+
+/// A path as it may be; where it leads, `cap-std` checks.
+fn checked(path: &str) -> Result<&str, Status> {
+    match path.len() {
+        1..=MAX_PATH if !path.contains('\0') => Ok(path),
+        _ => Err(code::PMIX_ERR_BAD_PARAM),
+    }
+}
+
+/// What a guest is told of an error. A way out of the directory is a lack of permission, too.
+fn status(error: io::Error) -> Status {
+    match error.kind() {
+        ErrorKind::NotFound => code::PMIX_ERR_NOT_FOUND,
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => code::PMIX_ERR_NO_PERMISSIONS,
+        ErrorKind::IsADirectory | ErrorKind::NotADirectory | ErrorKind::InvalidInput | ErrorKind::InvalidFilename => {
+            code::PMIX_ERR_BAD_PARAM
+        }
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => code::PMIX_ERR_OUT_OF_RESOURCE,
+        _ => code::PMIX_ERROR,
+    }
+}
+
+impl files::Host for Host {
+    fn directories(&mut self) -> wasmtime::Result<Vec<String>> {
+        self.host_call(|host| Ok(host.services.files.keys().cloned().collect()))
+    }
+
+    fn read(&mut self, directory: String, path: String) -> Answer<Vec<u8>> {
+        self.in_directory(&directory, 0, |dir| dir.read(&path))
+    }
+
+    fn write(&mut self, directory: String, path: String, bytes: Vec<u8>) -> Answer<()> {
+        self.in_directory(&directory, bytes.len(), |dir| dir.write(&path, &bytes, Place::Instead))
+    }
+
+    fn append(&mut self, directory: String, path: String, bytes: Vec<u8>) -> Answer<()> {
+        self.in_directory(&directory, bytes.len(), |dir| dir.write(&path, &bytes, Place::Behind))
+    }
+
+    fn remove(&mut self, directory: String, path: String) -> Answer<()> {
+        self.in_directory(&directory, 0, |dir| dir.remove(&path))
+    }
+
+    fn entries(&mut self, directory: String, path: String) -> Answer<Vec<String>> {
+        self.in_directory(&directory, 0, |dir| dir.entries(&path))
+    }
+}
+
+impl Host {
+    /// Does this in a directory, at the cost of so many bytes of output.
+    fn in_directory<R>(
+        &mut self,
+        directory: &str,
+        output: usize,
+        work: impl FnOnce(&Directory) -> Result<R, Status>,
+    ) -> Answer<R> {
+        self.host_call(|host| {
+            host.meter.charge(output)?;
+            let found = host.services.files.get(directory);
+            let answer = found.map_or(Err(code::PMIX_ERR_NOT_FOUND), |directory| work(directory));
+            Ok(answer.map_err(|status| status.0))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+    use std::{fs, process::Command};
+
+    const GONE: Status = code::PMIX_ERR_NOT_FOUND;
+    const DENIED: Status = code::PMIX_ERR_NO_PERMISSIONS;
+    const FULL: Status = code::PMIX_ERR_OUT_OF_RESOURCE;
+
+    /// A directory to be used in, and a secret beside it.
+    fn setting(access: Access) -> (tempfile::TempDir, Directory) {
+        let temporary = tempfile::tempdir().unwrap();
+        fs::create_dir_all(temporary.path().join("open/sub")).unwrap();
+        fs::write(temporary.path().join("secret"), "secret").unwrap();
+        fs::write(temporary.path().join("open/sub/note"), "note").unwrap();
+        let dir = Directory::open(&temporary.path().join("open"), access).unwrap();
+        (temporary, dir)
+    }
+
+    fn writing(quota: u64) -> (tempfile::TempDir, Directory) {
+        setting(Access::ReadWrite { quota })
+    }
+
+    #[test]
+    fn files_are_written_read_listed_and_removed() {
+        let (_temporary, dir) = writing(1000);
+        dir.write("a", b"one", Place::Instead).unwrap();
+        dir.write("a", b" two", Place::Behind).unwrap();
+        dir.write("sub/b", b"", Place::Behind).unwrap();
+        assert_eq!(dir.read("a").unwrap(), b"one two");
+        dir.write("a", b"x", Place::Instead).unwrap();
+        assert_eq!(dir.read("sub/../a").unwrap(), b"x", "the way back is no way out");
+        assert_eq!(
+            (dir.entries(".").unwrap(), dir.entries("sub").unwrap()),
+            (vec!["a".into(), "sub".into()], vec!["b".into(), "note".into()])
+        );
+        dir.remove("a").unwrap();
+        assert_eq!((dir.read("a"), dir.remove("a")), (Err(GONE), Err(GONE)));
+        assert_eq!(dir.write("none/a", b"", Place::Instead), Err(GONE));
+    }
+
+    #[test]
+    fn no_path_leads_out() {
+        let (temporary, dir) = writing(1000);
+        let inside = temporary.path().join("open");
+        let secret = temporary.path().join("secret");
+        symlink("../secret", inside.join("link")).unwrap();
+        symlink(&secret, inside.join("absolute")).unwrap();
+        symlink("..", inside.join("up")).unwrap();
+        symlink("/", inside.join("root")).unwrap();
+        symlink("../../secret", inside.join("sub/link")).unwrap();
+        symlink("sub/note", inside.join("good")).unwrap();
+        let secret = secret.to_str().unwrap();
+        for path in [
+            "../secret",
+            "sub/../../secret",
+            "link",
+            "absolute",
+            "up/secret",
+            "sub/link",
+            secret,
+            "/etc/passwd",
+            "root/etc/passwd",
+        ] {
+            assert_eq!(dir.read(path), Err(DENIED), "{path}");
+            assert_eq!(dir.write(path, b"x", Place::Instead), Err(DENIED), "{path}");
+            assert_eq!(dir.write(path, b"x", Place::Behind), Err(DENIED), "{path}");
+        }
+        for path in ["..", "up", "root", "/", "sub/../.."] {
+            assert_eq!(dir.entries(path), Err(DENIED), "{path}");
+        }
+        for path in ["../secret", "up/secret", "/etc/passwd"] {
+            assert_eq!(dir.remove(path), Err(DENIED), "{path}");
+        }
+        assert_eq!(fs::read(secret).unwrap(), b"secret");
+        assert_eq!(dir.read("good").unwrap(), b"note", "a link may lead to what is within");
+        dir.remove("link").unwrap();
+        assert_eq!(fs::read(secret).unwrap(), b"secret", "a link is removed, not what it leads to");
+    }
+
+    #[test]
+    fn a_link_that_is_swapped_meanwhile_leads_out_neither() {
+        let (temporary, dir) = writing(1_000_000);
+        let inside = temporary.path().join("open");
+        let (real, outside) = (inside.join("turn"), temporary.path().join("outside"));
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("note"), "outside").unwrap();
+        std::thread::scope(|scope| {
+            let swapping = scope.spawn(|| {
+                for _ in 0..2000 {
+                    fs::create_dir(&real).unwrap();
+                    fs::write(real.join("note"), "inside").unwrap();
+                    fs::remove_dir_all(&real).unwrap();
+                    symlink(&outside, &real).unwrap();
+                    fs::remove_file(&real).unwrap();
+                }
+            });
+            while !swapping.is_finished() {
+                assert_ne!(dir.read("turn/note").as_deref(), Ok(&b"outside"[..]));
+                // It may be made while the directory is taken away; then that is not empty.
+                let _ = dir.write("other", b"x", Place::Instead);
+            }
+        });
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_may_only_be_read_is_not_changed() {
+        let (_temporary, dir) = setting(Access::Read);
+        assert_eq!(dir.read("sub/note").unwrap(), b"note");
+        assert_eq!((dir.write("x", b"", Place::Instead), dir.remove("sub/note")), (Err(DENIED), Err(DENIED)));
+    }
+
+    #[test]
+    fn sizes_are_limited() {
+        let (temporary, dir) = writing(10);
+        let inside = temporary.path().join("open");
+        dir.write("a", b"123456", Place::Instead).unwrap();
+        assert_eq!(dir.write("b", b"1", Place::Instead), Err(FULL), "with the four that were there it is full");
+        assert_eq!(dir.write("a", b"1", Place::Behind), Err(FULL));
+        dir.write("a", b"12345", Place::Instead).unwrap();
+        dir.write("b", b"1", Place::Instead).unwrap();
+        dir.remove("sub/note").unwrap();
+        dir.write("b", b"123", Place::Behind).unwrap();
+        let large = fs::File::create(inside.join("large")).unwrap();
+        large.set_len(MAX_FILE + 1).unwrap();
+        assert_eq!(dir.read("large"), Err(FULL));
+        large.set_len(MAX_FILE).unwrap();
+        assert_eq!(dir.read("large").unwrap().len() as u64, MAX_FILE);
+        let roomy = Directory::open(&inside, Access::ReadWrite { quota: u64::MAX }).unwrap();
+        assert_eq!(roomy.write("large", b"x", Place::Behind), Err(FULL));
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_neither_read_nor_waited_for() {
+        let (temporary, dir) = writing(1000);
+        let pipe = temporary.path().join("open/pipe");
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for path in ["pipe", ".", "sub", "", "a\0b", "x".repeat(MAX_PATH + 1).as_str()] {
+            assert_eq!(dir.read(path), Err(code::PMIX_ERR_BAD_PARAM), "{path}");
+        }
+        assert!(dir.write("sub", b"x", Place::Instead).is_err());
+        assert!(dir.write("pipe", b"x", Place::Instead).is_err());
+        assert_eq!(dir.entries("sub/note"), Err(code::PMIX_ERR_BAD_PARAM));
+    }
+}

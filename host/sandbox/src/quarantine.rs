@@ -1,0 +1,199 @@
+//! Quarantine: a module that fails too often is not called any more until somebody lifts it.
+use crate::{Digest, Failure, FailureKind, Limit, Limits};
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+/// How a module does.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Health {
+    /// Since when it is quarantined, if it is.
+    pub quarantined: Option<SystemTime>,
+    /// How often it failed within its window. Once it is quarantined this stays as it was.
+    pub failures: usize,
+    /// How it failed last, and when.
+    pub last: Option<(SystemTime, Failure)>,
+}
+
+/// A module was quarantined.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Quarantined {
+    /// Which module.
+    pub module: Arc<str>,
+    /// The digest of its bytes.
+    pub digest: Digest,
+    /// How often it failed.
+    pub failures: usize,
+    /// Within which time.
+    pub window: Duration,
+    /// The last of these failures.
+    pub last: Failure,
+}
+
+/// Who is told: at once, on the thread of the call that failed.
+pub type OnQuarantine = Arc<dyn Fn(&Quarantined) + Send + Sync>;
+
+impl fmt::Display for Quarantined {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Quarantined { module, failures, window, last, .. } = self;
+        write!(f, "module {module} is quarantined: it failed {failures} times within {window:?}, at last so: {last}")
+    }
+}
+
+/// Counts failures within a window of time.
+#[derive(Debug)]
+pub(crate) struct FailureWindow {
+    most: usize,
+    window: Duration,
+    failures: VecDeque<Instant>,
+    is_full: bool,
+}
+
+impl FailureWindow {
+    /// Full after so many failures within this time; never, if it is none.
+    pub(crate) fn new(most: usize, window: Duration) -> FailureWindow {
+        FailureWindow { most, window, failures: VecDeque::new(), is_full: false }
+    }
+
+    /// A failure. Whether it is the one that makes it full.
+    pub(crate) fn fail(&mut self, now: Instant) -> bool {
+        if self.is_full || self.most == 0 {
+            return false;
+        }
+        self.forget(now);
+        self.failures.push_back(now);
+        self.is_full = self.failures.len() >= self.most;
+        self.is_full
+    }
+
+    /// How many count now.
+    pub(crate) fn count(&mut self, now: Instant) -> usize {
+        self.forget(now);
+        self.failures.len()
+    }
+
+    /// As new.
+    pub(crate) fn clear(&mut self) {
+        self.failures.clear();
+        self.is_full = false;
+    }
+
+    /// What is as old as the window counts no more, unless it is full.
+    fn forget(&mut self, now: Instant) {
+        let is_old = |at: &Instant| now.saturating_duration_since(*at) >= self.window;
+        while !self.is_full && self.failures.front().is_some_and(is_old) {
+            self.failures.pop_front();
+        }
+    }
+}
+
+/// How one module does, and whether it may be called.
+pub(crate) struct Quarantine {
+    /// Looked at before every call.
+    is_on: AtomicBool,
+    limits: Limits,
+    record: Mutex<Record>,
+}
+
+struct Record {
+    window: FailureWindow,
+    since: Option<SystemTime>,
+    last: Option<(SystemTime, Failure)>,
+}
+
+impl Quarantine {
+    pub(crate) fn new(limits: Limits) -> Quarantine {
+        let most = usize::try_from(limits.failures).unwrap_or(usize::MAX);
+        let window = FailureWindow::new(most, limits.failure_window);
+        let record = Mutex::new(Record { window, since: None, last: None });
+        Quarantine { is_on: AtomicBool::new(false), limits, record }
+    }
+
+    /// An error if it may not be called.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        if !self.is_on.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let Limits { failures, failure_window, .. } = self.limits;
+        let limit = Limit::Failures;
+        let reason = format!("it is quarantined: it failed {failures} times within {failure_window:?} ({limit})");
+        Err(Failure::new(FailureKind::Quarantined, Some(limit), reason))
+    }
+
+    /// Takes note of a failure. How many there were, if it is the one too many.
+    pub(crate) fn fail(&self, failure: &Failure) -> Option<usize> {
+        let (now, wall) = (Instant::now(), SystemTime::now());
+        let mut record = self.record();
+        record.last = Some((wall, failure.clone()));
+        if !failure.is_its_own() || !record.window.fail(now) {
+            return None;
+        }
+        record.since = Some(wall);
+        self.is_on.store(true, Ordering::Release);
+        Some(record.window.count(now))
+    }
+
+    pub(crate) fn health(&self) -> Health {
+        let mut record = self.record();
+        let failures = record.window.count(Instant::now());
+        Health { quarantined: record.since, failures, last: record.last.clone() }
+    }
+
+    pub(crate) fn reset(&self) {
+        let mut record = self.record();
+        record.window.clear();
+        record.since = None;
+        self.is_on.store(false, Ordering::Release);
+    }
+
+    fn record(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FailureWindow;
+    use proptest::prelude::*;
+    use std::time::{Duration, Instant};
+
+    /// Says it once more in another way: of all failures since the last reset, whether there are so many within the window
+    /// before one of them.
+    fn full_at(failures: &[u64], most: usize, window: u64) -> Option<usize> {
+        (0..failures.len()).find(|last| {
+            let within = failures[..=*last].iter().filter(|at| failures[*last] - **at < window);
+            most > 0 && within.count() >= most
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_full_at_the_failure_at_which_there_were_so_many_in_the_window(
+            most in 0usize..6,
+            window in 1u64..50,
+            pauses in prop::collection::vec((0u64..20, prop::bool::weighted(0.05)), 0..80),
+        ) {
+            let start = Instant::now();
+            let mut tested = FailureWindow::new(most, Duration::from_millis(window));
+            let (mut now, mut since) = (0, Vec::new());
+            for (pause, is_reset) in pauses {
+                now += pause;
+                if is_reset {
+                    tested.clear();
+                    since.clear();
+                }
+                since.push(now);
+                let at = start + Duration::from_millis(now);
+                let expected = full_at(&since, most, window) == Some(since.len() - 1);
+                prop_assert_eq!(tested.fail(at), expected);
+                let counted = since.iter().filter(|at| now - **at < window).count();
+                if full_at(&since, most, window).is_none() {
+                    prop_assert_eq!(tested.count(at), if most == 0 { 0 } else { counted });
+                }
+                prop_assert!(tested.failures.len() <= most);
+            }
+        }
+    }
+}

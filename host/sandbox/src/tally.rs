@@ -1,0 +1,191 @@
+//! Adds up what instances take, each for itself and together with those that share a budget with it.
+use crate::Limit;
+use crate::limits::{MAX_CORE_INSTANCES, MAX_MEMORIES, MAX_TABLES};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use wasmtime::ResourceLimiter;
+
+/// How much of something several may have together.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    limit: Limit,
+    most: usize,
+    used: AtomicUsize,
+}
+
+impl Budget {
+    pub(crate) fn new(limit: Limit, most: usize) -> Budget {
+        Budget { limit, most, used: AtomicUsize::new(0) }
+    }
+
+    /// How much is used now.
+    pub(crate) fn used(&self) -> usize {
+        self.used.load(Ordering::Acquire)
+    }
+
+    /// Takes so much, all of it or nothing.
+    fn take(&self, by: usize) -> Result<(), Refused> {
+        let more = |used: usize| used.checked_add(by).filter(|wanted| *wanted <= self.most);
+        match self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, more) {
+            Ok(_) => Ok(()),
+            Err(used) => Err(Refused { limit: self.limit, wanted: used.saturating_add(by), most: self.most }),
+        }
+    }
+
+    fn give_back(&self, by: usize) {
+        self.used.fetch_sub(by, Ordering::AcqRel);
+    }
+}
+
+/// What was refused: how much it would have been in all, and how much it may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Refused {
+    pub(crate) limit: Limit,
+    pub(crate) wanted: usize,
+    pub(crate) most: usize,
+}
+
+/// The room of one instance, free again when this is dropped.
+pub(crate) struct Room(Arc<Budget>);
+
+impl Room {
+    pub(crate) fn of(budget: &Arc<Budget>) -> Result<Room, Refused> {
+        budget.take(1).map(|()| Room(Arc::clone(budget)))
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.0.give_back(1);
+    }
+}
+
+/// Adds up what the memories and tables of an instance take, and remembers what was refused. Gives it back when dropped.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    most: usize,
+    used: usize,
+    shared: Vec<Arc<Budget>>,
+    refused: Option<Refused>,
+}
+
+impl Tally {
+    /// Bytes of all memories and tables of the instance.
+    pub(crate) fn used(&self) -> usize {
+        self.used
+    }
+
+    /// For an instance that may have so much, and no more than is left of these budgets.
+    pub(crate) fn new(most: usize, shared: Vec<Arc<Budget>>) -> Tally {
+        Tally { most, used: 0, shared, refused: None }
+    }
+
+    /// What was last refused, since this was last asked.
+    pub(crate) fn take_refused(&mut self) -> Option<Refused> {
+        self.refused.take()
+    }
+
+    /// Memories and tables never shrink, so it is enough to add. What is granted here and then fails stays counted.
+    fn grow(&mut self, by: usize) -> bool {
+        let granted = self.take(by);
+        self.refused = granted.err().or(self.refused);
+        granted.is_ok()
+    }
+
+    fn take(&mut self, by: usize) -> Result<(), Refused> {
+        let wanted = self.used.saturating_add(by);
+        if wanted > self.most {
+            return Err(Refused { limit: Limit::Memory, wanted, most: self.most });
+        }
+        for (at, budget) in self.shared.iter().enumerate() {
+            if let Err(refused) = budget.take(by) {
+                self.shared.iter().take(at).for_each(|budget| budget.give_back(by));
+                return Err(refused);
+            }
+        }
+        self.used = wanted;
+        Ok(())
+    }
+
+    fn failed(&mut self, error: &wasmtime::Error) {
+        tracing::debug!(%error, "a memory or table could not grow");
+        self.refused.get_or_insert(Refused { limit: Limit::Memory, wanted: self.used, most: self.most });
+    }
+}
+
+impl Drop for Tally {
+    fn drop(&mut self) {
+        self.shared.iter().for_each(|budget| budget.give_back(self.used));
+    }
+}
+
+impl ResourceLimiter for Tally {
+    fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+        Ok(self.grow(desired.saturating_sub(current)))
+    }
+
+    fn memory_grow_failed(&mut self, error: wasmtime::Error) -> wasmtime::Result<()> {
+        self.failed(&error);
+        Ok(())
+    }
+
+    fn table_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+        Ok(self.grow(desired.saturating_sub(current).saturating_mul(size_of::<usize>())))
+    }
+
+    fn table_grow_failed(&mut self, error: wasmtime::Error) -> wasmtime::Result<()> {
+        self.failed(&error);
+        Ok(())
+    }
+
+    fn instances(&self) -> usize {
+        MAX_CORE_INSTANCES as usize
+    }
+
+    fn tables(&self) -> usize {
+        MAX_TABLES as usize
+    }
+
+    fn memories(&self) -> usize {
+        MAX_MEMORIES as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memories_and_tables_are_added_up_and_a_refusal_is_remembered() {
+        let mut tally = Tally::new(200_000, Vec::new());
+        assert!(tally.memory_growing(0, 65_536, None).unwrap());
+        assert!(tally.memory_growing(0, 65_536, None).unwrap(), "a second memory");
+        assert!(tally.table_growing(0, 100, None).unwrap());
+        assert_eq!(tally.take_refused(), None);
+        assert!(!tally.table_growing(100, 20_000, None).unwrap(), "159,200 bytes more");
+        let refused = Refused { limit: Limit::Memory, wanted: 131_872 + 159_200 - 800 + 800, most: 200_000 };
+        assert_eq!(tally.take_refused(), Some(refused));
+        assert_eq!(tally.take_refused(), None);
+        assert!(tally.memory_growing(65_536, 131_072, None).unwrap(), "what was refused is not counted");
+    }
+
+    #[test]
+    fn what_is_shared_is_taken_from_all_budgets_or_none_and_given_back() {
+        let module = Arc::new(Budget::new(Limit::MemoryTotal, 150));
+        let tenant = Arc::new(Budget::new(Limit::TenantMemory, 120));
+        let shared = || vec![module.clone(), tenant.clone()];
+        let mut one = Tally::new(100, shared());
+        let mut two = Tally::new(100, shared());
+        assert!(one.grow(80) && two.grow(40));
+        assert!(!two.grow(10));
+        let refused = Refused { limit: Limit::TenantMemory, wanted: 130, most: 120 };
+        assert_eq!(two.take_refused(), Some(refused));
+        assert_eq!((module.used(), tenant.used()), (120, 120), "what the second refused, the first has again");
+        assert!(!two.grow(31));
+        assert_eq!(two.take_refused().map(|refused| refused.limit), Some(Limit::MemoryTotal));
+        drop(one);
+        assert!(two.grow(10));
+        drop(two);
+        assert_eq!((module.used(), tenant.used()), (0, 0));
+    }
+}

@@ -1,0 +1,259 @@
+//! Capability `wasi`: WASI 0.2 for components that need it because of their language, with nothing behind it: no arguments,
+//! environment, files or network. What is printed goes to the trace if `logging` is granted, else nowhere. Waiting is over at
+//! once; the time of day is that of `clock`, and the other clock only counts how often it was looked at. Random numbers are
+//! those of `random`. So a guest observes nothing here that a replay could not give it again.
+use crate::host::Host;
+use crate::interface::wasi_interface;
+use crate::limits::MAX_HANDLES;
+use crate::meter::Stop;
+use crate::{Capability, Grants};
+use wasmtime::component::types::{ComponentFunc, ComponentItem, Type};
+use wasmtime::component::{Component, Linker, Resource, ResourceType, Val};
+use wasmtime::{Engine, StoreContextMut};
+
+/// What stands behind every handle: nothing.
+struct Stub;
+
+/// The most random bytes at once.
+const MAX_RANDOM: u64 = 65_536;
+/// How much a guest is asked to print at once, in bytes.
+const PRINTED_AT_ONCE: u64 = 4096;
+/// Errors that say that there is nothing and will be nothing, the best first.
+const ERRORS: [&str; 5] = ["access-denied", "access", "closed", "not-permitted", "unsupported"];
+
+/// What a function of WASI does.
+#[derive(Clone, Copy)]
+enum Does {
+    /// Says that there is nothing, in whatever shape that has.
+    Nothing,
+    /// Succeeds.
+    Succeed,
+    /// Says how much may be printed.
+    MayPrint,
+    /// Prints.
+    Print(Printed),
+    /// Says that all who were asked about need not be waited for.
+    AllReady,
+    /// Says so of one.
+    Ready,
+    /// The time of day.
+    Now,
+    /// How exact that is: to the millisecond.
+    Milliseconds,
+    /// How often this was asked.
+    Count,
+    /// One, whatever it counts.
+    One,
+    /// Random bytes.
+    Bytes,
+    /// A random number.
+    Number,
+    /// Two of them.
+    Numbers,
+    /// Ends the call.
+    Exit,
+}
+
+/// Where what is printed goes.
+#[derive(Clone, Copy)]
+enum Printed {
+    Traced,
+    Dropped,
+}
+
+/// Links what a component imports of WASI.
+pub(crate) fn link(
+    linker: &mut Linker<Host>,
+    engine: &Engine,
+    component: &Component,
+    grants: &Grants,
+) -> wasmtime::Result<()> {
+    let printed = if grants.allows(Capability::Logging) { Printed::Traced } else { Printed::Dropped };
+    for (name, import) in component.component_type().imports(engine) {
+        let (Some(interface), ComponentItem::ComponentInstance(instance)) = (wasi_interface(name), import.ty) else {
+            continue;
+        };
+        let mut linked = linker.instance(name)?;
+        for (export, item) in instance.exports(engine) {
+            match item.ty {
+                ComponentItem::Resource(_) => {
+                    linked.resource(export, ResourceType::host::<Stub>(), |mut store, _| {
+                        store.data_mut().handles = store.data().handles.saturating_sub(1);
+                        Ok(())
+                    })?
+                }
+                ComponentItem::ComponentFunc(_) => {
+                    let does = what(interface, export, printed);
+                    linked.func_new(export, move |store, ty, given, results| call(does, store, &ty, given, results))?;
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+fn what(interface: &str, function: &str, printed: Printed) -> Does {
+    let method = |of: &str| function.strip_prefix("[method]").and_then(|name| name.strip_prefix(of));
+    match (interface, function) {
+        ("cli/exit", _) => Does::Exit,
+        ("clocks/monotonic-clock", "now") => Does::Count,
+        ("clocks/monotonic-clock", "resolution") => Does::One,
+        ("clocks/wall-clock", "now") => Does::Now,
+        ("clocks/wall-clock", "resolution") => Does::Milliseconds,
+        ("io/poll", "poll") => Does::AllReady,
+        ("io/poll", "[method]pollable.ready") => Does::Ready,
+        ("io/streams", _) => match method("output-stream.") {
+            Some("check-write") => Does::MayPrint,
+            Some("write" | "blocking-write-and-flush") => Does::Print(printed),
+            Some("flush" | "blocking-flush" | "write-zeroes" | "blocking-write-zeroes-and-flush") => Does::Succeed,
+            _ => Does::Nothing,
+        },
+        ("random/random", "get-random-bytes") | ("random/insecure", "get-insecure-random-bytes") => Does::Bytes,
+        ("random/random", "get-random-u64") | ("random/insecure", "get-insecure-random-u64") => Does::Number,
+        ("random/insecure-seed", _) => Does::Numbers,
+        _ => Does::Nothing,
+    }
+}
+
+/// One host call like all others.
+fn call(
+    does: Does,
+    mut store: StoreContextMut<'_, Host>,
+    ty: &ComponentFunc,
+    given: &[Val],
+    results: &mut [Val],
+) -> wasmtime::Result<()> {
+    let entered = store.data_mut().meter.enter()?;
+    let answered = ty.results().zip(results).try_for_each(|(ty, result)| {
+        *result = answer(does, &mut store, &ty, given)?;
+        Ok(())
+    });
+    let taken = given.iter().try_for_each(|value| give_back(&mut store, value));
+    if matches!(does, Does::Exit) {
+        return Err(Stop::Exit.into());
+    }
+    store.data_mut().meter.leave(entered);
+    answered.and(taken)
+}
+
+fn answer(does: Does, store: &mut StoreContextMut<'_, Host>, ty: &Type, given: &[Val]) -> wasmtime::Result<Val> {
+    Ok(match does {
+        Does::Nothing | Does::Exit => nothing(store, ty)?,
+        Does::Succeed => Val::Result(Ok(None)),
+        Does::MayPrint => Val::Result(Ok(Some(Box::new(Val::U64(PRINTED_AT_ONCE))))),
+        Does::Print(Printed::Dropped) => Val::Result(Ok(None)),
+        Does::Print(Printed::Traced) => {
+            store.data_mut().print(&bytes_of(given));
+            Val::Result(Ok(None))
+        }
+        Does::AllReady => {
+            let number = given.iter().map(|value| if let Val::List(list) = value { list.len() } else { 0 }).sum();
+            Val::List((0..).take(number).map(Val::U32).collect())
+        }
+        Does::Ready => Val::Bool(true),
+        Does::Now => {
+            let now = store.data_mut().milliseconds();
+            time(now / 1000, u32::try_from(now % 1000).unwrap_or_default() * 1_000_000)
+        }
+        Does::Milliseconds => time(0, 1_000_000),
+        Does::Count => {
+            let host = store.data_mut();
+            host.looked = host.looked.saturating_add(1000);
+            Val::U64(host.looked)
+        }
+        Does::One => Val::U64(1),
+        Does::Bytes => {
+            let wanted = given.iter().find_map(|value| if let Val::U64(len) = value { Some(*len) } else { None });
+            let len = wanted.filter(|len| *len <= MAX_RANDOM).and_then(|len| usize::try_from(len).ok());
+            let mut bytes = vec![0; len.ok_or(Stop::NoRandom)?];
+            store.data().draw(&mut bytes).map_err(|_| Stop::NoRandom)?;
+            Val::List(bytes.into_iter().map(Val::U8).collect())
+        }
+        Does::Number => number(store)?,
+        Does::Numbers => Val::Tuple(vec![number(store)?, number(store)?]),
+    })
+}
+
+fn time(seconds: u64, nanoseconds: u32) -> Val {
+    Val::Record(vec![("seconds".into(), Val::U64(seconds)), ("nanoseconds".into(), Val::U32(nanoseconds))])
+}
+
+fn number(store: &StoreContextMut<'_, Host>) -> wasmtime::Result<Val> {
+    let mut bytes = [0; 8];
+    store.data().draw(&mut bytes).map_err(|_| Stop::NoRandom)?;
+    Ok(Val::U64(u64::from_le_bytes(bytes)))
+}
+
+/// The bytes of the list among these.
+fn bytes_of(given: &[Val]) -> Vec<u8> {
+    let list = given.iter().find_map(|value| if let Val::List(list) = value { Some(list.as_slice()) } else { None });
+    let byte = |value: &Val| if let Val::U8(byte) = value { Some(*byte) } else { None };
+    list.unwrap_or_default().iter().filter_map(byte).collect()
+}
+
+/// Nothing, or the error that says so.
+fn nothing(store: &mut StoreContextMut<'_, Host>, ty: &Type) -> wasmtime::Result<Val> {
+    let parts = |store: &mut StoreContextMut<'_, Host>, types: &mut dyn Iterator<Item = Type>| {
+        types.map(|ty| nothing(store, &ty)).collect::<wasmtime::Result<Vec<_>>>()
+    };
+    Ok(match ty {
+        Type::Bool => Val::Bool(false),
+        Type::S8 => Val::S8(0),
+        Type::U8 => Val::U8(0),
+        Type::S16 => Val::S16(0),
+        Type::U16 => Val::U16(0),
+        Type::S32 => Val::S32(0),
+        Type::U32 => Val::U32(0),
+        Type::S64 => Val::S64(0),
+        Type::U64 => Val::U64(0),
+        Type::Float32 => Val::Float32(0.0),
+        Type::Float64 => Val::Float64(0.0),
+        Type::Char => Val::Char(' '),
+        Type::String => Val::String(String::new()),
+        Type::List(_) => Val::List(Vec::new()),
+        Type::Option(_) => Val::Option(None),
+        Type::Flags(_) => Val::Flags(Vec::new()),
+        Type::Tuple(tuple) => Val::Tuple(parts(store, &mut tuple.types())?),
+        Type::Record(record) => {
+            let values = parts(store, &mut record.fields().map(|field| field.ty))?;
+            Val::Record(record.fields().map(|field| field.name.to_owned()).zip(values).collect())
+        }
+        Type::Enum(choice) => Val::Enum(best(&choice.names().collect::<Vec<_>>()).to_owned()),
+        Type::Variant(variant) => {
+            let name = best(&variant.cases().map(|case| case.name).collect::<Vec<_>>());
+            let payload = variant.cases().find(|case| case.name == name).and_then(|case| case.ty);
+            let payload = payload.map(|ty| nothing(store, &ty).map(Box::new)).transpose()?;
+            Val::Variant(name.to_owned(), payload)
+        }
+        Type::Result(result) => {
+            Val::Result(Err(result.err().map(|ty| nothing(store, &ty).map(Box::new)).transpose()?))
+        }
+        Type::Own(_) => {
+            let host = store.data_mut();
+            if host.handles >= MAX_HANDLES {
+                return Err(Stop::Handles(MAX_HANDLES).into());
+            }
+            host.handles += 1;
+            Val::Resource(Resource::<Stub>::new_own(0).try_into_resource_any(store)?)
+        }
+        _ => return Err(Stop::NoWasi.into()),
+    })
+}
+
+/// The one of these names that says best that there is nothing.
+fn best<'a>(names: &[&'a str]) -> &'a str {
+    let known = ERRORS.iter().find_map(|error| names.iter().find(|name| *name == error));
+    known.or(names.first()).copied().unwrap_or_default()
+}
+
+/// Lets go of what the guest has lent or handed over.
+fn give_back(store: &mut StoreContextMut<'_, Host>, value: &Val) -> wasmtime::Result<()> {
+    match value {
+        Val::Resource(resource) => resource.resource_drop(&mut *store),
+        Val::List(values) if matches!(values.first(), Some(Val::Resource(_))) => {
+            values.iter().try_for_each(|value| give_back(store, value))
+        }
+        _ => Ok(()),
+    }
+}
