@@ -46,6 +46,22 @@ impl Outcome {
         self
     }
 
+    /// The same, with one more info, which may have flags.
+    pub fn with_info(mut self, info: Info) -> Outcome {
+        self.infos.push(info);
+        self
+    }
+
+    /// Its status.
+    pub fn code(&self) -> i32 {
+        self.status
+    }
+
+    /// What it says beside its status.
+    pub fn infos(&self) -> &[Info] {
+        &self.infos
+    }
+
     /// Hands the infos to the host and returns the status.
     pub(crate) fn deliver(self) -> i32 {
         for info in self.infos {
