@@ -69,6 +69,8 @@ export const info = (key, plain, flags = {}) => ({ key, flags, ...typed(plain) }
 /** The value of the last info with this key. */
 export const find = (infos, key) => infos.findLast((one) => one.key === key)?.value ?? undefined;
 
+const UNSIGNED = new Set(["size", "uint64", "time"]);
+
 class Lift {
   /** An array refers to those before it only, so one after the other is enough. */
   constructor(arrays) {
@@ -87,6 +89,8 @@ class Lift {
   value({ tag, val }) {
     if (tag === "array") return this.arrays[val] ?? value.undef();
     if (tag === "timeval") return value.timeval({ seconds: val[0], microseconds: val[1] });
+    // The largest integers arrive as negative ones.
+    if (val < 0 && UNSIGNED.has(tag)) return { type: tag, value: val + 2 ** 64 };
     return { type: tag, value: val ?? null };
   }
 }
@@ -99,6 +103,9 @@ export const liftChain = (chain) => {
   const lift = new Lift(chain.arrays);
   return chain.steps.map(({ name, status, infos }) => ({ name, status, infos: lift.infos(infos) }));
 };
+
+/** Beyond 2^53 numbers are rounded, the largest integers up, which would leave their type. */
+const LARGEST = { size: 2 ** 64 - 2048, uint64: 2 ** 64 - 2048, time: 2 ** 64 - 2048, int64: 2 ** 63 - 1024 };
 
 function lower({ type, value: plain, element }, arrays) {
   switch (type) {
@@ -113,7 +120,7 @@ function lower({ type, value: plain, element }, arrays) {
     case "values":
       return pushed(arrays, element, { tag: "values", val: plain.map((item) => lower(item, arrays)) });
     default:
-      return { tag: type, val: plain };
+      return { tag: type, val: type in LARGEST ? Math.min(plain, LARGEST[type]) : plain };
   }
 }
 
