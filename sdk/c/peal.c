@@ -195,6 +195,12 @@ int32_t peal_deregister(uint64_t registration) {
   return status;
 }
 
+const char *peal_first_sink(void) {
+  peal_raw_list_string_t names;
+  peal_pmix_sink_names(&names);
+  return names.len == 0 ? NULL : peal_text_of(names.ptr[0].ptr, names.ptr[0].len);
+}
+
 int32_t peal_sink_write(const char *sink, const void *ptr, size_t len) {
   peal_raw_string_t name = peal_lower_string(sink);
   peal_raw_list_u8_t bytes = {(uint8_t *)ptr, len};

@@ -301,6 +301,7 @@ int32_t peal_notify(int32_t code, peal_range range, peal_infos infos);
 int32_t peal_register(peal_registration wish);
 int32_t peal_deregister(uint64_t registration);
 // `sink`
+const char *peal_first_sink(void);  // its name, or NULL where the admin opened none
 int32_t peal_sink_write(const char *sink, const void *ptr, size_t len);
 // `state`: `value` is left alone where there is none, and then `found` is false
 int32_t peal_state_get(const char *key, peal_bytes *value, bool *found);

@@ -25,7 +25,7 @@ pub use apt::{install as apt_install, is_available as apt_is_available};
 pub use carried::carried;
 pub use encode::encode;
 pub use error::BuildError;
-pub use manifest::{Language, MANIFEST, Manifest};
+pub use manifest::{Language, MANIFEST, Manifest, is_name};
 pub use project::Project;
 pub use tools::{Install, Tools};
 pub use world::world;

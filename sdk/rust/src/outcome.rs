@@ -62,6 +62,11 @@ impl Outcome {
         &self.infos
     }
 
+    /// The value that it says under this key; the last of several.
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.infos.iter().rfind(|info| info.key == key).map(|info| &info.value)
+    }
+
     /// Hands the infos to the host and returns the status.
     pub(crate) fn deliver(self) -> i32 {
         for info in self.infos {

@@ -3,7 +3,7 @@ mod events;
 mod modules;
 
 pub use events::{ChainCommand, ChainShow, EventCommand, EventNotify, EventWatch, ToolArgs};
-pub use modules::{Inspect, ModuleCommand};
+pub use modules::{Build, Inspect, ModuleCommand, New};
 
 use clap::{Args as ClapArgs, Parser, Subcommand, builder::PossibleValuesParser};
 use peal_config::{Given, OnAbort, Word};
