@@ -92,6 +92,14 @@ pub fn files(name: &str, language: Language, roles: &BTreeSet<Role>) -> Result<V
     Ok(files)
 }
 
+/// The code and the tests of some parts, each part divided by a line that says so.
+fn halves(parts: &[&str], between: &str) -> (String, String) {
+    let halves = || parts.iter().map(|part| part.split_once("=== test\n").unwrap_or((part, "")));
+    let code: Vec<&str> = halves().map(|(code, _)| code).collect();
+    let tests: Vec<&str> = halves().map(|(_, test)| test).collect();
+    (code.join(between), tests.join("\n"))
+}
+
 fn manifest(name: &str, language: Language, roles: &BTreeSet<Role>) -> String {
     let names: Vec<String> = roles.iter().map(|role| format!("\"{}\"", role.name())).collect();
     let mut text = format!("name = \"{name}\"\nlanguage = \"{language}\"\nroles = [{}]\n", names.join(", "));

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 /// How the functions are tested without a component; nothing where there is no way.
 fn natively(language: Language) -> &'static str {
     match language {
-        Language::Rust => "cargo test                      # your functions, natively\n",
+        Language::Rust => "cargo test                       # your functions, natively\n",
         Language::Python => "PYTHONPATH=sdk/python python3 -m unittest   # your functions, in any Python\n",
         Language::C | Language::Js => "",
     }
@@ -55,7 +55,7 @@ pub fn text(name: &str, language: Language, roles: &BTreeSet<Role>) -> String {
         String::new()
     };
     format!(
-        "# {name}\n\nA module for Peal: {}. What it does stands in `{}`.\n\n```sh\n{}peal module build               # makes \
+        "# {name}\n\nA module for Peal: {}. What it does stands in `{}`.\n\n```sh\n{}peal module build                # makes \
          {name}.wasm; says what to install if a tool is missing\npeal module inspect {name}.wasm  # what it does and asks \
          for\n{run}```\n{}\nTo have it run for a site, put `{name}.wasm` beside a file `modules.d/{name}.toml`:\n\n```toml\n{}```\n\n\
          `sdk/` is what it is written against and `wit/` the contract beneath; both came with the `peal` that made this \
