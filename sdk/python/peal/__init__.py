@@ -25,6 +25,9 @@ must be listed in `peal-module.toml`, which is what a site's admin is asked to g
 Values have Python's types where there is one (`None`, `bool`, `str`, `float`, `bytes`) and else small types of their own
 that are integers, strings or lists, such as `Uint32` and `Array`: see `peal.values`. All of the Standard's integers are exact.
 
+Import whatever you need at the top of the file, as usual: when a component runs there are no files, and an `import` within a function
+is a trap.
+
 Everything here can be imported outside of a component as well, so that functions can be tested with any Python: make an
 `Event`, `Request` or `LogRequest` by its keywords.
 """

@@ -1,7 +1,7 @@
 """What the modules of capabilities have in common."""
 import importlib
 
-from .requests import _call
+from .component import call
 
 
 class Refused(Exception):
@@ -24,7 +24,7 @@ class _Outside:
 
 def imported(name):
     """The host's side of a capability."""
-    if _call is None:
+    if call is None:
         return _Outside(name)
     try:
         return importlib.import_module(f"wit_world.imports.{name}")

@@ -1,5 +1,5 @@
 """What a handler, a log channel or a policy says."""
-from . import status
+from . import component, status
 from .values import Info
 
 
@@ -16,13 +16,9 @@ class Outcome:
         return self
 
     def _deliver(self):
-        from wit_world.imports import call
-
-        from . import tree
-
         for info in self.infos:
             arrays = []
-            call.push(tree.lower_info(info, arrays), arrays)
+            component.call.push(component.tree.lower_info(info, arrays), arrays)
 
 
 def no_action():
@@ -80,17 +76,12 @@ class PolicyOutcome(Outcome):
 
     def _deliver(self):
         super()._deliver()
-        from componentize_py_types import Err
-        from wit_world.imports import amendment, types
-
-        from . import tree
-
         if self.amended is not None:
-            amendment.amend(tree.lower_content(self.amended))
+            component.amendment.amend(component.tree.lower_content(self.amended))
         if self.range is not None:
             try:
-                amendment.narrow(types.Range(int(self.range)))
-            except Err:
+                component.amendment.narrow(component.types.Range(int(self.range)))
+            except component.Err:
                 pass  # changes nothing, as is said above
 
 

@@ -4,14 +4,9 @@ Within a component each is a view of the call being made, and every question is 
 needed twice. Elsewhere they are what the keywords say, for tests."""
 from typing import NamedTuple, Optional
 
+from .component import call as _call
+from .component import tree as _tree
 from .values import Identity, Proc, Range, find
-
-try:
-    from wit_world.imports import call as _call
-
-    from . import tree as _tree
-except ImportError:  # any Python outside of a component
-    _call = _tree = None
 
 
 class Target(NamedTuple):

@@ -4,7 +4,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import Optional
 
-from . import requests
+from .component import Err, call, tree, types
 from .outcome import Outcome, PolicyOutcome
 from .requests import Event, LogRequest, Request
 from .values import Info, Range
@@ -21,10 +21,6 @@ class Registration:
     directives: object = field(default_factory=dict)
 
     def _lower(self):
-        from wit_world.imports import types
-
-        from . import tree
-
         infos = self.directives
         if isinstance(infos, dict):
             infos = [Info(key, value) for key, value in infos.items()]
@@ -33,7 +29,7 @@ class Registration:
 
 def _export(function, name, methods):
     """Puts the class into the module in which the function was defined, adding to what is there."""
-    if requests._call is None:
+    if call is None:
         return function
     module = sys.modules[function.__module__]
     for method, body in methods.items():
@@ -82,8 +78,6 @@ def _said(outcome, role, otherwise):
 
 
 def _decided(outcome):
-    from wit_world.imports import types
-
     if not isinstance(outcome, PolicyOutcome):
         raise TypeError(f"a policy returned {outcome!r}; it returns pass_(), grant() or deny(status, reason)")
     outcome._deliver()
@@ -133,10 +127,6 @@ def init(function):
     empty: what the admin's file says); raises ValueError to say why the module will not start."""
 
     def lifecycle_init(_self, config):
-        from componentize_py_types import Err
-
-        from . import tree
-
         try:
             wishes = function({info.key: info.value for info in tree.lift_content(config)}) or []
         except ValueError as refusal:
