@@ -3,19 +3,17 @@ use peal_model::{
     ConnectionKind, Hook, Identity, Info, Key, LogRequest, Matter, PolicyOutcome, PolicyRequest, Range, Status, Value,
     code, key,
 };
-use peal_sandbox::{
-    ChannelCall, Engine, EngineSettings, Grants, InitError, Limits, Module, PolicyCall, PolicyResult, Services, Sink,
-};
+use peal_sandbox::{ChannelCall, Grants, InitError, Limits, Module, PolicyCall, PolicyResult, Services, Sink};
 use peal_tests::{
     Done,
-    languages::{echo, handle, info},
+    languages::{echo, engine, handle, info},
     peal, root, run,
 };
 use std::{
     fs,
     path::Path,
     process::Command,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -62,13 +60,11 @@ impl Sink for Written {
 }
 
 fn load(file: &Path, sink: &Arc<Written>) -> Module {
-    static ENGINE: OnceLock<Engine> = OnceLock::new();
-    let engine = ENGINE.get_or_init(|| Engine::new(&EngineSettings::default()).unwrap());
     let limits = Limits { call_time: Duration::from_secs(60), ..Limits::default() };
     let services =
         Services { sinks: [("journal".to_owned(), sink.clone() as Arc<dyn Sink>)].into(), ..Services::default() };
     let bytes = fs::read(file).unwrap();
-    Module::load(engine, "tried", &bytes, &Grants::all(), limits, services).unwrap_or_else(|error| panic!("{error}"))
+    Module::load(engine(), "tried", &bytes, &Grants::all(), limits, services).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn ask(module: &Module, matter: Matter, directives: Vec<Info>) -> PolicyResult {
