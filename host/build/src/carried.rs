@@ -34,7 +34,7 @@ mod tests {
             (Language::Js, "sdk/js/peal.js"),
         ] {
             let files: Vec<&str> = carried(language).map(|(path, _)| path).collect();
-            assert!(files.contains(&file) && files.contains(&"wit/world.wit"), "{language:?}: {files:?}");
+            assert!(files.contains(&file) && files.contains(&"wit/worlds.wit"), "{language:?}: {files:?}");
             let foreign = files.iter().filter(|path| path.starts_with("sdk/"));
             assert!(foreign.into_iter().all(|path| path.starts_with(&format!("sdk/{}/", language.name()))));
         }
