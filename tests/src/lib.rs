@@ -3,6 +3,7 @@ pub mod c_server;
 pub mod daemon;
 pub mod false_server;
 pub mod in_process;
+pub mod languages;
 pub mod raw;
 pub mod seeded;
 pub mod siege;
@@ -41,6 +42,18 @@ pub fn guest(name: &str) -> PathBuf {
     let component = built.join(name).with_extension("wasm");
     assert!(component.exists(), "{} is not built: run the tests by `cargo xtask test`", component.display());
     component
+}
+
+/// A component in another language than Rust; none where that language's tools are not to be had, and then the test says that it is
+/// skipped.
+pub fn guest_if_built(name: &str) -> Option<PathBuf> {
+    let built = std::env::var_os("PEAL_GUESTS").map_or_else(|| root().join("target/guests"), PathBuf::from);
+    let component = built.join(name).with_extension("wasm");
+    if !component.exists() {
+        println!("skipped: {} is not there, for want of its language's tools", component.display());
+        return None;
+    }
+    Some(component)
 }
 
 /// A C program linked with `libpmix`; none where that is not to be had, and then the test says that it is skipped.

@@ -47,7 +47,8 @@ fn the_first_handler_is_built_and_answers_as_the_text_says() {
         fs::copy(root().join(file), to).unwrap();
     }
     fs::create_dir(copy.path().join("target")).unwrap();
-    for shared in ["debug", "guests-build"] {
+    for shared in ["debug", "guests-build", "guests-other", "tools"] {
+        fs::create_dir_all(root().join("target").join(shared)).unwrap();
         std::os::unix::fs::symlink(root().join("target").join(shared), copy.path().join("target").join(shared))
             .unwrap();
     }

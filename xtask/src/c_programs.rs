@@ -1,9 +1,6 @@
 //! Compiles the C programs in `tests/c`, which are linked with the real `libpmix`, into `target/c`; those of the benchmarks
 //! into `target/c/bench`.
-use crate::{
-    apt,
-    command::{run, run_quietly},
-};
+use crate::command::{run, run_quietly};
 use anyhow::{Context, Result};
 use std::{
     ffi::OsStr,
@@ -59,8 +56,11 @@ fn flags() -> Option<String> {
         run_quietly(Command::new("pkg-config").args(["--cflags", "--libs", "pmix"])).ok()
     };
     ask().or_else(|| {
-        if apt::is_available() {
-            apt::install(&["libpmix-dev", "gcc", "libc6-dev", "pkg-config"]).ok()?;
+        if peal_build::apt_is_available() {
+            peal_build::apt_install(&["libpmix-dev", "gcc", "libc6-dev", "pkg-config"], &mut |words| {
+                println!("{words}")
+            })
+            .ok()?;
         }
         ask()
     })

@@ -1,61 +1,150 @@
-//! Builds the components that ship with Peal: `guests/<kind>/<name>`, crate `peal-<name>`, becomes
-//! `target/guests/<name>.wasm`.
-use crate::{command, toolchain};
+//! Builds the components that ship with Peal into `target/guests/<name>.wasm`: those in Rust, `guests/<kind>/<name>` with crate
+//! `peal-<name>`, all at once, and those in other languages one by one, each with its language's tools.
+use crate::command;
 use anyhow::{Context, Result};
+use peal_build::{
+    Install, MANIFEST, Project, Tools, encode,
+    rust::{self, TARGET},
+};
 use std::{
     fs,
+    hash::{DefaultHasher, Hash, Hasher},
     path::{Path, PathBuf},
 };
-use wit_component::ComponentEncoder;
 
 /// Where cargo builds the guests; theirs is a workspace of its own.
 pub fn target_dir(root: &Path) -> PathBuf {
     root.join("target/guests-build")
 }
 
-/// Builds all guests and returns the directory of the components. What has not changed stays untouched.
-pub fn build(root: &Path) -> Result<PathBuf> {
-    let toolchain = toolchain::find()?;
-    let built = target_dir(root).join(toolchain::TARGET).join("release");
-    let hint = if built.exists() { "" } else { " (first time: up to two minutes)" };
-    println!("building the guests{hint}");
-    let mut cargo = toolchain.cargo(&root.join("guests"));
-    cargo.args(["build", "--quiet", "--release", "--workspace", "--target", toolchain::TARGET]);
-    command::run(cargo.args(toolchain.build_args()).env("CARGO_TARGET_DIR", target_dir(root)))?;
+/// Where the tools of other languages are put: what is asked of the user's own is never changed.
+pub fn tools(root: &Path) -> Tools {
+    Tools { dir: root.join("target/tools"), install: Install::Allowed }
+}
 
+/// Builds all guests and returns the directory of the components. What has not changed stays untouched. Those in languages whose
+/// tools are not to be had are left out, which is said.
+pub fn build(root: &Path) -> Result<PathBuf> {
     let components = root.join("target/guests");
     fs::create_dir_all(&components).with_context(|| format!("creating {}", components.display()))?;
-    for name in names(&root.join("guests"))? {
-        let module = built.join(format!("peal_{}.wasm", name.replace('-', "_")));
-        let component = encode(&module).with_context(|| format!("making a component of {}", module.display()))?;
-        write_if_changed(&components.join(format!("{name}.wasm")), &component)?;
+    build_rust(root, &components)?;
+    for dir in guests(&root.join("guests"), MANIFEST)? {
+        build_other(root, &dir, &components)?;
     }
     Ok(components)
 }
 
-/// The names of the guests: the directories that hold a crate, two levels down.
-fn names(guests: &Path) -> Result<Vec<String>> {
-    let mut names = Vec::new();
-    for kind in directories(guests)? {
-        for guest in directories(&kind)? {
-            if guest.join("Cargo.toml").exists() {
-                names.extend(guest.file_name().map(|name| name.to_string_lossy().into_owned()));
+fn build_rust(root: &Path, components: &Path) -> Result<()> {
+    let toolchain = rust::find(&tools(root), &mut |words| println!("{words}"))?;
+    let built = target_dir(root).join(TARGET).join("release");
+    let hint = if built.exists() { "" } else { " (first time: up to two minutes)" };
+    println!("building the guests{hint}");
+    let mut cargo = toolchain.cargo(&root.join("guests"));
+    cargo.args(["build", "--quiet", "--release", "--workspace", "--target", TARGET]);
+    command::run(cargo.args(toolchain.build_args()).env("CARGO_TARGET_DIR", target_dir(root)))?;
+    for dir in guests(&root.join("guests"), "Cargo.toml")? {
+        let name = name(&dir);
+        let module = built.join(format!("peal_{}.wasm", name.replace('-', "_")));
+        write_if_changed(&components.join(format!("{name}.wasm")), &encode(&module)?)?;
+    }
+    Ok(())
+}
+
+/// A failure is that of the guest, unless there are no tools for it: then it is said and the component taken away, so that no
+/// test runs an old one.
+fn build_other(root: &Path, dir: &Path, components: &Path) -> Result<()> {
+    let work = root.join("target/guests-other").join(name(dir));
+    let project = Project::open(dir)?.with_target(work.clone());
+    let component = components.join(format!("{}.wasm", project.manifest.name));
+    let (built, stamp) = (work.join("built.wasm"), work.join("stamp"));
+    let now = fingerprint(&[dir, &root.join("sdk").join(project.manifest.language.name()), &root.join("wit")])?;
+    if fs::read_to_string(&stamp).is_ok_and(|then| then == now)
+        && let Ok(bytes) = fs::read(&built)
+    {
+        return write_if_changed(&component, &bytes);
+    }
+    println!("building {}, in {}", project.manifest.name, project.manifest.language);
+    match project.build(&tools(root), &mut |words| println!("{words}")) {
+        Ok(bytes) => {
+            fs::write(&built, &bytes).with_context(|| format!("writing {}", built.display()))?;
+            fs::write(&stamp, now).with_context(|| format!("writing {}", stamp.display()))?;
+            write_if_changed(&component, &bytes)
+        }
+        Err(error) if tools_are_missing(&error) => {
+            println!("left out: {error}");
+            if component.exists() {
+                fs::remove_file(&component).with_context(|| format!("removing {}", component.display()))?;
             }
+            Ok(())
+        }
+        Err(error) => Err(error).with_context(|| format!("building {}", dir.display())),
+    }
+}
+
+/// Whether nothing here can build it, which is no fault of the sources: installing failed, or there is nothing to install with.
+fn tools_are_missing(error: &peal_build::BuildError) -> bool {
+    use peal_build::BuildError as Error;
+    match error {
+        Error::Missing { .. } | Error::Unstarted { .. } => true,
+        Error::Failed { command, .. } => {
+            ["pip ", "npm ", "apt-get ", "python3 -m venv"].iter().any(|installs| command.starts_with(installs))
+        }
+        _ => false,
+    }
+}
+
+/// What changes when one of the files below some directories does.
+fn fingerprint(dirs: &[&Path]) -> Result<String> {
+    let mut hash = DefaultHasher::new();
+    // What makes the component of them counts as well.
+    env!("CARGO_PKG_VERSION").hash(&mut hash);
+    include_str!("../../host/build/src/python.rs").hash(&mut hash);
+    include_str!("../../host/build/src/js.rs").hash(&mut hash);
+    include_str!("../../host/build/src/c.rs").hash(&mut hash);
+    for dir in dirs {
+        fingerprint_dir(dir, &mut hash)?;
+    }
+    Ok(format!("{:016x}", hash.finish()))
+}
+
+fn fingerprint_dir(dir: &Path, hash: &mut DefaultHasher) -> Result<()> {
+    let entries = fs::read_dir(dir).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
+    let mut paths: Vec<PathBuf> =
+        entries.with_context(|| format!("reading {}", dir.display()))?.into_iter().map(|entry| entry.path()).collect();
+    paths.sort();
+    for path in paths {
+        if path.file_name().is_some_and(|name| name == "__pycache__" || name == "target") {
+            continue;
+        }
+        // Not where it is: a copy of the sources may share what was built.
+        path.file_name().hash(hash);
+        if path.is_dir() {
+            fingerprint_dir(&path, hash)?;
+        } else {
+            fs::read(&path).with_context(|| format!("reading {}", path.display()))?.hash(hash);
         }
     }
-    names.sort();
-    Ok(names)
+    Ok(())
+}
+
+/// The guests that have this file: directories two levels down.
+fn guests(guests: &Path, file: &str) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for kind in directories(guests)? {
+        found.extend(directories(&kind)?.into_iter().filter(|guest| guest.join(file).exists()));
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn name(dir: &Path) -> String {
+    dir.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 fn directories(parent: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(parent).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
     let entries = entries.with_context(|| format!("reading {}", parent.display()))?;
     Ok(entries.into_iter().map(|entry| entry.path()).filter(|path| path.is_dir()).collect())
-}
-
-fn encode(module: &Path) -> Result<Vec<u8>> {
-    let core = fs::read(module)?;
-    ComponentEncoder::default().module(&core)?.validate(true).encode()
 }
 
 fn write_if_changed(file: &Path, bytes: &[u8]) -> Result<()> {

@@ -1,6 +1,5 @@
 //! The chores of the repository: `cargo xtask demo`, `test`, `soak`, `bench`, `guests`, `codegen`.
 #![allow(clippy::print_stdout, reason = "a person reads along")]
-mod apt;
 mod bench;
 mod c_programs;
 mod codegen;
@@ -9,7 +8,6 @@ mod demo;
 mod guests;
 mod soak;
 mod test;
-mod toolchain;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};

@@ -61,6 +61,17 @@
 //! channel!(log);
 //! ```
 //!
+//! Functions are tested natively: what the host would hand over is made by `for_test`.
+//!
+//! ```
+//! # use peal_sdk::{Event, Outcome};
+//! # fn handle(event: &Event) -> Outcome {
+//! #     Outcome::complete().with("my.handler.seen", event.step_count())
+//! # }
+//! let event = Event::for_test(-3001).with("site.load", 5u32);
+//! assert_eq!(handle(&event), Outcome::complete().with("my.handler.seen", 0u32));
+//! ```
+//!
 //! A module asks its host for what it uses and for nothing else: whoever never calls [`log`] does not import `logging`.
 //! A panic is a trap; the host drops the instance and the chain goes on.
 #[doc(hidden)]
@@ -81,6 +92,7 @@ pub mod sink;
 pub mod state;
 mod tree;
 mod value;
+mod view;
 
 pub use channel::LogRequest;
 #[doc(hidden)]

@@ -13,6 +13,11 @@ pub struct Config {
 }
 
 impl Config {
+    /// For tests: these settings.
+    pub fn for_test(settings: impl IntoIterator<Item = Info>) -> Config {
+        Config { settings: settings.into_iter().collect() }
+    }
+
     /// The setting of this name, if there is one.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.settings.iter().rev().find(|info| info.key == name).map(|info| &info.value)

@@ -46,6 +46,27 @@ impl Outcome {
         self
     }
 
+    /// The same, with one more info, which may have flags.
+    pub fn with_info(mut self, info: Info) -> Outcome {
+        self.infos.push(info);
+        self
+    }
+
+    /// Its status.
+    pub fn code(&self) -> i32 {
+        self.status
+    }
+
+    /// What it says beside its status.
+    pub fn infos(&self) -> &[Info] {
+        &self.infos
+    }
+
+    /// The value that it says under this key; the last of several.
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.infos.iter().rfind(|info| info.key == key).map(|info| &info.value)
+    }
+
     /// Hands the infos to the host and returns the status.
     pub(crate) fn deliver(self) -> i32 {
         for info in self.infos {

@@ -8,7 +8,8 @@ use crate::{
         event_policy::exports::peal::pmix::event_policy, job_control_policy::exports::peal::pmix::job_control_policy,
         types,
     },
-    tree::{lift_chain, lift_content, lift_found, lower_content, lower_info},
+    tree::{lower_content, lower_info},
+    view::{View, for_tests},
 };
 
 /// The key under which a reason in words is shown to the requester.
@@ -49,9 +50,33 @@ pub struct Request {
     codes: Vec<i32>,
     targets: u32,
     steps: u32,
+    view: View,
 }
 
+for_tests!(Request);
+
 impl Request {
+    /// For tests: a request of nobody about nothing but this, first in its chain.
+    pub fn for_test(matter: Matter) -> Request {
+        Request { view: View::test(), ..Request::new(matter, 0, 0) }
+    }
+
+    /// For tests: the same for one more code of a registration.
+    #[must_use]
+    pub fn with_code(mut self, code: i32) -> Request {
+        self.codes.push(code);
+        self
+    }
+
+    /// For tests: the same, with the server running as this.
+    #[must_use]
+    pub fn under(mut self, server: Identity) -> Request {
+        if let Some(facts) = self.view.facts() {
+            facts.server = Some(server);
+        }
+        self
+    }
+
     /// What is decided about; known without asking the host.
     pub fn matter(&self) -> Matter {
         self.matter
@@ -64,17 +89,17 @@ impl Request {
 
     /// Who asks; none for a tool that has no name yet.
     pub fn requester(&self) -> Option<Proc> {
-        call::source()
+        self.view.source()
     }
 
     /// As whom, by the kernel's word; none where nobody is behind it.
     pub fn identity(&self) -> Option<Identity> {
-        call::credentials()
+        self.view.identity()
     }
 
     /// As whom the server runs.
     pub fn server(&self) -> Option<Identity> {
-        call::server()
+        self.view.server()
     }
 
     /// What is at the other end of a connection; none where something else is decided about.
@@ -84,45 +109,50 @@ impl Request {
 
     /// The procs that it is about, with their owners.
     pub fn targets(&self) -> Vec<Target> {
-        let (procs, owners) = (call::targets(), call::owners());
-        procs.into_iter().zip(owners).map(|(proc, owner)| Target { proc, owner }).collect()
+        self.view.targets()
     }
 
     /// How many procs it is about; known without asking the host.
     pub fn target_count(&self) -> u32 {
-        self.targets
+        match &self.view {
+            View::Call => self.targets,
+            View::Test(facts) => facts.targets.len() as u32,
+        }
     }
 
     /// What it carries: an event's infos, what a peer said of itself.
     pub fn infos(&self) -> Vec<Info> {
-        lift_content(call::infos())
+        self.view.infos()
     }
 
     /// How it is to be done: the directives of job control or of a registration.
     pub fn directives(&self) -> Vec<Info> {
-        lift_content(call::directives())
+        self.view.directives()
     }
 
     /// The value of this key ([`crate::key`] has the Standard's) among its infos or else its directives. A repeated key means
     /// the last.
     pub fn get(&self, key: &str) -> Option<Value> {
-        call::get(key).map(lift_found)
+        self.view.get(key)
     }
 
     /// What those before this one in the chain said, oldest first.
     pub fn steps(&self) -> Vec<Step> {
-        lift_chain(call::steps())
+        self.view.steps()
     }
 
     /// How many policies of this chain were asked before; known without asking the host.
     pub fn step_count(&self) -> u32 {
-        self.steps
+        match &self.view {
+            View::Call => self.steps,
+            View::Test(facts) => facts.steps.len() as u32,
+        }
     }
 }
 
 impl Request {
     fn new(matter: Matter, targets: u32, steps: u32) -> Request {
-        Request { matter, codes: Vec::new(), targets, steps }
+        Request { matter, codes: Vec::new(), targets, steps, view: View::Call }
     }
 }
 
@@ -203,6 +233,21 @@ impl PolicyOutcome {
     pub fn narrow(mut self, range: Range) -> PolicyOutcome {
         self.range = Some(range);
         self
+    }
+
+    /// Whether it says no.
+    pub fn is_denial(&self) -> bool {
+        matches!(self.outcome, types::Outcome::Deny(_))
+    }
+
+    /// Whether it says yes.
+    pub fn is_grant(&self) -> bool {
+        matches!(self.outcome, types::Outcome::Grant)
+    }
+
+    /// What it says beside that: reasons.
+    pub fn infos(&self) -> &[Info] {
+        &self.infos
     }
 
     /// Hands all that is beside it to the host.

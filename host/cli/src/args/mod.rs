@@ -3,7 +3,9 @@ mod events;
 mod modules;
 
 pub use events::{ChainCommand, ChainShow, EventCommand, EventNotify, EventWatch, ToolArgs};
-pub use modules::{Inspect, ModuleBench, ModuleCommand, ModuleDiff, ModuleName, ModuleRollback, ModuleTest};
+pub use modules::{
+    Build, Inspect, ModuleBench, ModuleCommand, ModuleDiff, ModuleName, ModuleRollback, ModuleTest, New,
+};
 
 use clap::{Args as ClapArgs, Parser, Subcommand, builder::PossibleValuesParser};
 use peal_config::{Given, OnAbort, Word};

@@ -1,8 +1,10 @@
 //! `peal module`: one file per verb.
 mod bench;
+mod build;
 mod deployed;
 mod diff;
 mod inspect;
+mod new;
 mod test;
 mod tried;
 
@@ -14,6 +16,8 @@ use std::process::ExitCode;
 /// Does what is asked of modules.
 pub fn run(command: ModuleCommand) -> Result<ExitCode> {
     match command {
+        ModuleCommand::New(args) => new::new(&args),
+        ModuleCommand::Build(args) => build::build(&args),
         ModuleCommand::Inspect(args) => inspect::inspect(&args),
         ModuleCommand::List(args) => deployed::list(args),
         ModuleCommand::Reload(args) => reload::ask(args),

@@ -1,5 +1,7 @@
-//! Generates the names of the Standard from `data/pmix-registry.toml`, for the host and for the SDK, and tells when what
-//! is there is not what the registry says.
+//! Generates the names of the Standard from `data/pmix-registry.toml`, for the host and for the SDKs, and what the C one hides
+//! from `wit/`, and tells when what is there is stale.
+mod sdks;
+
 use anyhow::{Context, Result, bail};
 use std::{fmt::Write as _, fs, path::Path};
 use toml::{Table, Value};
@@ -8,30 +10,44 @@ const REGISTRY: &str = "data/pmix-registry.toml";
 
 type Generate = fn(&Registry) -> Result<String>;
 
-/// What is generated, and how.
-const GENERATED: [(&str, Generate); 2] = [("host/model/src/names.rs", for_host), ("sdk/rust/src/names.rs", for_sdk)];
+/// What is generated of the registry, and how.
+const GENERATED: [(&str, Generate); 7] = [
+    ("host/model/src/names.rs", for_host),
+    ("sdk/rust/src/names.rs", sdks::rust),
+    ("sdk/c/peal_names.h", sdks::c),
+    ("sdk/python/peal/key.py", sdks::python_keys),
+    ("sdk/python/peal/status.py", sdks::python_statuses),
+    ("sdk/js/names.js", sdks::js),
+    ("sdk/js/names.d.ts", sdks::typescript),
+];
 
-/// Writes those generated files that are not what the registry says.
-pub fn write(root: &Path) -> Result<()> {
+/// Every generated file and what must be in it.
+fn generated(root: &Path) -> Result<Vec<(String, String)>> {
     let registry = Registry::read(root)?;
+    let mut files = sdks::c_bindings(root)?;
     for (file, generate) in GENERATED {
-        let text = generate(&registry)?;
-        if fs::read_to_string(root.join(file)).is_ok_and(|there| there == text) {
+        files.push((file.to_owned(), generate(&registry)?));
+    }
+    Ok(files)
+}
+
+/// Writes those generated files that are not what the registry and the contract say.
+pub fn write(root: &Path) -> Result<()> {
+    for (file, text) in generated(root)? {
+        if fs::read_to_string(root.join(&file)).is_ok_and(|there| there == text) {
             continue;
         }
-        fs::write(root.join(file), text).with_context(|| format!("writing {file}"))?;
+        fs::write(root.join(&file), text).with_context(|| format!("writing {file}"))?;
         println!("wrote {file}");
     }
     Ok(())
 }
 
-/// Fails when a generated file is not what the registry says.
+/// Fails when a generated file is not what the registry and the contract say.
 pub fn check(root: &Path) -> Result<()> {
-    let registry = Registry::read(root)?;
-    for (file, generate) in GENERATED {
-        let there = fs::read_to_string(root.join(file)).with_context(|| format!("reading {file}"))?;
-        if there != generate(&registry)? {
-            bail!("{file} is stale: {REGISTRY} says otherwise; run `cargo xtask codegen`");
+    for (file, text) in generated(root)? {
+        if fs::read_to_string(root.join(&file)).with_context(|| format!("reading {file}"))? != text {
+            bail!("{file} is stale: {REGISTRY} or wit/ says otherwise; run `cargo xtask codegen`");
         }
     }
     Ok(())
@@ -45,29 +61,6 @@ fn for_host(registry: &Registry) -> Result<String> {
     attributes(registry, &mut out)?;
     statuses(registry, &mut out)?;
     constants(registry, &mut out)?;
-    Ok(out)
-}
-
-fn for_sdk(registry: &Registry) -> Result<String> {
-    let mut out = String::from(
-        "//! Names and numbers of the PMIx Standard. Generated from `data/pmix-registry.toml` by `cargo xtask codegen`; do not\n\
-         //! edit.\n\n",
-    );
-    writeln!(
-        out,
-        "/// Key strings by the Standard's names.\n#[allow(missing_docs, reason = \"the name is the documentation\")]\npub mod key {{"
-    )?;
-    for (name, key, _) in attribute_rows(registry)? {
-        writeln!(out, "    pub const {name}: &str = {key:?};")?;
-    }
-    writeln!(
-        out,
-        "}}\n\n/// Status and event codes by the Standard's names.\n#[allow(missing_docs, reason = \"the name is the documentation\")]\npub mod status {{"
-    )?;
-    for (name, number) in status_rows(registry)? {
-        writeln!(out, "    pub const {name}: i32 = {number};")?;
-    }
-    writeln!(out, "}}")?;
     Ok(out)
 }
 

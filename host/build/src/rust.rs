@@ -1,6 +1,5 @@
-//! Finds a Rust toolchain that compiles guests, for wasm32-unknown-unknown, and gets one where it can.
-use crate::{apt, command};
-use anyhow::{Result, bail};
+//! Rust: finds a toolchain that compiles for wasm32-unknown-unknown, gets one where it may, and has cargo do the rest.
+use crate::{BuildError, Project, Say, Tools, apt, command, encode};
 use std::{
     env,
     ffi::OsString,
@@ -28,7 +27,8 @@ pub enum Toolchain {
 impl Toolchain {
     /// A cargo command in `dir`, with everything set for building guests but the subcommand.
     pub fn cargo(self, dir: &Path) -> Command {
-        let mut command = command::cargo(dir);
+        let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
+        command.current_dir(dir);
         if self == Toolchain::Debian {
             command = Command::new("/usr/bin/cargo");
             command.current_dir(dir).env("RUSTC", "/usr/bin/rustc").env("RUSTC_BOOTSTRAP", "1");
@@ -79,13 +79,24 @@ fn next(facts: Facts) -> Step {
     }
 }
 
-/// Finds a toolchain for guests, or gets one.
-pub fn find() -> Result<Toolchain> {
+/// Builds a component of the crate of a project.
+pub(crate) fn build(project: &Project, tools: &Tools, say: Say<'_>) -> Result<Vec<u8>, BuildError> {
+    let toolchain = find(tools, say)?;
+    say("compiling with cargo (the first time up to two minutes)");
+    let mut cargo = toolchain.cargo(&project.dir);
+    cargo.args(["build", "--release", "--target", TARGET]).args(toolchain.build_args());
+    command::run(cargo.arg("--target-dir").arg(project.target()))?;
+    let module = format!("{}.wasm", project.manifest.name.replace('-', "_"));
+    encode::encode(&project.target().join(TARGET).join("release").join(module))
+}
+
+/// Finds a toolchain for guests, or gets one where that is allowed.
+pub fn find(tools: &Tools, say: Say<'_>) -> Result<Toolchain, BuildError> {
     let mut facts = Facts {
         active_has_std: active_has_std(),
-        rustup: has_rustup(),
+        rustup: tools.may_install() && has_rustup(),
         debian: has_debian(),
-        apt: apt::is_available(),
+        apt: tools.may_install() && apt::is_available(),
     };
     loop {
         match next(facts) {
@@ -96,15 +107,20 @@ pub fn find() -> Result<Toolchain> {
             }
             Step::InstallDebian => {
                 facts.apt = false;
-                if let Err(error) = apt::install(&DEBIAN_PACKAGES) {
-                    println!("{error:#}");
+                if let Err(error) = apt::install(&DEBIAN_PACKAGES, say) {
+                    say(&error.to_string());
                 }
                 facts.debian = has_debian();
             }
-            Step::GiveUp => bail!(
-                "nothing here compiles guests: run `rustup target add {TARGET}`, or on Debian `apt-get install {}`",
-                DEBIAN_PACKAGES.join(" ")
-            ),
+            Step::GiveUp => {
+                return Err(BuildError::Missing {
+                    what: format!("a Rust toolchain for {TARGET}"),
+                    install: format!(
+                        "`rustup target add {TARGET}`, or on Debian `apt-get install {}` (`peal module build --install` does either)",
+                        DEBIAN_PACKAGES.join(" ")
+                    ),
+                });
+            }
         }
     }
 }

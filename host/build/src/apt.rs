@@ -1,6 +1,5 @@
 //! Debian's packages, where we may install them.
-use crate::command::run_quietly;
-use anyhow::Result;
+use crate::{BuildError, Say, command::run_quietly};
 use std::{fs, os::unix::fs::MetadataExt, path::Path, process::Command};
 
 /// Whether packages can be installed: there is an apt, and we are root.
@@ -9,8 +8,8 @@ pub fn is_available() -> bool {
 }
 
 /// Installs packages.
-pub fn install(packages: &[&str]) -> Result<()> {
-    println!("installing {} (once)", packages.join(" "));
+pub fn install(packages: &[&str], say: Say<'_>) -> Result<(), BuildError> {
+    say(&format!("installing {} (once)", packages.join(" ")));
     run_quietly(Command::new("apt-get").args(["-q", "update"]))?;
     let mut install = Command::new("apt-get");
     install.env("DEBIAN_FRONTEND", "noninteractive").args(["-q", "install", "-y", "--no-install-recommends"]);

@@ -1,0 +1,21 @@
+//! A new project in C.
+use peal_sandbox::Role;
+use std::collections::BTreeSet;
+
+fn part(role: Role) -> &'static str {
+    match role {
+        Role::EventHandler => include_str!("../../templates/c/event-handler.txt"),
+        Role::ConnectionPolicy => include_str!("../../templates/c/connection-policy.txt"),
+        Role::EventPolicy => include_str!("../../templates/c/event-policy.txt"),
+        Role::JobControlPolicy => include_str!("../../templates/c/job-control-policy.txt"),
+        Role::LogChannel => include_str!("../../templates/c/log-channel.txt"),
+        Role::Lifecycle => include_str!("../../templates/c/lifecycle.txt"),
+    }
+}
+
+pub fn files(roles: &BTreeSet<Role>) -> Vec<(&'static str, String)> {
+    let needs_strings = roles.contains(&Role::LogChannel) || roles.contains(&Role::Lifecycle);
+    let strings = if needs_strings { "#include <string.h>\n" } else { "" };
+    let parts: Vec<&str> = roles.iter().map(|role| part(*role)).collect();
+    vec![("module.c", format!("// The module MODULE.\n#include <peal.h>\n{strings}\n{}", parts.join("\n")))]
+}

@@ -1,0 +1,138 @@
+//! New projects: a list of files for a language and some roles, and writing it where nothing is yet.
+mod c;
+mod js;
+mod python;
+mod readme;
+mod rust;
+
+use peal_build::{Language, MANIFEST, Manifest};
+use peal_sandbox::Role;
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    path::{Path, PathBuf},
+};
+use thiserror::Error;
+
+/// Why there is no new project.
+#[derive(Debug, Error)]
+pub enum ProjectError {
+    /// The name is none that a project can have.
+    #[error(
+        "{name:?} is no name for a module: it has small letters, digits and single dashes, begins with a letter, and has at most 64 of them"
+    )]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// There is no such role.
+    #[error("there is no role {name:?}; there are {}", known_roles())]
+    Role {
+        /// What was asked for.
+        name: String,
+    },
+    /// Nothing would ever be called.
+    #[error("lifecycle alone is never called for anything: name another role beside it, such as event-handler")]
+    OnlyLifecycle,
+    /// Something is there already.
+    #[error("{path} is there already and is not changed; choose another name, or another directory with --dir")]
+    Exists {
+        /// What.
+        path: PathBuf,
+    },
+    /// It cannot be written.
+    #[error("{path}: {reason}")]
+    Write {
+        /// Which file or directory.
+        path: PathBuf,
+        /// Why.
+        reason: io::Error,
+    },
+}
+
+fn known_roles() -> String {
+    Role::ALL.map(Role::name).join(", ")
+}
+
+/// The role of this name.
+pub fn role(name: &str) -> Result<Role, ProjectError> {
+    let role = Role::ALL.into_iter().find(|role| role.name() == name);
+    role.ok_or_else(|| ProjectError::Role { name: name.to_owned() })
+}
+
+/// A file of a project: its path within, and its contents.
+pub type File = (String, String);
+
+/// The event that a new project is tried with, and where it stands.
+pub const EXAMPLE: (&str, &str) = ("tests/example.toml", include_str!("example.toml"));
+
+/// What a project is made of, SDK and contract included.
+pub fn files(name: &str, language: Language, roles: &BTreeSet<Role>) -> Result<Vec<File>, ProjectError> {
+    if !peal_build::is_name(name) {
+        return Err(ProjectError::Name { name: name.to_owned() });
+    }
+    if !roles.iter().any(|role| *role != Role::Lifecycle) {
+        return Err(ProjectError::OnlyLifecycle);
+    }
+    let own = match language {
+        Language::Rust => rust::files(roles),
+        Language::C => c::files(roles),
+        Language::Python => python::files(roles),
+        Language::Js => js::files(roles),
+    };
+    let mut files: Vec<File> =
+        own.into_iter().map(|(path, text)| (path.to_owned(), text.replace("MODULE", name))).collect();
+    files.push((MANIFEST.to_owned(), manifest(name, language, roles)));
+    files.push(("README.md".to_owned(), readme::text(name, language, roles)));
+    files.push((".gitignore".to_owned(), format!("/target\n/{name}.wasm\n__pycache__/\n")));
+    if roles.contains(&Role::EventHandler) {
+        files.push((EXAMPLE.0.to_owned(), EXAMPLE.1.to_owned()));
+    }
+    files.extend(peal_build::carried(language).map(|(path, text)| (path.to_owned(), text)));
+    Ok(files)
+}
+
+/// The code and the tests of some parts, each part divided by a line that says so.
+fn halves(parts: &[&str], between: &str) -> (String, String) {
+    let halves = || parts.iter().map(|part| part.split_once("=== test\n").unwrap_or((part, "")));
+    let code: Vec<&str> = halves().map(|(code, _)| code).collect();
+    let tests: Vec<&str> = halves().map(|(_, test)| test).collect();
+    (code.join(between), tests.join("\n"))
+}
+
+fn manifest(name: &str, language: Language, roles: &BTreeSet<Role>) -> String {
+    let names: Vec<String> = roles.iter().map(|role| format!("\"{}\"", role.name())).collect();
+    let mut text = format!("name = \"{name}\"\nlanguage = \"{language}\"\nroles = [{}]\n", names.join(", "));
+    if !language.asks_for_what_it_uses() {
+        // A log channel that writes nowhere would be none.
+        let asked = if roles.contains(&Role::LogChannel) { "\"sink\"" } else { "" };
+        text += &format!(
+            "# What the module imports beyond the call at hand, for its admin to grant: logging, clock, notify, registration, sink,\n\
+             # state.\ncapabilities = [{asked}]\n"
+        );
+    }
+    debug_assert!(Manifest::parse(&text).is_ok(), "{text}");
+    text
+}
+
+/// Writes a project into a directory that must not be there, or be empty. Nothing is ever overwritten.
+pub fn write(dir: &Path, files: &[File]) -> Result<(), ProjectError> {
+    let occupied =
+        fs::symlink_metadata(dir).is_ok() && !fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none());
+    if occupied {
+        return Err(ProjectError::Exists { path: dir.to_owned() });
+    }
+    for (path, text) in files {
+        let path = dir.join(path);
+        let failed = |reason| ProjectError::Write { path: path.clone(), reason };
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(failed)?;
+        }
+        let file = fs::File::create_new(&path).map_err(failed)?;
+        io::Write::write_all(&mut &file, text.as_bytes()).map_err(failed)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

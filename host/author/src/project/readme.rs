@@ -1,0 +1,69 @@
+//! The README of a new project: what to do next.
+use peal_build::Language;
+use peal_sandbox::Role;
+use std::collections::BTreeSet;
+
+/// How the functions are tested without a component; nothing where there is no way.
+fn natively(language: Language) -> &'static str {
+    match language {
+        Language::Rust => "cargo test                       # your functions, natively\n",
+        Language::Python => "PYTHONPATH=sdk/python python3 -m unittest   # your functions, in any Python\n",
+        Language::C | Language::Js => "",
+    }
+}
+
+fn source(language: Language) -> &'static str {
+    match language {
+        Language::Rust => "src/lib.rs",
+        Language::C => "module.c",
+        Language::Python => "module.py",
+        Language::Js => "module.js",
+    }
+}
+
+fn limits(language: Language) -> &'static str {
+    match language {
+        Language::Rust => "",
+        Language::C => {
+            "\nAll `.c` files of this directory are compiled. Memory that the SDK hands over is freed when the call returns.\n"
+        }
+        Language::Python => {
+            "\nAll integers are exact. There are no files, network, environment or threads. `random` gives the same row in every \
+             instance: its seed is taken when the module is built.\n"
+        }
+        Language::Js => {
+            "\nIntegers are exact to 2^53: larger ones of 64 bits arrive rounded, and are rounded when they are passed on. There are \
+             neither timers, nor `fetch`, nor packages of Node.\n"
+        }
+    }
+}
+
+/// What an admin writes for it.
+fn table(name: &str, roles: &BTreeSet<Role>) -> String {
+    let mut text = format!("[[module]]\nname = \"{name}\"\npath = \"{name}.wasm\"\n");
+    if roles.contains(&Role::LogChannel) {
+        text += "channels = [\"stderr\"]\nsinks = [\"stderr\"]\ngrants = [\"sink\"]\n";
+    }
+    text
+}
+
+pub fn text(name: &str, language: Language, roles: &BTreeSet<Role>) -> String {
+    let names: Vec<&str> = roles.iter().map(|role| role.name()).collect();
+    let run = if roles.contains(&Role::EventHandler) {
+        format!("peal run --events --handler {name}.wasm -- PROGRAM   # see it decide\n")
+    } else {
+        String::new()
+    };
+    format!(
+        "# {name}\n\nA module for Peal: {}. What it does stands in `{}`.\n\n```sh\n{}peal module build                # makes \
+         {name}.wasm; says what to install if a tool is missing\npeal module inspect {name}.wasm  # what it does and asks \
+         for\n{run}```\n{}\nTo have it run for a site, put `{name}.wasm` beside a file `modules.d/{name}.toml`:\n\n```toml\n{}```\n\n\
+         `sdk/` is what it is written against and `wit/` the contract beneath; both came with the `peal` that made this \
+         project.\n",
+        names.join(", "),
+        source(language),
+        natively(language),
+        limits(language),
+        table(name, roles),
+    )
+}

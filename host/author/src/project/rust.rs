@@ -1,0 +1,117 @@
+//! A new project in Rust.
+use peal_sandbox::Role;
+use std::collections::BTreeSet;
+
+/// What stands in the source for one role: what it imports of the SDK, and what its test does beside that.
+struct Part {
+    imports: &'static [&'static str],
+    test_imports: &'static [&'static str],
+    text: &'static str,
+}
+
+fn part(role: Role) -> Part {
+    match role {
+        Role::EventHandler => Part {
+            imports: &["Event", "Outcome", "handler"],
+            test_imports: &["Proc", "Value", "status"],
+            text: include_str!("../../templates/rust/event-handler.txt"),
+        },
+        Role::ConnectionPolicy => Part {
+            imports: &["ConnectionKind", "Matter", "PolicyOutcome", "Request", "connection_policy", "status"],
+            test_imports: &[],
+            text: include_str!("../../templates/rust/connection-policy.txt"),
+        },
+        Role::EventPolicy => Part {
+            imports: &["Matter", "PolicyOutcome", "Range", "Request", "event_policy", "status"],
+            test_imports: &[],
+            text: include_str!("../../templates/rust/event-policy.txt"),
+        },
+        Role::JobControlPolicy => Part {
+            imports: &["PolicyOutcome", "Request", "job_control_policy", "key", "status"],
+            test_imports: &["Matter"],
+            text: include_str!("../../templates/rust/job-control-policy.txt"),
+        },
+        Role::LogChannel => Part {
+            imports: &["LogRequest", "Value", "channel", "sink", "status"],
+            test_imports: &["key"],
+            text: include_str!("../../templates/rust/log-channel.txt"),
+        },
+        Role::Lifecycle => Part {
+            imports: &["Config", "Registration", "Value", "lifecycle"],
+            test_imports: &["Info"],
+            text: include_str!("../../templates/rust/lifecycle.txt"),
+        },
+    }
+}
+
+pub fn files(roles: &BTreeSet<Role>) -> Vec<(&'static str, String)> {
+    vec![("Cargo.toml", CARGO.to_owned()), (".cargo/config.toml", CONFIG.to_owned()), ("src/lib.rs", source(roles))]
+}
+
+fn source(roles: &BTreeSet<Role>) -> String {
+    let parts: Vec<Part> = roles.iter().map(|role| part(*role)).collect();
+    let imports: BTreeSet<&str> = parts.iter().flat_map(|part| part.imports).copied().collect();
+    let tests: BTreeSet<&str> = parts.iter().flat_map(|part| part.test_imports).copied().collect();
+    let texts: Vec<&str> = parts.iter().map(|part| part.text).collect();
+    let (code, test) = super::halves(&texts, "\n");
+    let mut text = format!(
+        "//! The module MODULE.\n{}\n{code}\n#[cfg(test)]\nmod tests {{\n    use super::*;\n",
+        uses(&imports, "")
+    );
+    text += &uses(&tests.difference(&imports).copied().collect(), "    ");
+    text + "\n" + &test + "}\n"
+}
+
+/// The widest line that rustfmt leaves as it is.
+const WIDTH: usize = 100;
+
+/// A use of the SDK, as rustfmt has it.
+fn uses(names: &BTreeSet<&str>, indent: &str) -> String {
+    let names: Vec<&str> = names.iter().copied().collect();
+    let list = match names.as_slice() {
+        [] => return String::new(),
+        [name] => (*name).to_owned(),
+        names => format!("{{{}}}", names.join(", ")),
+    };
+    let one_line = format!("{indent}use peal_sdk::{list};\n");
+    if one_line.trim_end().len() <= WIDTH {
+        return one_line;
+    }
+    let mut text = format!("{indent}use peal_sdk::{{");
+    let mut line = String::new();
+    for name in names {
+        if line.is_empty() || indent.len() + 4 + line.len() + name.len() + 2 > WIDTH {
+            text += line.trim_end();
+            text += &format!("\n{indent}    ");
+            line.clear();
+        }
+        line += &format!("{name}, ");
+    }
+    text + line.trim_end() + &format!("\n{indent}}};\n")
+}
+
+const CARGO: &str = r#"[package]
+name = "MODULE"
+version = "0.1.0"
+edition = "2024"
+
+[lib]
+crate-type = ["cdylib"]
+
+[dependencies]
+peal-sdk = { path = "sdk/rust" }
+
+# Function names stay in, so that the backtrace of a trap can be read.
+[profile.release]
+lto = true
+codegen-units = 1
+panic = "abort"
+strip = "debuginfo"
+
+[workspace]
+"#;
+
+const CONFIG: &str = r#"# A small stack keeps a fresh instance at two pages of memory instead of seventeen; one that overflows traps.
+[target.wasm32-unknown-unknown]
+rustflags = ["-Clink-arg=-zstack-size=65536"]
+"#;

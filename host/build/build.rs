@@ -1,0 +1,42 @@
+//! Puts the SDKs and the contract into the crate: a table of paths and contents, made anew when one of them changes.
+use std::{
+    env, fs, io,
+    path::{Path, PathBuf},
+};
+
+/// What is carried, below the root of the repository.
+const CARRIED: [&str; 5] = ["sdk/rust", "sdk/c", "sdk/python", "sdk/js", "wit"];
+
+fn main() -> io::Result<()> {
+    let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
+    let root = here.join("../..").canonicalize()?;
+    let mut files = Vec::new();
+    for dir in CARRIED {
+        println!("cargo::rerun-if-changed={}", root.join(dir).display());
+        collect(&root.join(dir), &mut files)?;
+    }
+    files.sort();
+    let mut table = String::from("&[\n");
+    for file in files {
+        let name = file.strip_prefix(&root).map_err(io::Error::other)?;
+        table += &format!("    ({name:?}, include_str!({file:?})),\n");
+    }
+    table += "]\n";
+    fs::write(PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default()).join("carried.rs"), table)
+}
+
+/// The files below a directory, but those that tools leave there.
+fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if path.is_dir() {
+            if !["target", "__pycache__", "node_modules"].contains(&name.as_str()) {
+                collect(&path, files)?;
+            }
+        } else if name != "Cargo.lock" {
+            files.push(path);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! C: clang with the C library of WASI, of which nothing is used that would ask the host for anything.
+use crate::{
+    BuildError, Project, Say, Tools, apt,
+    command::{run, run_quietly},
+    encode,
+    error::of_file,
+    world,
+};
+use std::{env, fs, path::PathBuf, process::Command};
+
+/// Debian's packages.
+const DEBIAN_PACKAGES: [&str; 4] = ["clang-19", "lld-19", "wasi-libc", "libclang-rt-19-dev-wasm32"];
+
+/// Compilers that may be there, the newest of Debian's first.
+const CANDIDATES: [&str; 7] = ["clang-19", "clang-22", "clang-21", "clang-20", "clang-18", "clang", "zig"];
+
+/// A compiler that was tried.
+pub(crate) struct Compiler(PathBuf);
+
+impl Compiler {
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.0);
+        if self.0.file_name().is_some_and(|name| name == "zig") {
+            command.args(["cc", "-target", "wasm32-wasi"]);
+        } else {
+            command.arg("--target=wasm32-wasi");
+        }
+        command.arg("-mexec-model=reactor");
+        command
+    }
+
+    /// Whether it makes a module of a program that needs the C library.
+    fn works(&self) -> bool {
+        let Ok(scratch) = Scratch::new() else { return false };
+        let source = scratch.0.join("probe.c");
+        let text = "#include <stdlib.h>\nvoid *probe(void) { return malloc(1); }\n";
+        fs::write(&source, text).is_ok()
+            && run_quietly(self.command().arg("-o").arg(scratch.0.join("probe.wasm")).arg(&source)).is_ok()
+    }
+}
+
+/// A directory for the probe.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> std::io::Result<Scratch> {
+        let dir = env::temp_dir().join(format!("peal-build-{}", std::process::id()));
+        fs::create_dir_all(&dir).map(|()| Scratch(dir))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What is left in a temporary directory harms nobody.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Builds a component of the C files of a project.
+pub(crate) fn build(project: &Project, tools: &Tools, say: Say<'_>) -> Result<Vec<u8>, BuildError> {
+    let compiler = find(tools, say)?;
+    let wit = world::write(&project.manifest, &project.contract(), &project.target())?;
+    let sdk = project.sdk().join("c");
+    let core = project.target().join("core.wasm");
+    say("compiling");
+    let mut command = compiler.command();
+    command.args(["-O2", "-Wall", "-Wextra", "-Wl,--strip-debug", "-Wl,-z,stack-size=65536"]);
+    command.arg("-I").arg(&sdk).arg("-o").arg(&core).args(sources(&project.dir)?);
+    run(command.args(sources(&sdk)?))?;
+    encode::encode_with(&core, &wit)
+}
+
+/// The C files in a directory, by name.
+fn sources(dir: &std::path::Path) -> Result<Vec<PathBuf>, BuildError> {
+    let entries = fs::read_dir(dir).and_then(|entries| entries.collect::<Result<Vec<_>, _>>()).map_err(of_file(dir))?;
+    let mut files: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "c"));
+    files.sort();
+    Ok(files)
+}
+
+/// A compiler, installed if there is none and may be.
+pub(crate) fn find(tools: &Tools, say: Say<'_>) -> Result<Compiler, BuildError> {
+    let any = || {
+        let sdk = env::var_os("WASI_SDK_PATH").map(|sdk| PathBuf::from(sdk).join("bin/clang"));
+        let candidates = sdk.into_iter().chain(CANDIDATES.map(PathBuf::from));
+        candidates.map(Compiler).find(Compiler::works)
+    };
+    if let Some(compiler) = any() {
+        return Ok(compiler);
+    }
+    if tools.may_install() && apt::is_available() {
+        apt::install(&DEBIAN_PACKAGES, say)?;
+        if let Some(compiler) = any() {
+            return Ok(compiler);
+        }
+    }
+    Err(BuildError::Missing {
+        what: "clang with wasi-libc".to_owned(),
+        install: format!(
+            "on Debian `apt-get install {}` (`peal module build --install` does that as root), or put zig on PATH, or a WASI SDK at \
+             $WASI_SDK_PATH",
+            DEBIAN_PACKAGES.join(" ")
+        ),
+    })
+}

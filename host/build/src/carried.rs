@@ -1,0 +1,49 @@
+//! The SDKs and the contract, as they were when this was built.
+
+/// Path below the root of the repository, and contents.
+static CARRIED: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/carried.rs"));
+
+/// The files that a project in a language is written with: its SDK below `sdk/` and the contract below `wit/`.
+pub fn carried(language: crate::Language) -> impl Iterator<Item = (&'static str, String)> {
+    let sdk = format!("sdk/{}/", language.name());
+    let wanted = move |path: &str| path.starts_with(&sdk) || path.starts_with("wit/");
+    CARRIED.iter().filter(move |(path, _)| wanted(path)).map(|(path, text)| (*path, standing_alone(path, text)))
+}
+
+/// In the repository the Rust SDK belongs to the workspace of the guests, elsewhere to none.
+fn standing_alone(path: &str, text: &str) -> String {
+    if path != "sdk/rust/Cargo.toml" {
+        return text.to_owned();
+    }
+    let lines = text.lines().filter(|line| !line.starts_with("workspace = \"../")).collect::<Vec<_>>().join("\n");
+    lines.split("\n[lints]").next().unwrap_or_default().to_owned() + "\n"
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may fail")]
+mod tests {
+    use super::*;
+    use crate::Language;
+
+    #[test]
+    fn each_language_has_its_sdk_and_the_contract() {
+        for (language, file) in [
+            (Language::Rust, "sdk/rust/src/lib.rs"),
+            (Language::C, "sdk/c/peal.h"),
+            (Language::Python, "sdk/python/peal/__init__.py"),
+            (Language::Js, "sdk/js/peal.js"),
+        ] {
+            let files: Vec<&str> = carried(language).map(|(path, _)| path).collect();
+            assert!(files.contains(&file) && files.contains(&"wit/worlds.wit"), "{language:?}: {files:?}");
+            let foreign = files.iter().filter(|path| path.starts_with("sdk/"));
+            assert!(foreign.into_iter().all(|path| path.starts_with(&format!("sdk/{}/", language.name()))));
+        }
+    }
+
+    #[test]
+    fn the_rust_sdk_stands_alone() {
+        let manifest = carried(Language::Rust).find(|(path, _)| *path == "sdk/rust/Cargo.toml").unwrap().1;
+        assert!(!manifest.contains("workspace"), "{manifest}");
+        assert!(manifest.contains("wit-bindgen = {"), "{manifest}");
+    }
+}

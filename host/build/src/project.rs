@@ -1,0 +1,69 @@
+//! A project: a directory with a manifest, sources, an SDK and the contract.
+use crate::{BuildError, Language, MANIFEST, Manifest, Say, Tools, c, error::of_file, js, python, rust};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// A project that can be built.
+#[derive(Clone, Debug)]
+pub struct Project {
+    /// Where it is.
+    pub dir: PathBuf,
+    /// What it is.
+    pub manifest: Manifest,
+    target: PathBuf,
+}
+
+impl Project {
+    /// The project in a directory.
+    pub fn open(dir: &Path) -> Result<Project, BuildError> {
+        let file = dir.join(MANIFEST);
+        if !file.is_file() {
+            return Err(BuildError::NoProject { dir: dir.to_owned() });
+        }
+        let dir = dir.canonicalize().map_err(of_file(dir))?;
+        let text = fs::read_to_string(&file).map_err(of_file(&file))?;
+        let manifest = Manifest::parse(&text).map_err(|reason| BuildError::Manifest { file, reason })?;
+        let target = dir.join("target");
+        Ok(Project { dir, manifest, target })
+    }
+
+    /// The same, with what comes about on the way put elsewhere.
+    #[must_use]
+    pub fn with_target(self, target: PathBuf) -> Project {
+        Project { target, ..self }
+    }
+
+    /// Makes the component: its bytes.
+    pub fn build(&self, tools: &Tools, say: Say<'_>) -> Result<Vec<u8>, BuildError> {
+        fs::create_dir_all(&self.target).map_err(of_file(&self.target))?;
+        match self.manifest.language {
+            Language::Rust => rust::build(self, tools, say),
+            Language::C => c::build(self, tools, say),
+            Language::Python => python::build(self, tools, say),
+            Language::Js => js::build(self, tools, say),
+        }
+    }
+
+    /// Where what comes about on the way is put.
+    pub(crate) fn target(&self) -> PathBuf {
+        self.target.clone()
+    }
+
+    /// Where the SDKs are.
+    pub(crate) fn sdk(&self) -> PathBuf {
+        let sdk = self.dir.join(&self.manifest.sdk);
+        sdk.canonicalize().unwrap_or(sdk)
+    }
+
+    /// What holds the SDKs, and the contract beside them.
+    pub(crate) fn root(&self) -> PathBuf {
+        self.sdk().parent().map_or_else(|| self.dir.clone(), Path::to_owned)
+    }
+
+    /// Where the contract is.
+    pub(crate) fn contract(&self) -> PathBuf {
+        self.root().join("wit")
+    }
+}

@@ -1,0 +1,47 @@
+//! `peal module build`: from a project to a component.
+use crate::args::Build;
+use anyhow::{Context, Result, bail};
+use peal_build::{Install, Project, Tools};
+use peal_sandbox::{Inspection, Role};
+use std::{fs, io::Write, path::Path, process::ExitCode};
+
+/// Builds a project with its language's own tools and says what came out.
+pub fn build(args: &Build) -> Result<ExitCode> {
+    let project = Project::open(&args.dir)?;
+    let tools = Tools::of_user(if args.install { Install::Allowed } else { Install::Never });
+    let bytes = project.build(&tools, &mut |words| eprintln!("peal: {words}"))?;
+    let inspection = peal_sandbox::inspect(&bytes).context("what was built")?;
+    check(&project, &inspection)?;
+    let file = args.dir.join(format!("{}.wasm", project.manifest.name));
+    fs::write(&file, &bytes).with_context(|| file.display().to_string())?;
+    say(&file, &inspection).map(|()| ExitCode::SUCCESS)
+}
+
+/// What the manifest promises must be what came out: whoever reads it decides by it.
+fn check(project: &Project, inspection: &Inspection) -> Result<()> {
+    let mut promised: Vec<&str> = project.manifest.roles.iter().map(String::as_str).collect();
+    let mut filled: Vec<&str> = inspection.roles.iter().map(|role| role.name()).collect();
+    promised.sort_unstable();
+    filled.sort_unstable();
+    if promised != filled {
+        bail!("peal-module.toml says roles = {promised:?}, but the component has {filled:?}: change one of them");
+    }
+    if !inspection.unknown_imports.is_empty() {
+        bail!("it imports what no host offers: {}", inspection.unknown_imports.join(", "));
+    }
+    Ok(())
+}
+
+fn say(file: &Path, inspection: &Inspection) -> Result<()> {
+    let list = |names: Vec<&str>| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}, {} bytes", file.display(), inspection.size)?;
+    writeln!(out, "roles          {}", list(inspection.roles.iter().map(|role| role.name()).collect()))?;
+    writeln!(out, "capabilities   {}", list(inspection.capabilities.iter().map(|one| one.name()).collect()))?;
+    if inspection.roles.contains(&Role::EventHandler) {
+        writeln!(out, "next: peal run --events --handler {} -- PROGRAM", file.display())?;
+    } else {
+        writeln!(out, "next: name it in a [[module]] of the configuration, as the project's README.md shows")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,288 @@
+// The call at hand, the capabilities and what a component exports, on top of what is generated in peal_raw.c.
+#include "peal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "peal_tree.h"
+
+// ---- memory: everything is freed when the call ends
+
+typedef struct block {
+  struct block *before;
+} block;
+
+enum { BLOCK = 4096, ALIGN = 8 };
+
+static block *blocks;
+static uint8_t *room, *room_end;
+
+void *peal_alloc(size_t size) {
+  if (size > SIZE_MAX - BLOCK) __builtin_trap();
+  size = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+  if (size > (size_t)(room_end - room)) {
+    size_t wanted = ALIGN + (size > BLOCK - ALIGN ? size : BLOCK - ALIGN);
+    block *fresh = malloc(wanted);
+    if (fresh == NULL) __builtin_trap();
+    fresh->before = blocks;
+    blocks = fresh;
+    room = (uint8_t *)fresh + ALIGN;
+    room_end = (uint8_t *)fresh + wanted;
+  }
+  void *there = room;
+  room += size;
+  return there;
+}
+
+// In the place of the weak one in peal_raw.c: what the host writes into this component lies there for the call as well.
+__attribute__((export_name("cabi_realloc"))) void *cabi_realloc(void *ptr, size_t old_size, size_t align,
+                                                                size_t new_size) {
+  if (new_size == 0) return (void *)align;
+  void *there = peal_alloc(new_size);
+  if (old_size > 0) memcpy(there, ptr, old_size < new_size ? old_size : new_size);
+  return there;
+}
+
+void peal_end_of_call_(void) {
+  while (blocks != NULL) {
+    block *before = blocks->before;
+    free(blocks);
+    blocks = before;
+  }
+  room = room_end = NULL;
+}
+
+// ---- the call at hand
+
+bool peal_source(peal_proc *source) {
+  peal_pmix_types_proc_t raw;
+  if (!peal_pmix_call_source(&raw)) return false;
+  *source = peal_lift_proc(&raw);
+  return true;
+}
+
+static bool given(bool is_some, const peal_pmix_types_identity_t *raw, peal_identity *identity) {
+  if (is_some) *identity = (peal_identity){raw->uid, raw->gid};
+  return is_some;
+}
+
+bool peal_credentials(peal_identity *identity) {
+  peal_pmix_types_identity_t raw;
+  bool is_some = peal_pmix_call_credentials(&raw);
+  return given(is_some, &raw, identity);
+}
+
+bool peal_server(peal_identity *identity) {
+  peal_pmix_types_identity_t raw;
+  bool is_some = peal_pmix_call_server(&raw);
+  return given(is_some, &raw, identity);
+}
+
+peal_procs peal_targets(void) {
+  peal_pmix_call_list_proc_t raw;
+  peal_pmix_call_targets(&raw);
+  peal_proc *procs = peal_alloc(raw.len * sizeof *procs);
+  for (size_t at = 0; at < raw.len; at++) procs[at] = peal_lift_proc(&raw.ptr[at]);
+  return (peal_procs){procs, raw.len};
+}
+
+bool peal_owner(size_t target, peal_identity *identity) {
+  peal_pmix_call_list_option_identity_t raw;
+  peal_pmix_call_owners(&raw);
+  return target < raw.len && given(raw.ptr[target].is_some, &raw.ptr[target].val, identity);
+}
+
+peal_infos peal_all_infos(void) {
+  peal_pmix_call_content_t raw;
+  peal_pmix_call_infos(&raw);
+  return peal_lift_content(&raw.infos, &raw.arrays);
+}
+
+peal_infos peal_directives(void) {
+  peal_pmix_call_content_t raw;
+  peal_pmix_call_directives(&raw);
+  return peal_lift_content(&raw.infos, &raw.arrays);
+}
+
+const peal_value *peal_get(const char *key) {
+  peal_raw_string_t raw_key = peal_lower_string(key);
+  peal_pmix_call_found_t raw;
+  if (!peal_pmix_call_get(&raw_key, &raw)) return NULL;
+  peal_value *value = peal_alloc(sizeof *value);
+  *value = peal_lift_value(&raw.value, peal_lift_arrays(&raw.arrays), raw.arrays.len);
+  return value;
+}
+
+peal_steps peal_all_steps(void) {
+  peal_pmix_call_chain_t raw;
+  peal_pmix_call_steps(&raw);
+  peal_array *arrays = peal_lift_arrays(&raw.arrays);
+  peal_step *steps = peal_alloc(raw.steps.len * sizeof *steps);
+  for (size_t at = 0; at < raw.steps.len; at++) {
+    const peal_pmix_types_step_t *step = &raw.steps.ptr[at];
+    steps[at] = (peal_step){peal_text_of(step->name.ptr, step->name.len), step->status,
+                            peal_lift_infos(&step->infos, arrays, raw.arrays.len)};
+  }
+  return (peal_steps){steps, raw.steps.len};
+}
+
+void peal_push_info(peal_info info) {
+  raw_array_list arrays = {0};
+  peal_pmix_types_info_t raw = peal_lower_info(&info, &arrays);
+  peal_pmix_call_list_array_t list = {arrays.ptr, arrays.len};
+  peal_pmix_call_push(&raw, &list);
+}
+
+void peal_push(const char *key, peal_value value) { peal_push_info((peal_info){key, 0, value}); }
+
+// ---- policies
+
+peal_outcome peal_pass(void) { return (peal_outcome){PEAL_PMIX_TYPES_OUTCOME_PASS, 0}; }
+peal_outcome peal_grant(void) { return (peal_outcome){PEAL_PMIX_TYPES_OUTCOME_GRANT, 0}; }
+
+peal_outcome peal_deny(int32_t status, const char *reason) {
+  if (reason != NULL) peal_push("peal.reason", peal_text(reason));
+  return (peal_outcome){PEAL_PMIX_TYPES_OUTCOME_DENY, status};
+}
+
+void peal_amend(peal_infos infos) {
+  peal_pmix_amendment_content_t raw = peal_lower_content(infos);
+  peal_pmix_amendment_amend(&raw);
+}
+
+int32_t peal_narrow(peal_range range) {
+  int32_t status = PMIX_SUCCESS;
+  peal_pmix_amendment_narrow((peal_pmix_types_range_t)range, &status);
+  return status;
+}
+
+// ---- capabilities
+
+void peal_log(peal_level level, const char *message) {
+  peal_raw_string_t raw = peal_lower_string(message);
+  peal_pmix_logging_log((peal_pmix_logging_level_t)level, &raw);
+}
+
+uint64_t peal_now(void) { return peal_pmix_clock_now(); }
+
+int32_t peal_notify(int32_t code, peal_range range, peal_infos infos) {
+  peal_pmix_notify_content_t raw = peal_lower_content(infos);
+  uint64_t request;
+  int32_t status = PMIX_SUCCESS;
+  peal_pmix_notify_notify(code, (peal_pmix_types_range_t)range, &raw, &request, &status);
+  return status;
+}
+
+static peal_pmix_types_registration_t lower_wish(const peal_registration *wish) {
+  return (peal_pmix_types_registration_t){
+      .tag = wish->tag,
+      .name = {wish->name != NULL, peal_lower_string(wish->name)},
+      .codes = {(int32_t *)wish->codes, wish->code_count},
+      .directives = peal_lower_content(wish->directives),
+  };
+}
+
+int32_t peal_register(peal_registration wish) {
+  peal_pmix_registration_registration_t raw = lower_wish(&wish);
+  int32_t status = PMIX_SUCCESS;
+  peal_pmix_registration_register(&raw, &status);
+  return status;
+}
+
+int32_t peal_deregister(uint64_t registration) {
+  int32_t status = PMIX_SUCCESS;
+  peal_pmix_registration_deregister(registration, &status);
+  return status;
+}
+
+const char *peal_first_sink(void) {
+  peal_raw_list_string_t names;
+  peal_pmix_sink_names(&names);
+  return names.len == 0 ? NULL : peal_text_of(names.ptr[0].ptr, names.ptr[0].len);
+}
+
+int32_t peal_sink_write(const char *sink, const void *ptr, size_t len) {
+  peal_raw_string_t name = peal_lower_string(sink);
+  peal_raw_list_u8_t bytes = {(uint8_t *)ptr, len};
+  int32_t status = PMIX_SUCCESS;
+  peal_pmix_sink_write(&name, &bytes, &status);
+  return status;
+}
+
+int32_t peal_state_get(const char *key, peal_bytes *value, bool *found) {
+  peal_raw_string_t raw_key = peal_lower_string(key);
+  peal_raw_option_list_u8_t raw = {0};
+  int32_t status = PMIX_SUCCESS;
+  *found = peal_pmix_state_get(&raw_key, &raw, &status) && raw.is_some;
+  if (*found) *value = (peal_bytes){raw.val.ptr, raw.val.len};
+  return status;
+}
+
+int32_t peal_state_set(const char *key, const void *ptr, size_t len) {
+  peal_raw_string_t raw_key = peal_lower_string(key);
+  peal_raw_list_u8_t value = {(uint8_t *)ptr, len};
+  int32_t status = PMIX_SUCCESS;
+  peal_pmix_state_set(&raw_key, &value, &status);
+  return status;
+}
+
+int32_t peal_state_delete(const char *key) {
+  peal_raw_string_t raw_key = peal_lower_string(key);
+  int32_t status = PMIX_SUCCESS;
+  peal_pmix_state_delete(&raw_key, &status);
+  return status;
+}
+
+// ---- what a component exports
+
+int32_t peal_run_handler_(peal_event_handler *handle, const peal_event *event) {
+  int32_t status = handle(event);
+  peal_end_of_call_();
+  return status;
+}
+
+// The canonical form of an outcome, which is read as soon as the export has returned.
+const void *peal_run_policy_(peal_policy *decide, const peal_request *request) {
+  static peal_pmix_types_outcome_t raw;
+  peal_outcome outcome = decide(request);
+  raw.tag = outcome.says;
+  raw.val.deny = outcome.status;
+  peal_end_of_call_();
+  return &raw;
+}
+
+int32_t peal_run_channel_(peal_log_channel *log, const char *channel, size_t len, uint64_t timestamp, uint32_t infos,
+                          uint32_t directives, uint32_t steps) {
+  peal_log_request request = {peal_text_of((const uint8_t *)channel, len), timestamp, infos, directives, steps};
+  int32_t status = log(&request);
+  peal_end_of_call_();
+  return status;
+}
+
+enum { MAX_WISHES = 64 };
+static peal_pmix_types_registration_t *wishes;
+static size_t wish_count;
+
+void peal_wish(peal_registration wish) {
+  if (wishes == NULL) wishes = peal_alloc(MAX_WISHES * sizeof *wishes);
+  if (wish_count == MAX_WISHES) __builtin_trap();
+  wishes[wish_count++] = lower_wish(&wish);
+}
+
+const void *peal_run_init_(peal_init *init, void *infos, size_t info_count, void *arrays, size_t array_count) {
+  static struct {
+    uint8_t is_err;
+    const void *ptr;
+    size_t len;
+  } returned;
+  raw_infos raw = {infos, info_count};
+  raw_arrays raw_arrays_ = {arrays, array_count};
+  wishes = NULL;
+  wish_count = 0;
+  const char *refusal = init(peal_lift_content(&raw, &raw_arrays_));
+  returned.is_err = refusal != NULL;
+  returned.ptr = refusal != NULL ? (const void *)refusal : wish_count == 0 ? (const void *)(uintptr_t)ALIGN : wishes;
+  returned.len = refusal != NULL ? strlen(refusal) : wish_count;
+  // What it points to is freed when the host has read it.
+  return &returned;
+}

@@ -1,0 +1,395 @@
+// What an author of Peal modules writes against, in C.
+//
+//     #include <peal.h>
+//
+//     static int32_t handle(const peal_event *event) {
+//       peal_push("first.greeting", peal_text("well done"));
+//       return PMIX_EVENT_NO_ACTION_TAKEN;
+//     }
+//
+//     PEAL_EVENT_HANDLER(handle)
+//
+// One file of a module says by such macros, at its end, what the component exports. A module asks its host for what it calls and
+// for nothing else. All memory that the host or this library hands over, and whatever peal_alloc gives, is freed by itself when the
+// call returns: never free it, never keep it.
+//
+// Strings end with a zero byte; lists are a pointer and a length, and the pointer of an empty one must not be used.
+#ifndef PEAL_H
+#define PEAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "peal_names.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// ---- values
+
+// The PMIx type numbers of values.
+typedef enum {
+  PEAL_UNDEF = 0,    // no value, a NULL string
+  PEAL_BOOLEAN = 1,
+  PEAL_BYTE = 2,
+  PEAL_TEXT = 3,
+  PEAL_SIZE = 4,
+  PEAL_PID = 5,
+  PEAL_INT = 6,
+  PEAL_INT8 = 7,
+  PEAL_INT16 = 8,
+  PEAL_INT32 = 9,
+  PEAL_INT64 = 10,
+  PEAL_UINT = 11,
+  PEAL_UINT8 = 12,
+  PEAL_UINT16 = 13,
+  PEAL_UINT32 = 14,
+  PEAL_UINT64 = 15,
+  PEAL_FLOAT32 = 16,
+  PEAL_FLOAT64 = 17,
+  PEAL_TIMEVAL = 18,
+  PEAL_TIME = 19,
+  PEAL_STATUS = 20,
+  PEAL_PROC = 22,
+  PEAL_INFO = 24,    // of the elements of arrays only
+  PEAL_BYTES = 27,
+  PEAL_RANGE = 33,
+  PEAL_ARRAY = 39,
+  PEAL_RANK = 40,
+  PEAL_NSPACE = 60,
+} peal_type;
+
+// Whom an event is meant for.
+typedef enum {
+  PEAL_RANGE_UNDEF,
+  PEAL_RANGE_RM,
+  PEAL_RANGE_LOCAL,
+  PEAL_RANGE_NAMESPACE,
+  PEAL_RANGE_SESSION,
+  PEAL_RANGE_GLOBAL,
+  PEAL_RANGE_CUSTOM,
+  PEAL_RANGE_PROC_LOCAL,
+} peal_range;
+
+// How binding an info is: any of these together.
+enum { PEAL_REQUIRED = 1, PEAL_ARRAY_END = 2, PEAL_REQUIRED_PROCESSED = 4, PEAL_QUALIFIER = 8, PEAL_PERSISTENT = 16 };
+
+typedef struct peal_value peal_value;
+typedef struct peal_info peal_info;
+
+typedef struct {
+  const char *nspace;
+  uint32_t rank;
+} peal_proc;
+
+typedef struct {
+  uint32_t uid, gid;
+} peal_identity;
+
+typedef struct {
+  const char *ptr;
+  size_t len;
+} peal_string;
+
+typedef struct {
+  const uint8_t *ptr;
+  size_t len;
+} peal_bytes;
+
+// An array. Its elements are infos where their type is PEAL_INFO, procs where it is PEAL_PROC, else values.
+typedef struct {
+  uint16_t element;
+  size_t len;
+  union {
+    const peal_info *infos;
+    const peal_proc *procs;
+    const peal_value *values;
+  };
+} peal_array;
+
+// A value: the member of its type is the one to read. A type that is none of the above has no shape here (`opaque`); such a value can
+// be pushed again within the same call.
+struct peal_value {
+  uint16_t type;
+  bool is_opaque;
+  union {
+    bool boolean;
+    uint8_t byte, uint8;
+    int8_t int8;
+    int16_t int16;
+    uint16_t uint16;
+    int32_t int_, int32, status;
+    uint32_t pid, uint, uint32, rank, opaque;
+    int64_t int64;
+    uint64_t size, uint64, time;
+    float float32;
+    double float64;
+    struct {
+      int64_t seconds, microseconds;
+    } timeval;
+    peal_proc proc;
+    peal_string text;  // of a namespace, too
+    peal_range range;
+    peal_bytes bytes;
+    peal_array array;
+  };
+};
+
+struct peal_info {
+  const char *key;
+  uint8_t flags;
+  peal_value value;
+};
+
+typedef struct {
+  const peal_info *ptr;
+  size_t len;
+} peal_infos;
+
+typedef struct {
+  const peal_proc *ptr;
+  size_t len;
+} peal_procs;
+
+// What one member of a chain returned; a status of -1000000 and below is one of Peal's own, of one that failed.
+typedef struct {
+  const char *name;
+  int32_t status;
+  peal_infos infos;
+} peal_step;
+
+typedef struct {
+  const peal_step *ptr;
+  size_t len;
+} peal_steps;
+
+// Values of some types. Of others: (peal_value){.type = PEAL_PID, .pid = 7}.
+peal_value peal_boolean(bool truth);
+peal_value peal_text(const char *text);
+peal_value peal_i32(int32_t number);
+peal_value peal_i64(int64_t number);
+peal_value peal_u32(uint32_t number);
+peal_value peal_u64(uint64_t number);
+peal_value peal_f64(double number);
+peal_value peal_status(int32_t status);
+peal_value peal_blob(const void *ptr, size_t len);
+peal_value peal_proc_value(const char *nspace, uint32_t rank);
+peal_value peal_info_array(const peal_info *infos, size_t len);
+peal_value peal_proc_array(const peal_proc *procs, size_t len);
+peal_value peal_array_of(uint16_t element, const peal_value *values, size_t len);
+
+// Reads a value of any integer type; false if it is none or does not fit. A NULL value is none.
+bool peal_as_u64(const peal_value *value, uint64_t *number);
+bool peal_as_i64(const peal_value *value, int64_t *number);
+// The text of a string or namespace, else NULL.
+const char *peal_as_text(const peal_value *value);
+
+// Memory until the call returns; traps where there is none.
+void *peal_alloc(size_t size);
+// A string put together as by printf, of conversions %s %d %u %x %c %% and %lld %llu; for that alone stdio is not linked.
+const char *peal_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+// ---- the call at hand
+
+// Who caused it; false means the resource manager, or a tool without a name.
+bool peal_source(peal_proc *source);
+// User and group of the source, as the kernel told the server; false where nobody is behind it.
+bool peal_credentials(peal_identity *identity);
+// User and group as which the server runs; for policies.
+bool peal_server(peal_identity *identity);
+// The procs it is aimed at, where it names any.
+peal_procs peal_targets(void);
+// User and group of the job of the target of that number; false where it is not known here; for policies.
+bool peal_owner(size_t target, peal_identity *identity);
+// All infos, in their order.
+peal_infos peal_all_infos(void);
+// How it is to be done; events have none.
+peal_infos peal_directives(void);
+// The value of this key among the infos or else the directives, or NULL. A repeated key means the last.
+const peal_value *peal_get(const char *key);
+// What those before this one in the chain returned, oldest first.
+peal_steps peal_all_steps(void);
+// Adds an info to what this one returns.
+void peal_push(const char *key, peal_value value);
+void peal_push_info(peal_info info);
+
+// ---- events
+
+typedef struct {
+  uint64_t registration;  // the number of the registration that is called
+  uint32_t tag;           // which the module gave it; 0 where the admin's file made it
+  int32_t code;           // what happened
+  peal_range range;
+  uint32_t info_count;
+  uint32_t step_count;  // how many handlers of this chain ran before
+} peal_event;
+
+typedef int32_t peal_event_handler(const peal_event *event);
+
+// ---- policies
+
+typedef enum { PEAL_CONNECTION, PEAL_EVENT, PEAL_REGISTRATION, PEAL_JOB_CONTROL } peal_matter;
+
+typedef struct {
+  peal_matter matter;
+  bool is_tool;      // of a connection: by a tool, not a proc
+  int32_t code;      // of an event
+  peal_range range;  // of an event
+  const int32_t *codes;  // of a registration; none means all
+  size_t code_count;
+  uint32_t step_count;  // how many policies of this chain were asked before
+} peal_request;
+
+typedef struct {
+  uint8_t says;  // 0 pass, 1 grant, 2 deny
+  int32_t status;
+} peal_outcome;
+
+typedef peal_outcome peal_policy(const peal_request *request);
+
+// Nothing: those after it decide.
+peal_outcome peal_pass(void);
+// Yes.
+peal_outcome peal_grant(void);
+// No, with the status that the requester is told, and a reason in words or NULL.
+peal_outcome peal_deny(int32_t status, const char *reason);
+// Puts these in the place of the request's directives or, of an event or a connection, of its infos.
+void peal_amend(peal_infos infos);
+// Puts this range in the place of the event's; returns a status, PMIX_SUCCESS if it is within it.
+int32_t peal_narrow(peal_range range);
+
+// ---- log channels
+
+typedef struct {
+  const char *channel;  // the key of the channel that is meant
+  uint64_t timestamp;   // seconds since the epoch, or 0
+  uint32_t info_count, directive_count;
+  uint32_t step_count;  // how many channels were tried before
+} peal_log_request;
+
+typedef int32_t peal_log_channel(const peal_log_request *request);
+
+// ---- lifecycle
+
+// What a module wishes to handle; no codes mean all.
+typedef struct {
+  uint32_t tag;
+  const char *name;  // or NULL
+  const int32_t *codes;
+  size_t code_count;
+  peal_infos directives;
+} peal_registration;
+
+// Given the settings of the admin's file; returns NULL, or why the module will not start.
+typedef const char *peal_init(peal_infos config);
+typedef void peal_stop(void);
+// Within init: a registration that the module wishes for, up to 64.
+void peal_wish(peal_registration wish);
+
+// ---- capabilities: whoever calls one of these asks an admin for it. Each returns a status, PMIX_SUCCESS if it was done.
+
+typedef enum { PEAL_LOG_ERROR, PEAL_LOG_WARN, PEAL_LOG_INFO, PEAL_LOG_DEBUG, PEAL_LOG_TRACE } peal_level;
+// `logging`
+void peal_log(peal_level level, const char *message);
+// `clock`: milliseconds since the epoch
+uint64_t peal_now(void);
+// `notify`: raises an event after this call has returned
+int32_t peal_notify(int32_t code, peal_range range, peal_infos infos);
+// `registration`: effective after this call has returned
+int32_t peal_register(peal_registration wish);
+int32_t peal_deregister(uint64_t registration);
+// `sink`
+const char *peal_first_sink(void);  // its name, or NULL where the admin opened none
+int32_t peal_sink_write(const char *sink, const void *ptr, size_t len);
+// `state`: `value` is left alone where there is none, and then `found` is false
+int32_t peal_state_get(const char *key, peal_bytes *value, bool *found);
+int32_t peal_state_set(const char *key, const void *ptr, size_t len);
+int32_t peal_state_delete(const char *key);
+
+// ---- what a component exports: one line for each role
+
+#define PEAL_EXPORT_(name) __attribute__((export_name("peal:pmix/" name)))
+
+#define PEAL_EVENT_HANDLER(handle)                                                                               \
+  PEAL_EXPORT_("event-handler@0.1.0#handle")                                                                     \
+  int32_t peal_export_handle(int64_t registration, int32_t tag, int32_t code, int32_t range, int32_t infos,      \
+                             int32_t steps) {                                                                    \
+    peal_event event = {(uint64_t)registration, (uint32_t)tag, code, (peal_range)range, (uint32_t)infos,         \
+                        (uint32_t)steps};                                                                        \
+    return peal_run_handler_(handle, &event);                                                                    \
+  }
+
+#define PEAL_CONNECTION_POLICY(decide)                                                                           \
+  PEAL_EXPORT_("connection-policy@0.1.0#decide")                                                                 \
+  const void *peal_export_decide_connection(int32_t kind, int32_t targets, int32_t infos, int32_t steps) {       \
+    (void)targets, (void)infos;                                                                                  \
+    peal_request request = {.matter = PEAL_CONNECTION, .is_tool = kind == 1, .step_count = (uint32_t)steps};     \
+    return peal_run_policy_(decide, &request);                                                                   \
+  }
+
+#define PEAL_EVENT_POLICY(decide)                                                                                \
+  PEAL_EXPORT_("event-policy@0.1.0#decide")                                                                      \
+  const void *peal_export_decide_event(int32_t code, int32_t range, int32_t targets, int32_t infos,              \
+                                       int32_t steps) {                                                          \
+    (void)targets, (void)infos;                                                                                  \
+    peal_request request = {                                                                                     \
+        .matter = PEAL_EVENT, .code = code, .range = (peal_range)range, .step_count = (uint32_t)steps};          \
+    return peal_run_policy_(decide, &request);                                                                   \
+  }                                                                                                              \
+  PEAL_EXPORT_("event-policy@0.1.0#decide-registration")                                                         \
+  const void *peal_export_decide_registration(const int32_t *codes, int32_t count, int32_t directives,           \
+                                              int32_t steps) {                                                   \
+    (void)directives;                                                                                            \
+    peal_request request = {.matter = PEAL_REGISTRATION,                                                         \
+                            .codes = codes,                                                                      \
+                            .code_count = (size_t)count,                                                         \
+                            .step_count = (uint32_t)steps};                                                      \
+    return peal_run_policy_(decide, &request);                                                                   \
+  }
+
+#define PEAL_JOB_CONTROL_POLICY(decide)                                                                          \
+  PEAL_EXPORT_("job-control-policy@0.1.0#decide")                                                                \
+  const void *peal_export_decide_job_control(int32_t targets, int32_t directives, int32_t steps) {               \
+    (void)targets, (void)directives;                                                                             \
+    peal_request request = {.matter = PEAL_JOB_CONTROL, .step_count = (uint32_t)steps};                          \
+    return peal_run_policy_(decide, &request);                                                                   \
+  }
+
+#define PEAL_LOG_CHANNEL(log)                                                                                    \
+  PEAL_EXPORT_("log-channel@0.1.0#log")                                                                          \
+  int32_t peal_export_log(const char *channel, size_t len, int64_t timestamp, int32_t infos, int32_t directives, \
+                          int32_t steps) {                                                                       \
+    return peal_run_channel_(log, channel, len, (uint64_t)timestamp, (uint32_t)infos, (uint32_t)directives,      \
+                             (uint32_t)steps);                                                                   \
+  }
+
+#define PEAL_LIFECYCLE(init, stop)                                                                               \
+  PEAL_EXPORT_("lifecycle@0.1.0#init")                                                                           \
+  const void *peal_export_init(void *infos, size_t info_count, void *arrays, size_t array_count) {               \
+    return peal_run_init_(init, infos, info_count, arrays, array_count);                                         \
+  }                                                                                                              \
+  __attribute__((export_name("cabi_post_peal:pmix/lifecycle@0.1.0#init"))) void peal_export_after_init(          \
+      const void *returned) {                                                                                    \
+    (void)returned;                                                                                              \
+    peal_end_of_call_();                                                                                         \
+  }                                                                                                              \
+  PEAL_EXPORT_("lifecycle@0.1.0#stop") void peal_export_stop(void) {                                             \
+    stop();                                                                                                      \
+    peal_end_of_call_();                                                                                         \
+  }
+
+// What the macros call; not for authors.
+int32_t peal_run_handler_(peal_event_handler *handle, const peal_event *event);
+const void *peal_run_policy_(peal_policy *decide, const peal_request *request);
+int32_t peal_run_channel_(peal_log_channel *log, const char *channel, size_t len, uint64_t timestamp, uint32_t infos,
+                          uint32_t directives, uint32_t steps);
+const void *peal_run_init_(peal_init *init, void *infos, size_t info_count, void *arrays, size_t array_count);
+void peal_end_of_call_(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,6 @@
+/** Capability `logging`: writes to the host's trace. */
+export function error(message: unknown): void;
+export function warn(message: unknown): void;
+export function info(message: unknown): void;
+export function debug(message: unknown): void;
+export function trace(message: unknown): void;

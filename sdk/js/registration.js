@@ -1,0 +1,6 @@
+// Capability `registration`: changes what this module is registered for.
+import * as host from "peal:pmix/registration@0.1.0";
+import { lowerWish } from "./peal.js";
+
+export const register = (wish) => host.register(lowerWish(wish));
+export const deregister = (number) => host.deregister(number);

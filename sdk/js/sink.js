@@ -1,0 +1,6 @@
+// Capability `sink`: writes to what the admin named and opened for this module.
+import * as host from "peal:pmix/sink@0.1.0";
+import { utf8 } from "./utf8.js";
+
+export const names = () => host.names();
+export const write = (sink, data) => host.write(sink, typeof data === "string" ? utf8(data) : data);

@@ -1,0 +1,86 @@
+"""What an author of Peal modules writes against, in Python.
+
+A handler is a function from an event to an outcome:
+
+    import peal
+
+    @peal.event_handler
+    def handle(event):
+        who = event.source or "the resource manager"
+        return peal.no_action().add("first.greeting", f"well done, {who}")
+
+A policy is a function from a request to what it says of it, a log channel one from a request to what became of it:
+
+    @peal.job_control_policy
+    def decide(request):
+        return peal.deny(peal.status.PMIX_ERR_NO_PERMISSIONS, "not on Mondays")
+
+    @peal.log_channel
+    def log(request):
+        sink.write("journal", request.get(request.channel))
+
+Capabilities are modules of their own (`from peal import logging, clock, notify, registration, sink, state`); what is imported
+must be listed in `peal-module.toml`, which is what a site's admin is asked to grant.
+
+Values have Python's types where there is one (`None`, `bool`, `str`, `float`, `bytes`) and else small types of their own
+that are integers, strings or lists, such as `Uint32` and `Array`: see `peal.values`. All of the Standard's integers are exact.
+
+Import whatever you need at the top of the file, as usual: when a component runs there are no files, and an `import` within a function
+is a trap.
+
+Everything here can be imported outside of a component as well, so that functions can be tested with any Python: make an
+`Event`, `Request` or `LogRequest` by its keywords.
+"""
+from . import key, status
+from .outcome import (
+    Outcome,
+    PolicyOutcome,
+    complete,
+    deferred,
+    deny,
+    grant,
+    no_action,
+    partial,
+    pass_,
+    success,
+)
+from .requests import Event, LogRequest, Request, Target
+from .roles import (
+    Registration,
+    connection_policy,
+    event_handler,
+    event_policy,
+    init,
+    job_control_policy,
+    log_channel,
+    stop,
+)
+from .values import (
+    Array,
+    Byte,
+    Float32,
+    Identity,
+    Info,
+    InfoFlags,
+    Int,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Nspace,
+    Opaque,
+    Pid,
+    Proc,
+    Range,
+    Rank,
+    Size,
+    Status,
+    Step,
+    Time,
+    Timeval,
+    Uint,
+    Uint8,
+    Uint16,
+    Uint32,
+    Uint64,
+)

@@ -1,0 +1,9 @@
+"""What there is within a component, and None elsewhere. Imported here once, while the component is made: when it runs there are no
+files to import from."""
+try:
+    from componentize_py_types import Err
+    from wit_world.imports import amendment, call, types
+
+    from . import tree
+except ImportError:  # any Python outside of a component
+    Err = amendment = call = types = tree = None

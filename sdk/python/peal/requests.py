@@ -1,0 +1,108 @@
+"""The call at hand: an event being handled, a request being decided about or logged.
+
+Within a component each is a view of the call being made, and every question is answered by the host; keep an answer that is
+needed twice. Elsewhere they are what the keywords say, for tests."""
+from typing import NamedTuple, Optional
+
+from .component import call as _call
+from .component import tree as _tree
+from .values import Identity, Proc, Range, find
+
+
+class Target(NamedTuple):
+    """A proc that a request is about, and user and group of its job; None where that job is not known here."""
+
+    proc: Proc
+    owner: Optional[Identity]
+
+
+class _View:
+    """What events and requests have in common."""
+
+    def __init__(
+        self, *, source=None, identity=None, server=None, targets=(), infos=(), directives=(), steps=(), live=False
+    ):
+        self._live = live
+        if not live:
+            self._source, self._identity, self._server = source, identity, server
+            self._targets = [target if isinstance(target, Target) else Target(target, None) for target in targets]
+            self._infos, self._directives, self._steps = list(infos), list(directives), list(steps)
+            self.step_count = len(self._steps)
+
+    @property
+    def source(self):
+        """Who caused it; None means the resource manager, or a tool without a name."""
+        return _tree.lift_proc(_call.source()) if self._live else self._source
+
+    @property
+    def identity(self):
+        """User and group of the source, as the kernel told the server; None where nobody is behind it."""
+        return _tree.lift_identity(_call.credentials()) if self._live else self._identity
+
+    @property
+    def infos(self):
+        """All infos, in their order."""
+        return _tree.lift_content(_call.infos()) if self._live else list(self._infos)
+
+    @property
+    def directives(self):
+        """How it is to be done; events have none."""
+        return _tree.lift_content(_call.directives()) if self._live else list(self._directives)
+
+    @property
+    def steps(self):
+        """What those before this one in the chain returned, oldest first."""
+        return _tree.lift_chain(_call.steps()) if self._live else list(self._steps)
+
+    def get(self, key):
+        """The value of this key among the infos or else the directives, or None. A repeated key means the last."""
+        if self._live:
+            return _tree.lift_found(_call.get(key))
+        found = find(self._infos, key)
+        return find(self._directives, key) if found is None else found
+
+
+class Event(_View):
+    """The event being handled: `code`, `range`, `registration`, `tag`, `step_count`, and what `_View` reads."""
+
+    def __init__(self, code, *, range=Range.NAMESPACE, registration=0, tag=0, **rest):
+        super().__init__(**rest)
+        self.code, self.range, self.registration, self.tag = code, range, registration, tag
+
+    @property
+    def targets(self):
+        """The procs it is aimed at, where it names any."""
+        if self._live:
+            return [_tree.lift_proc(proc) for proc in _call.targets()]
+        return [target.proc for target in self._targets]
+
+
+class Request(_View):
+    """The request being decided about: `matter` ("connection", "event", "registration" or "job-control"), of a connection its
+    `kind` ("client" or "tool"), of an event `code` and `range`, of a registration `codes` (none meaning all)."""
+
+    def __init__(self, matter, *, kind=None, code=None, range=None, codes=(), **rest):
+        super().__init__(**rest)
+        self.matter, self.kind, self.code, self.range, self.codes = matter, kind, code, range, list(codes)
+
+    @property
+    def server(self):
+        """As whom the server runs."""
+        return _tree.lift_identity(_call.server()) if self._live else self._server
+
+    @property
+    def targets(self):
+        """The procs that it is about, each a `Target` with its owner."""
+        if not self._live:
+            return list(self._targets)
+        owners = [_tree.lift_identity(owner) for owner in _call.owners()]
+        return [Target(_tree.lift_proc(proc), owner) for proc, owner in zip(_call.targets(), owners)]
+
+
+class LogRequest(_View):
+    """The request being logged: `channel`, the key of the one that is meant, and `timestamp`, in seconds since the epoch or
+    None. `infos` are what is to be written."""
+
+    def __init__(self, channel, *, timestamp=None, **rest):
+        super().__init__(**rest)
+        self.channel, self.timestamp = channel, timestamp

@@ -1,0 +1,248 @@
+//! The way of an author: a new project outside of the repository, built with the language's own tools, and what its module decides.
+use peal_model::{
+    ConnectionKind, Hook, Identity, Info, Key, LogRequest, Matter, PolicyOutcome, PolicyRequest, Range, Status, Value,
+    code, key,
+};
+use peal_sandbox::{ChannelCall, Grants, InitError, Limits, Module, PolicyCall, PolicyResult, Services, Sink};
+use peal_tests::{
+    Done,
+    languages::{echo, engine, handle, info},
+    peal, root, run,
+};
+use std::{
+    fs,
+    path::Path,
+    process::Command,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+const ROLES: [&str; 5] = ["event-handler", "connection-policy", "event-policy", "job-control-policy", "log-channel"];
+
+/// `peal module` in that directory, where nothing of the repository is.
+fn module(dir: &Path, args: &[&str]) -> Command {
+    let mut command = peal(["module"]);
+    command.args(args).current_dir(dir).env("PEAL_TOOLS", root().join("target/tools"));
+    command
+}
+
+/// A new project with these roles, made where no network could be reached and no tool found.
+fn new(dir: &Path, language: &str, name: &str, roles: &[&str]) {
+    let mut command = module(dir, &["new", "--lang", language, name]);
+    for role in roles {
+        command.args(["--role", role]);
+    }
+    let done = run(command.env("PATH", "").env("HOME", "").env("https_proxy", "http://127.0.0.1:1")).expect_status(0);
+    assert!(done.stdout.contains("peal module build"), "it says what comes next: {}", done.stdout);
+}
+
+/// Builds a project. What Rust compiles of others' crates it takes from where the guests are built.
+fn build(dir: &Path, name: &str) -> Done {
+    let target = dir.join(name).join("target");
+    if dir.join(name).join("Cargo.toml").exists() && !target.exists() {
+        std::os::unix::fs::symlink(root().join("target/guests-build"), &target).unwrap();
+    }
+    // Longer than other commands have: compiling, and a whole interpreter.
+    let done = module(dir, &["build", name]).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Done { status: done.status.code(), stdout: text(done.stdout), stderr: text(done.stderr) }
+}
+
+/// What a log channel wrote.
+#[derive(Default)]
+struct Written(Mutex<Vec<u8>>);
+
+impl Sink for Written {
+    fn write(&self, _request: &LogRequest, bytes: &[u8]) -> Result<(), Status> {
+        self.0.lock().unwrap().extend(bytes);
+        Ok(())
+    }
+}
+
+fn load(file: &Path, sink: &Arc<Written>) -> Module {
+    let limits = Limits { call_time: Duration::from_secs(60), ..Limits::default() };
+    let services =
+        Services { sinks: [("journal".to_owned(), sink.clone() as Arc<dyn Sink>)].into(), ..Services::default() };
+    let bytes = fs::read(file).unwrap();
+    Module::load(engine(), "tried", &bytes, &Grants::all(), limits, services).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn ask(module: &Module, matter: Matter, directives: Vec<Info>) -> PolicyResult {
+    let server = Identity { uid: 0, gid: 0 };
+    let request = PolicyRequest {
+        matter,
+        requester: None,
+        identity: None,
+        server,
+        peer: None,
+        targets: Vec::new(),
+        codes: Vec::new(),
+        infos: Vec::new(),
+        directives,
+    };
+    module.decide(&PolicyCall { request: Arc::new(request), steps: Arc::new(Vec::new()) })
+}
+
+/// What the texts of a new project say, by its functions for each role.
+fn decides_as_it_says(name: &str, module: &Module, written: &Written) {
+    let denied = |result: PolicyResult, reason: &str| {
+        let denial = PolicyOutcome::Deny(code::PMIX_ERR_NO_PERMISSIONS);
+        assert_eq!(result.outcome.as_ref().unwrap(), &denial, "{name}");
+        assert_eq!(result.infos, [info("peal.reason", Value::String(Some(reason.into())))], "{name}");
+    };
+    let passed = |result: PolicyResult| assert_eq!(result.outcome.unwrap(), PolicyOutcome::Pass, "{name}");
+
+    denied(ask(module, Matter::Connection(ConnectionKind::Tool), Vec::new()), "no tools today");
+    passed(ask(module, Matter::Connection(ConnectionKind::Client), Vec::new()));
+    let event = |range| Matter::Event { code: Status(-3001), range };
+    denied(ask(module, event(Range::Global), Vec::new()), "not so loud");
+    passed(ask(module, event(Range::Namespace), Vec::new()));
+    passed(ask(module, Matter::Registration, Vec::new()));
+    let kill = Info::new(key::PMIX_JOB_CTRL_KILL, Value::Bool(true));
+    denied(ask(module, Matter::JobControl, vec![kill]), "terminate it instead");
+    passed(ask(module, Matter::JobControl, Vec::new()));
+
+    let greeted = handle(module, Vec::new(), Vec::new());
+    let greeting = info(&format!("{name}.greeting"), Value::String(Some("well done, job:3".into())));
+    assert_eq!((greeted.status, greeted.infos), (code::PMIX_EVENT_NO_ACTION_TAKEN, vec![greeting]), "{name}");
+
+    let channel = Key::from(key::PMIX_LOG_STDERR);
+    let data = vec![Info::new(channel.clone(), Value::String(Some("hällo".into())))];
+    let request = LogRequest { source: None, identity: None, timestamp: None, data, directives: Vec::new() };
+    let call = ChannelCall { channel, request: Arc::new(request), steps: Arc::new(Vec::new()) };
+    assert_eq!(module.log(&call).status, code::PMIX_SUCCESS, "{name}");
+    assert_eq!(String::from_utf8_lossy(&written.0.lock().unwrap()), "hällo\n", "{name}");
+    assert_eq!(Hook::ALL.len(), 10, "a hook that modules can decide about needs a template");
+}
+
+/// One project with every role: what is in it for a role is the same in a project with that role alone.
+fn a_project_with_every_role_decides(language: &str) {
+    if echo(language).is_none() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let name = format!("my-{language}");
+    new(dir.path(), language, &name, &[&ROLES[..], &["lifecycle"]].concat());
+    let done = build(dir.path(), &name).expect_status(0);
+    assert!(done.stdout.contains("roles          event-handler, connection-policy, event-policy"), "{}", done.stdout);
+    assert!(done.stdout.contains("capabilities   sink\n"), "{}", done.stdout);
+    let file = dir.path().join(&name).join(format!("{name}.wasm"));
+
+    let written = Arc::new(Written::default());
+    let module = load(&file, &written);
+    assert_eq!(module.init(&[]).unwrap(), []);
+    decides_as_it_says(&name, &module, &written);
+    module.stop();
+
+    let wrong = load(&file, &written).init(&[info("greeting", Value::Uint32(7))]);
+    let Err(InitError::Refused { reason, .. }) = wrong else { panic!("{language}: {wrong:?}") };
+    assert_eq!(reason, "the setting \"greeting\" must be a string", "{language}");
+}
+
+#[test]
+fn a_new_project_in_rust_decides() {
+    a_project_with_every_role_decides("rust");
+}
+
+#[test]
+fn a_new_project_in_c_decides() {
+    a_project_with_every_role_decides("c");
+}
+
+#[test]
+fn a_new_project_in_python_decides() {
+    a_project_with_every_role_decides("python");
+}
+
+#[test]
+fn a_new_project_in_javascript_decides() {
+    a_project_with_every_role_decides("js");
+}
+
+/// In the languages that build in no time.
+#[test]
+fn each_role_alone_makes_a_project_that_builds_and_loads() {
+    let dir = tempfile::tempdir().unwrap();
+    for language in ["c", "js"].into_iter().filter(|language| echo(language).is_some()) {
+        for role in ROLES {
+            let name = format!("{language}-{role}");
+            new(dir.path(), language, &name, &[role]);
+            let done = build(dir.path(), &name).expect_status(0);
+            assert!(done.stdout.contains(&format!("roles          {role}\n")), "{}", done.stdout);
+            let module = load(&dir.path().join(&name).join(format!("{name}.wasm")), &Arc::default());
+            assert_eq!(module.inspection().roles.iter().map(|role| role.name()).collect::<Vec<_>>(), [role]);
+        }
+    }
+}
+
+/// The functions of a new project can be tested without building a component, and look as their language's formatter wants it.
+#[test]
+fn the_functions_of_a_new_project_are_tested_natively() {
+    let dir = tempfile::tempdir().unwrap();
+    let all = [&ROLES[..], &["lifecycle"]].concat();
+    new(dir.path(), "rust", "native", &all);
+    let project = dir.path().join("native");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let formatted = Command::new(&cargo).args(["fmt", "--check"]).current_dir(&project).output().unwrap();
+    assert!(formatted.status.success(), "{}", String::from_utf8_lossy(&formatted.stdout));
+    let mut tests = Command::new(&cargo);
+    tests.args(["test", "--quiet", "--lib"]).current_dir(&project);
+    let done = tests.env("CARGO_TARGET_DIR", root().join("target/guests-build")).output().unwrap();
+    let said = String::from_utf8_lossy(&done.stdout) + String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success() && said.contains("6 passed"), "{said}");
+
+    new(dir.path(), "python", "snake", &all);
+    let mut tests = Command::new("python3");
+    tests.args(["-B", "-m", "unittest"]).current_dir(dir.path().join("snake")).env("PYTHONPATH", "sdk/python");
+    let Ok(done) = tests.output() else { return println!("skipped: there is no python3") };
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success() && said.contains("Ran 6 tests"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_made_or_built_is_said_with_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let refused = |args: &[&str], words: &[&str]| {
+        let done = run(&mut module(dir.path(), args));
+        assert_ne!(done.status, Some(0), "{}", done.stdout);
+        for word in words {
+            assert!(done.stderr.contains(word), "{word:?} is not in {}", done.stderr);
+        }
+    };
+    refused(&["new", "--lang", "perl", "mine"], &["\"perl\"", "rust, c, python and js"]);
+    refused(&["new", "--lang", "c", "--role", "handler", "mine"], &["\"handler\"", "event-handler, connection-policy"]);
+    refused(&["new", "--lang", "c", "--role", "lifecycle", "mine"], &["lifecycle alone", "event-handler"]);
+    refused(&["new", "--lang", "c", "My_Module"], &["\"My_Module\"", "small letters"]);
+    refused(&["build", "."], &["peal-module.toml", "peal module new"]);
+
+    new(dir.path(), "python", "mine", &["event-handler"]);
+    refused(&["new", "--lang", "c", "mine"], &["is there already", "--dir"]);
+    assert!(dir.path().join("mine/module.py").exists() && !dir.path().join("mine/module.c").exists());
+
+    for (language, tool) in
+        [("python", "pip install componentize-py=="), ("js", "componentize-qjs@"), ("c", "wasi-libc")]
+    {
+        let name = format!("bare-{language}");
+        new(dir.path(), language, &name, &["event-handler"]);
+        let mut command = module(dir.path(), &["build", &name]);
+        let done = run(command.env("PATH", "").env("PEAL_TOOLS", dir.path().join("nothing")));
+        assert_ne!(done.status, Some(0), "{language}");
+        assert!(done.stderr.contains(tool) && done.stderr.contains("--install"), "{}", done.stderr);
+    }
+    let manifest = dir.path().join("mine/peal-module.toml");
+    for (text, words) in [
+        (
+            "name = \"mine\"\nlanguage = \"go\"\nroles = [\"event-handler\"]",
+            "expected one of `rust`, `c`, `python`, `js`",
+        ),
+        ("name = \"mine\"\nlanguage = \"c\"\nroles = []", "name at least one"),
+        (
+            "name = \"mine\"\nlanguage = \"c\"\nroles = [\"event-handler\"]\ncapabilities = [\"clock\"]",
+            "take the line out",
+        ),
+        ("name = \"../mine\"\nlanguage = \"c\"\nroles = [\"event-handler\"]", "a name has small letters"),
+    ] {
+        fs::write(&manifest, text).unwrap();
+        refused(&["build", "mine"], &[words]);
+    }
+}

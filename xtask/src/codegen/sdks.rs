@@ -1,0 +1,132 @@
+//! What the SDKs are given of the Standard and of the contract: names for each language, and the C that calls the host.
+use super::{Registry, attribute_rows, status_rows};
+use anyhow::{Context, Result};
+use std::{fmt::Write as _, path::Path};
+use wit_bindgen_core::Files;
+
+/// How a comment of one line looks in a language.
+fn notice(open: &str, close: &str) -> String {
+    format!(
+        "{open} Names and numbers of the PMIx Standard. Generated from `data/pmix-registry.toml` by `cargo xtask codegen`; \
+         do not edit.{close}\n"
+    )
+}
+
+/// `sdk/rust/src/names.rs`.
+pub fn rust(registry: &Registry) -> Result<String> {
+    let mut out = String::from(
+        "//! Names and numbers of the PMIx Standard. Generated from `data/pmix-registry.toml` by `cargo xtask codegen`; do not\n\
+         //! edit.\n\n",
+    );
+    writeln!(
+        out,
+        "/// Key strings by the Standard's names.\n#[allow(missing_docs, reason = \"the name is the documentation\")]\npub mod key {{"
+    )?;
+    for (name, key, _) in attribute_rows(registry)? {
+        writeln!(out, "    pub const {name}: &str = {key:?};")?;
+    }
+    writeln!(
+        out,
+        "}}\n\n/// Status and event codes by the Standard's names.\n#[allow(missing_docs, reason = \"the name is the documentation\")]\npub mod status {{"
+    )?;
+    for (name, number) in status_rows(registry)? {
+        writeln!(out, "    pub const {name}: i32 = {number};")?;
+    }
+    writeln!(out, "}}")?;
+    Ok(out)
+}
+
+/// `sdk/c/peal_names.h`.
+pub fn c(registry: &Registry) -> Result<String> {
+    let mut out = notice("//", "") + "#ifndef PEAL_NAMES_H\n#define PEAL_NAMES_H\n\n";
+    for (name, key, _) in attribute_rows(registry)? {
+        writeln!(out, "#define {name} {key:?}")?;
+    }
+    out.push('\n');
+    for (name, number) in status_rows(registry)? {
+        writeln!(out, "#define {name} ({number})")?;
+    }
+    out.push_str("\n#endif\n");
+    Ok(out)
+}
+
+/// `sdk/python/peal/key.py`.
+pub fn python_keys(registry: &Registry) -> Result<String> {
+    let mut out = notice("\"\"\"Key strings.", "\"\"\"") + "\n";
+    for (name, key, _) in attribute_rows(registry)? {
+        writeln!(out, "{name} = {key:?}")?;
+    }
+    Ok(out)
+}
+
+/// `sdk/python/peal/status.py`.
+pub fn python_statuses(registry: &Registry) -> Result<String> {
+    let mut out = notice("\"\"\"Status and event codes.", "\"\"\"") + "\n";
+    for (name, number) in status_rows(registry)? {
+        writeln!(out, "{name} = {number}")?;
+    }
+    Ok(out)
+}
+
+/// `sdk/js/names.js`.
+pub fn js(registry: &Registry) -> Result<String> {
+    js_like(
+        registry,
+        |name| format!("export const {name} = Object.freeze({{"),
+        "});",
+        |name, value| format!("{name}: {value},"),
+    )
+}
+
+/// `sdk/js/names.d.ts`.
+pub fn typescript(registry: &Registry) -> Result<String> {
+    js_like(
+        registry,
+        |name| format!("export const {name}: {{"),
+        "};",
+        |name, value| format!("readonly {name}: {value};"),
+    )
+}
+
+fn js_like(
+    registry: &Registry,
+    open: impl Fn(&str) -> String,
+    close: &str,
+    row: impl Fn(&str, &str) -> String,
+) -> Result<String> {
+    let mut out = notice("//", "");
+    writeln!(out, "\n/** Key strings by the Standard's names. */\n{}", open("key"))?;
+    for (name, key, _) in attribute_rows(registry)? {
+        writeln!(out, "  {}", row(&name, &format!("{key:?}")))?;
+    }
+    writeln!(out, "{close}\n\n/** Status and event codes by the Standard's names. */\n{}", open("status"))?;
+    for (name, number) in status_rows(registry)? {
+        writeln!(out, "  {}", row(&name, &number.to_string()))?;
+    }
+    writeln!(out, "{close}")?;
+    Ok(out)
+}
+
+/// What `sdk/c` hides: the contract's imports in C, by the generator of the component model's own tools. What a component exports
+/// is written by hand in `peal.h`, because that differs from one to the next.
+pub fn c_bindings(root: &Path) -> Result<Vec<(String, String)>> {
+    let mut wit = wit_parser::Resolve::default();
+    let (package, _) = wit.push_dir(root.join("wit")).context("reading wit/")?;
+    let world = wit.select_world(&[package], Some("capabilities"))?;
+    let options = wit_bindgen_c::Opts {
+        no_helpers: true,
+        no_object_file: true,
+        rename_world: Some("peal_raw".to_owned()),
+        ..wit_bindgen_c::Opts::default()
+    };
+    let mut files = Files::default();
+    options.build().generate(&mut wit, world, &mut files)?;
+    let text = |bytes: &[u8]| -> Result<String> {
+        let text = String::from_utf8(bytes.to_vec()).context("the generator writes UTF-8")?;
+        Ok(text.split(LINKS_TYPES).next().unwrap_or_default().to_owned())
+    };
+    files.iter().map(|(name, bytes)| Ok((format!("sdk/c/{name}"), text(bytes)?))).collect()
+}
+
+/// What the generator writes last, for an object file that we have no use for: types are embedded when the component is made.
+const LINKS_TYPES: &str = "\n// Ensure that the *_component_type.o object is linked in\n";
