@@ -207,7 +207,8 @@ async fn jobs_that_are_registered_log_to_the_servers_own_output() {
         store: None,
     };
     let socket = dir.path().join("admin.sock");
-    let (_channel, _orders) = AdminChannel::start(SocketClaim::new(&socket).unwrap(), parts).unwrap();
+    // Nobody carries out what concerns the process as a whole.
+    let (_channel, _) = AdminChannel::start(SocketClaim::new(&socket).unwrap(), parts).unwrap();
     let ask = async |call: Call| {
         let socket = socket.clone();
         let asked = move || admin::ask(&socket, &call).unwrap().reply().unwrap();

@@ -79,13 +79,26 @@ impl Reloading {
         Ok(reloaded)
     }
 
+    /// Has what users installed run as well.
+    pub async fn install(&mut self) {
+        // What is wrong with it has been told, and keeps nothing else from running.
+        let _ = self.deployer.install(&self.current.config).await;
+    }
+
+    /// A job has come or gone.
+    pub async fn follow_jobs(&mut self) {
+        let jobs = self.server.jobs().await.unwrap_or_default();
+        self.deployer.follow(jobs.into_iter().map(|job| job.spec.nspace).collect()).await;
+    }
+
     /// The files by which the server runs, and those that could join them.
     pub fn files(&self) -> Vec<PathBuf> {
         let main = config::sources(self.sources.clone(), self.given.clone()).main_file();
         let drop_ins = main.iter().filter_map(|main| main.parent()).map(|parent| parent.join("modules.d"));
+        let users = peal_deploy::watched(self.current.config.deploy.user_dir.as_deref());
         let components = self.current.modules.iter().map(|entry| entry.settings.path.clone());
         let files = self.current.files.iter().cloned();
-        main.iter().cloned().chain(drop_ins).chain(files).chain(components).collect()
+        main.iter().cloned().chain(drop_ins).chain(files).chain(components).chain(users).collect()
     }
 }
 

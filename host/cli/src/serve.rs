@@ -56,6 +56,7 @@ pub fn serve(args: Serve) -> Result<ExitCode> {
         let (sources, handle, deployer) = (args.at.config, node.server.handle(), node.deployer);
         let current = readable.resolved;
         let mut reloading = Reloading { sources, given, current, endpoint, metrics, server: handle, deployer };
+        reloading.install().await;
         let mut watch = config.deploy.watch.then(|| Watch::new(config.deploy.settle));
         follow(&mut watch, &mut reloading);
         crate::say(&format!("ready: clients find the server at {uri}, administrators at {}", socket.display()));
@@ -120,6 +121,10 @@ async fn supervise(
                 // Whoever asked may have gone.
                 let _ = tell.send(reload(&mut reloading, manager, Prompt::Asked).await);
                 follow(&mut watch, &mut reloading);
+            }
+            Order::Jobs(tell) => {
+                reloading.follow_jobs().await;
+                let _ = tell.send(());
             }
             Order::Module { call, tell } => {
                 let _ = tell.send(reloading.deployer.obey(call).await.map_err(|refused| refused.to_string()));

@@ -5,7 +5,7 @@ use crate::{
     reading::{Reading, described, quoted},
     values::{Scope, User},
 };
-use peal_core::{log::CHANNELS, registration::Place};
+use peal_core::{log::CHANNELS, pattern::NspacePattern, registration::Place};
 use peal_model::{Info, Key, Nspace, Proc, Rank, Status, Value as PmixValue};
 use std::fmt::Write as _;
 use toml::{Spanned, Table, Value, de::DeValue};
@@ -253,7 +253,7 @@ impl ModuleScope {
                     is_name.then(|| Scope::User(User::Name(name.to_owned())))
                 }
             },
-            Some(("namespace", name)) => Nspace::new(name).ok().filter(|_| is_plain(name)).map(Scope::Namespace),
+            Some(("namespace", name)) => NspacePattern::new(name).ok().filter(|_| is_plain(name)).map(Scope::Namespace),
             Some(_) => None,
         }
     }
@@ -278,7 +278,7 @@ impl Kind<Scope> for ModuleScope {
     }
 
     fn wanted(&self) -> String {
-        "\"site\", \"user:NAME\" or \"user:UID\", or \"namespace:NAME\"".to_owned()
+        "\"site\", \"user:NAME\" or \"user:UID\", or \"namespace:NAME\", in which * stands for anything".to_owned()
     }
 }
 

@@ -24,12 +24,17 @@ pub fn saved<'a>(modules: impl IntoIterator<Item = &'a ModuleEntry>) -> String {
     document
 }
 
-/// The modules of such a document. Problems point into it under this name.
-pub fn recalled(document: &str, name: &Path, capabilities: &[&'static str]) -> Result<Vec<ModuleEntry>, Problems> {
+/// The modules of a document. Problems point into it under this name, relative paths start at `base`.
+pub fn recalled(
+    document: &str,
+    name: &Path,
+    base: &Path,
+    capabilities: &[&'static str],
+) -> Result<Vec<ModuleEntry>, Problems> {
     let (mut said, mut problems) = (Said::default(), Vec::<Problem>::new());
     let mut reading = Reading {
         source: Source::file(name, document),
-        base: Path::new("/").to_owned(),
+        base: base.to_owned(),
         capabilities,
         problems: &mut problems,
         key: "",
@@ -61,14 +66,19 @@ name = "night"
 path = "/usr/lib/peal/night.wasm"
 levels = "both"
 "#;
-        let read = |text: &str| recalled(text, Path::new("v1"), &["state"]).unwrap();
+        let read = |text: &str| recalled(text, Path::new("v1"), Path::new("/"), &["state"]).unwrap();
         let first = read(text);
         let again = read(&saved(&first));
         let settings = |entries: &[ModuleEntry]| entries.iter().map(|entry| entry.settings.clone()).collect::<Vec<_>>();
         assert_eq!(settings(&first), settings(&again));
         assert_eq!(first.len(), 2);
         assert!(again[0].given("module.on_failure").is_some() && again[1].given("module.on_failure").is_none());
-        assert!(recalled("[[module]]\nname = 1", Path::new("v1"), &[]).unwrap_err().to_string().starts_with("v1:2:8"));
-        assert!(recalled("", Path::new("v1"), &[]).unwrap().is_empty());
+        assert!(
+            recalled("[[module]]\nname = 1", Path::new("v1"), Path::new("/"), &[])
+                .unwrap_err()
+                .to_string()
+                .starts_with("v1:2:8")
+        );
+        assert!(recalled("", Path::new("v1"), Path::new("/"), &[]).unwrap().is_empty());
     }
 }

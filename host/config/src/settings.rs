@@ -192,6 +192,9 @@ settings! {
     "deploy" deploy: Deploy {
         /// Whether `peal serve` looks at the files of the configuration and of its modules, and takes over what changes there.
         watch "deploy.watch": bool = true, Switch, "false";
+        /// Where users install modules for all of their jobs: a directory of root's in which each has one that belongs to them,
+        /// with files as in modules.d.
+        user_dir "deploy.user_dir": Option<PathBuf> = None, Unset("users install none", FilePath), "\"/var/lib/peal/users\"";
         /// How long these files must have been left alone before they are read.
         settle "deploy.settle_ms": Duration = Duration::from_millis(250), Millis(0, 60_000), "2000";
     }

@@ -1,5 +1,5 @@
 //! The types of settings that are words, or begin with one.
-use peal_model::Nspace;
+use peal_core::pattern::NspacePattern;
 use std::path::PathBuf;
 
 /// A type whose values are words.
@@ -144,8 +144,8 @@ pub enum Scope {
     Site,
     /// A user's.
     User(User),
-    /// A job's, which may be registered later.
-    Namespace(Nspace),
+    /// A job's, which may be registered later, or those of all jobs that have such a name.
+    Namespace(NspacePattern),
 }
 
 /// A user, as the configuration names one.

@@ -23,6 +23,7 @@ pub mod log;
 mod modex;
 pub mod order;
 pub mod owner;
+pub mod pattern;
 pub mod policy;
 pub mod reach;
 pub mod registration;

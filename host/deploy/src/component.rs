@@ -1,8 +1,9 @@
 //! Components as files: reading them, and what of their settings they do not fit, before anything is compiled.
 use crate::{
     limits::{self, HeadCount},
-    scope,
+    scope::{self, Whose},
     seats::Seats,
+    users::UserDirectory,
 };
 use peal_config::{Config, Exposed, Mode, ModuleEntry, Problem, Problems, check_owner};
 use peal_core::owner::Owner;
@@ -57,7 +58,7 @@ fn open(path: &Path) -> Result<File, ReadError> {
     Ok(file)
 }
 
-fn contents(path: &Path, file: File) -> Result<Vec<u8>, ReadError> {
+pub(crate) fn contents(path: &Path, file: File) -> Result<Vec<u8>, ReadError> {
     let mut bytes = Vec::new();
     let read = file.take(MAX_COMPONENT_BYTES as u64 + 1).read_to_end(&mut bytes);
     read.map_err(|source| ReadError::Io { path: path.to_owned(), source })?;
@@ -84,30 +85,56 @@ pub struct Component {
     pub digest: Digest,
     /// What it is.
     pub roles: BTreeSet<Role>,
-    /// Whose chain it stands in.
-    pub owner: Owner,
+    /// Whose it is.
+    pub whose: Whose,
+    /// The user who installed it; none for the site.
+    pub installed_by: Option<u32>,
 }
 
 impl Component {
     /// A component whose bytes were kept when it ran.
     pub(crate) fn kept(entry: &ModuleEntry, bytes: Vec<u8>) -> Result<Component, Problem> {
-        Ok(inspected(entry, bytes)?.0)
+        Ok(inspected(entry, bytes, Home::Site)?.0)
     }
+
+    /// What administrators call it: `UID/NAME` where a user installed it.
+    pub(crate) fn title(&self, name: &str) -> String {
+        self.installed_by.map_or_else(|| name.to_owned(), |uid| format!("{uid}/{name}"))
+    }
+}
+
+/// Where a module comes from.
+#[derive(Clone, Copy)]
+pub(crate) enum Home<'a> {
+    /// From the configuration.
+    Site,
+    /// From the directory of a user.
+    User(&'a UserDirectory),
 }
 
 /// Modules with their components, in their order; or everything that these and their settings do not fit.
 pub fn all(modules: &[ModuleEntry], config: &Config) -> Result<Vec<(ModuleEntry, Component)>, Problems> {
+    fitting(modules, config, Home::Site)
+}
+
+/// The same of modules from there.
+pub(crate) fn fitting(
+    modules: &[ModuleEntry],
+    config: &Config,
+    home: Home<'_>,
+) -> Result<Vec<(ModuleEntry, Component)>, Problems> {
     let (mut components, mut problems, mut seats) = (Vec::new(), Vec::new(), Seats::default());
     let mut heads = HeadCount::new(config);
     for entry in modules {
-        match of(entry) {
+        match of(entry, home) {
             Ok((component, inspection)) => {
                 problems.extend(unfit(entry, &inspection, config));
-                problems.extend(scope::unfit(entry, &component.owner, &inspection, config));
-                let counted = heads.add(&component.owner);
+                let owner = component.whose.any();
+                problems.extend(scope::unfit(entry, &owner, &inspection, config));
+                let counted = heads.add(&owner);
                 problems.extend(counted.err().map(|error| entry.problem("module.scope", error.to_string())));
                 problems.extend(limits::files(entry).err());
-                problems.extend(seats.take(entry, &component.owner, &inspection.roles));
+                problems.extend(seats.take(entry, &owner, &inspection.roles));
                 components.push((entry.clone(), component));
             }
             Err(problem) => {
@@ -120,9 +147,13 @@ pub fn all(modules: &[ModuleEntry], config: &Config) -> Result<Vec<(ModuleEntry,
 }
 
 /// The component of a module, if it is the one that the settings say.
-fn of(entry: &ModuleEntry) -> Result<(Component, Inspection), Problem> {
+fn of(entry: &ModuleEntry, home: Home<'_>) -> Result<(Component, Inspection), Problem> {
     let settings = &entry.settings;
-    let bytes = read_for_site(entry).map_err(|error| entry.problem("module.path", error.to_string()))?;
+    let bytes = match home {
+        Home::Site => read_for_site(entry),
+        Home::User(directory) => directory.component(&settings.path),
+    };
+    let bytes = bytes.map_err(|error| entry.problem("module.path", error.to_string()))?;
     let digest = Digest::of(&bytes);
     if let Some(pin) = settings.sha256.map(Digest)
         && pin != digest
@@ -131,15 +162,18 @@ fn of(entry: &ModuleEntry) -> Result<(Component, Inspection), Problem> {
         let message = format!("{path} has sha256 {digest}, the configuration wants {pin}");
         return Err(entry.problem("module.sha256", message));
     }
-    inspected(entry, bytes)
+    inspected(entry, bytes, home)
 }
 
-fn inspected(entry: &ModuleEntry, bytes: Vec<u8>) -> Result<(Component, Inspection), Problem> {
-    let owner = scope::owner(entry)?;
+fn inspected(entry: &ModuleEntry, bytes: Vec<u8>, home: Home<'_>) -> Result<(Component, Inspection), Problem> {
+    let (whose, installed_by) = match home {
+        Home::Site => (scope::whose(entry)?, None),
+        Home::User(directory) => (Whose::One(Owner::User(directory.uid())), Some(directory.uid())),
+    };
     let inspection = inspect(&bytes)
         .map_err(|error| entry.problem("module.path", format!("module {}: {error}", entry.settings.name)))?;
     let (digest, roles) = (inspection.digest, inspection.roles.clone());
-    Ok((Component { bytes: bytes.into(), digest, roles, owner }, inspection))
+    Ok((Component { bytes: bytes.into(), digest, roles, whose, installed_by }, inspection))
 }
 
 /// What a setting needs, so that it means anything.

@@ -1,131 +1,25 @@
 //! The modules of a running server, and how others take their place: all of them or none, between two requests.
 use crate::{
+    beginning::Beginning,
     component::{self, Component},
-    load::{Audience, Brought, Loader, Member},
+    load::{Audience, Loader, Member},
     news::{self, News},
-    overrides::{Brief, Overrides, changes},
+    overrides::{Overrides, changes, is_same},
+    refused::Refused,
     set::ModuleSet,
+    users::{self, Installed},
     version::{Versions, Wanted},
 };
 use peal_config::{Config, Mode, ModuleEntry, Problems, nearest};
+use peal_model::Nspace;
 use peal_server::{
-    ChainView, Hosted, Metrics, Server, ServerHandle, Shadows,
-    admin::{ChangeKind, Deployed, ModuleCall, ModuleChange, ModuleList, ModuleState, ModuleStatus, Reply},
+    ChainView, Metrics, Server, ServerHandle, Shadows,
+    admin::{
+        ChangeKind, Deployed, ModuleCall, ModuleChange, ModuleList, ModuleState, ModuleStatus, Reply, UserRefused,
+    },
 };
 use peal_store::ModuleOverride;
-use std::sync::Arc;
-use thiserror::Error;
-
-/// Why the modules of a server stay as they are.
-#[derive(Debug, Error)]
-pub enum Refused {
-    /// The others cannot take their place.
-    #[error(transparent)]
-    Unfit(#[from] Problems),
-    /// There is no module of that name.
-    #[error("there is no module {name:?}{}", hint(.near.as_deref()))]
-    NoSuchModule {
-        /// The name.
-        name: String,
-        /// One that is nearly so.
-        near: Option<String>,
-    },
-    /// It takes part already.
-    #[error("module {name:?} is no shadow: write mode = \"shadow\" into its [[module]]")]
-    NoShadow {
-        /// The name.
-        name: String,
-    },
-    /// There is nothing to return to.
-    #[error("there is no version before this one")]
-    NoPrevious,
-    /// That version is not kept.
-    #[error("there is no version {number}; there are {kept}")]
-    NoSuchVersion {
-        /// Its number.
-        number: u64,
-        /// Those that are kept.
-        kept: String,
-    },
-    /// There is no server any more.
-    #[error("the server has stopped")]
-    Stopped,
-}
-
-fn hint(near: Option<&str>) -> String {
-    near.map(|near| format!("; did you mean {near:?}?")).unwrap_or_default()
-}
-
-/// The modules that a server is to start with.
-pub struct Beginning {
-    loader: Arc<Loader>,
-    running: ModuleSet,
-    versions: Versions,
-    overrides: Overrides,
-}
-
-/// What a server that starts runs.
-pub struct Begun {
-    /// The modules in their seats.
-    pub hosted: Hosted,
-    /// By whom they are changed later.
-    pub beginning: Beginning,
-}
-
-impl Beginning {
-    /// Loads the modules of a configuration, and those that a job brings. Nothing of it is remembered: for a server of one job.
-    pub fn of_job(loader: Loader, wanted: Vec<Wanted>, job: Option<&Brought>) -> Result<Begun, Problems> {
-        let mut running = ModuleSet::load(&loader, &wanted, &ModuleSet::default())?;
-        if let Some(job) = job {
-            running.bring(&loader, job).map_err(|problem| Problems(vec![problem]))?;
-        }
-        let hosted = running.seated(&ChainView::default())?;
-        let (versions, overrides) = (Versions::default(), Overrides::default());
-        Ok(Begun { hosted, beginning: Beginning { loader: Arc::new(loader), running, versions, overrides } })
-    }
-
-    /// Loads the modules of a configuration or, where these cannot be used, those that ran last. What is wrong then is returned
-    /// as well.
-    pub fn of_server(
-        loader: Loader,
-        wanted: Result<Vec<Wanted>, Problems>,
-    ) -> Result<(Begun, Option<Problems>), Problems> {
-        let store = loader.store().map(|store| &**store);
-        let (versions, overrides) = (Versions::recall(store), Overrides::recall(store));
-        let load = |wanted: &[Wanted]| {
-            let running = ModuleSet::load(&loader, &overrides.applied(wanted), &ModuleSet::default())?;
-            let hosted = running.seated(&ChainView::default())?;
-            Ok((running, hosted))
-        };
-        let first = wanted.and_then(|wanted| load(&wanted).map(|loaded| (wanted, loaded)));
-        let (wanted, (running, hosted), cause, problems) = match first {
-            Ok((wanted, loaded)) => (wanted.into(), loaded, "start".to_owned(), None),
-            Err(problems) => {
-                // If there is nothing else, what is wrong with the first is what counts.
-                let Some(last) = versions.latest() else { return Err(problems) };
-                let Ok(loaded) = load(&last.wanted) else { return Err(problems) };
-                (last.wanted.clone(), loaded, format!("start with version {}", last.number), Some(problems))
-            }
-        };
-        let mut beginning = Beginning { loader: Arc::new(loader), running, versions, overrides };
-        let is_known = beginning.versions.latest().is_some_and(|last| is_same(&last.wanted, &wanted));
-        if !is_known {
-            let store = beginning.loader.store().cloned();
-            beginning.versions.add(wanted, cause, store.as_deref());
-        }
-        Ok((Begun { hosted, beginning }, problems))
-    }
-
-    /// From now on that server runs them.
-    pub fn at(self, server: &Server) -> Deployer {
-        let Beginning { loader, running, versions, overrides } = self;
-        let (handle, chains) = (server.handle(), server.chains());
-        let (metrics, shadows) = (server.metrics(), server.shadows());
-        loader.tell(Audience { handle: handle.clone(), metrics: metrics.clone() });
-        let configured = versions.latest().map(|version| version.wanted.clone()).unwrap_or_default();
-        Deployer { loader, running, versions, configured, overrides, handle, chains, metrics, shadows }
-    }
-}
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Why a configuration is read again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -136,18 +30,57 @@ pub enum Prompt {
     Files,
 }
 
+/// What users installed, as far as it can be used; and what is wrong with the rest.
+#[derive(Default)]
+struct Users {
+    wanted: BTreeMap<u32, Vec<Wanted>>,
+    problems: BTreeMap<u32, Problems>,
+}
+
 /// Changes the modules of a running server.
 pub struct Deployer {
     loader: Arc<Loader>,
     running: ModuleSet,
     versions: Versions,
+    /// What runs: what is wanted, apart from what administrators disabled.
+    standing: Arc<[Wanted]>,
     /// What the configuration said when it was last taken over.
     configured: Arc<[Wanted]>,
+    /// What users installed.
+    users: Users,
+    /// The jobs that there are.
+    jobs: Vec<Nspace>,
     overrides: Overrides,
     handle: ServerHandle,
     chains: ChainView,
     metrics: Arc<Metrics>,
     shadows: Shadows,
+}
+
+impl Beginning {
+    /// From now on that server runs them.
+    pub fn at(self, server: &Server) -> Deployer {
+        let Beginning { loader, running, standing, versions, overrides } = self;
+        let (handle, chains) = (server.handle(), server.chains());
+        let (metrics, shadows) = (server.metrics(), server.shadows());
+        loader.tell(Audience { handle: handle.clone(), metrics: metrics.clone() });
+        let configured = versions.latest().map(|version| version.wanted.clone()).unwrap_or_default();
+        let (users, jobs) = (Users::default(), Vec::new());
+        Deployer {
+            loader,
+            running,
+            standing,
+            versions,
+            configured,
+            users,
+            jobs,
+            overrides,
+            handle,
+            chains,
+            metrics,
+            shadows,
+        }
+    }
 }
 
 impl Deployer {
@@ -159,15 +92,79 @@ impl Deployer {
         config: &Config,
         prompt: Prompt,
     ) -> Result<Deployed, Refused> {
+        self.read_users(config).await;
         let config = config.clone();
         let wanted = blocking(move || component::all(&modules, &config)).await;
-        let wanted: Arc<[Wanted]> = wanted.map_err(|problems| self.refuse(Refused::Unfit(problems)))?.into();
+        let wanted: Arc<[Wanted]> = match wanted {
+            Ok(wanted) => wanted.into(),
+            Err(problems) => {
+                // What users changed has nothing to do with it.
+                self.deploy(self.wanted(), "configuration").await?;
+                return Err(self.refuse(Refused::Unfit(problems)));
+            }
+        };
         if prompt == Prompt::Files && is_same(&self.configured, &wanted) {
-            return Ok(Deployed { version: self.version(), changes: Vec::new() });
+            return self.deploy(self.wanted(), "users").await;
         }
         let deployed = self.deploy(wanted.clone(), "configuration").await?;
         self.configured = wanted;
         Ok(deployed)
+    }
+
+    /// Has what users installed run as well.
+    pub async fn install(&mut self, config: &Config) -> Result<Deployed, Refused> {
+        self.read_users(config).await;
+        self.deploy(self.wanted(), "users").await
+    }
+
+    async fn read_users(&mut self, config: &Config) {
+        let (read, dir) = (config.clone(), config.deploy.user_dir.clone());
+        let installed = blocking(move || dir.map(|dir| users::installed(&dir, &read)).unwrap_or_default()).await;
+        self.take_users(installed).await;
+    }
+
+    /// These are the jobs from now on: modules for jobs of some names come and go with them.
+    pub async fn follow(&mut self, jobs: Vec<Nspace>) {
+        let concerned = |(_, component): &Wanted| component.whose.owners(&jobs) != component.whose.owners(&self.jobs);
+        let concerns = self.standing.iter().any(concerned);
+        self.jobs = jobs;
+        if concerns {
+            // Whose job it is has nothing to do with what is wrong with a module.
+            let _ = self.replace(self.standing.clone()).await;
+        }
+    }
+
+    /// Takes over what users installed, as far as it starts; for each user all of it, or what there was before.
+    async fn take_users(&mut self, installed: Installed) {
+        let gone = |uid: &u32| !installed.contains_key(uid);
+        let before: Vec<u32> = self.users.wanted.keys().copied().filter(gone).collect();
+        before.iter().for_each(|uid| drop(self.users.wanted.remove(uid)));
+        self.users.problems.clear();
+        for (uid, wanted) in installed {
+            let tried = match wanted {
+                Ok(wanted) => self.tried(wanted).await,
+                Err(problems) => Err(problems),
+            };
+            match tried {
+                Ok(wanted) => drop(self.users.wanted.insert(uid, wanted)),
+                Err(problems) => {
+                    let refused = Refused::Unfit(problems.clone());
+                    tracing::warn!(uid, "what a user installed is not taken");
+                    drop(self.refuse(refused));
+                    self.users.problems.insert(uid, problems);
+                }
+            }
+        }
+    }
+
+    /// The same, if it starts by itself. What a user installed must not keep what the site wants from starting.
+    async fn tried(&self, wanted: Vec<Wanted>) -> Result<Vec<Wanted>, Problems> {
+        let (loader, running, chains) = (self.loader.clone(), self.running.clone(), self.chains.clone());
+        blocking(move || {
+            ModuleSet::load(&loader, &wanted, &[], &running)?.seated(&chains)?;
+            Ok(wanted)
+        })
+        .await
     }
 
     /// Does what an administrator wants.
@@ -187,8 +184,7 @@ impl Deployer {
     /// Calls a module again that was quarantined.
     pub fn reset(&mut self, name: &str) -> Result<Deployed, Refused> {
         self.find(name)?;
-        let quarantined =
-            self.running.members().iter().filter(|member| member.name() == name && is_quarantined(member));
+        let quarantined = self.running.titled(name).filter(|member| is_quarantined(member));
         let mut changes = Vec::new();
         for member in quarantined {
             member.module.reset();
@@ -200,14 +196,16 @@ impl Deployer {
     /// The modules, how they are, and what can be returned to.
     pub fn list(&self) -> ModuleList {
         let version = self.versions.latest();
-        let wanted = self.wanted();
-        let configured = wanted.iter().map(|(entry, component)| self.status(entry, component));
+        let wanted = self.everything(&self.wanted());
+        let configured = wanted.iter().flat_map(|(entry, component)| self.statuses_of(entry, component));
         let brought = self.running.members().iter().filter(|member| member.entry.is_none());
         let brought = brought.map(|member| described(member, None));
+        let problems = self.users.problems.iter();
         ModuleList {
             version: version.map_or(0, |version| version.number),
             modules: configured.chain(brought).collect(),
             versions: self.versions.statuses(),
+            refused: problems.map(|(uid, problems)| UserRefused { uid: *uid, why: problems.to_string() }).collect(),
         }
     }
 
@@ -270,17 +268,24 @@ impl Deployer {
 
     /// The module of this name among those that are wanted.
     fn find(&self, name: &str) -> Result<Wanted, Refused> {
-        let wanted = self.wanted();
-        if let Some(found) = wanted.iter().find(|(entry, _)| entry.settings.name == name) {
+        let wanted = self.everything(&self.wanted());
+        let title = |(entry, component): &Wanted| component.title(&entry.settings.name);
+        if let Some(found) = wanted.iter().find(|wanted| title(wanted) == name) {
             return Ok(found.clone());
         }
-        let near = nearest(name, wanted.iter().map(|(entry, _)| entry.settings.name.as_str())).map(str::to_owned);
+        let titles: Vec<String> = wanted.iter().map(title).collect();
+        let near = nearest(name, titles.iter().map(String::as_str)).map(str::to_owned);
         Err(Refused::NoSuchModule { name: name.to_owned(), near })
     }
 
     /// Those of the version that runs, also those that an administrator disabled.
     fn wanted(&self) -> Arc<[Wanted]> {
         self.versions.latest().map(|version| version.wanted.clone()).unwrap_or_default()
+    }
+
+    /// What the site wants, and what users installed.
+    fn everything(&self, site: &[Wanted]) -> Vec<Wanted> {
+        site.iter().chain(self.users.wanted.values().flatten()).cloned().collect()
     }
 
     async fn with_overrides(&mut self, overrides: Overrides, cause: &str) -> Result<Deployed, Refused> {
@@ -295,24 +300,11 @@ impl Deployer {
 
     /// Puts these in the place of those that run, unless they are the same.
     async fn deploy(&mut self, wanted: Arc<[Wanted]>, cause: &str) -> Result<Deployed, Refused> {
-        let changes = self.changes(&wanted);
-        if changes.is_empty() {
-            return Ok(Deployed { version: self.version(), changes });
+        let standing: Arc<[Wanted]> = self.overrides.applied(&self.everything(&wanted)).into();
+        let changes = changes(&self.standing, &standing);
+        if !changes.is_empty() {
+            self.replace(standing).await?;
         }
-        let (loader, running, chains) = (self.loader.clone(), self.running.clone(), self.chains.clone());
-        let members = self.overrides.applied(&wanted);
-        let loaded = blocking(move || {
-            let set = ModuleSet::load(&loader, &members, &running)?;
-            let hosted = set.seated(&chains)?;
-            Ok((set, hosted))
-        });
-        let loaded: Result<_, Problems> = loaded.await;
-        let (set, hosted) = loaded.map_err(|problems| self.refuse(Refused::Unfit(problems)))?;
-        self.handle.deploy(hosted).await.ok_or(Refused::Stopped)?;
-        self.running = set;
-        let running = &self.running;
-        self.shadows.keep(|owner, name| running.is_shadow(owner, name));
-        self.metrics.counters().module_deployments.count();
         let is_new = self.versions.latest().is_none_or(|last| !is_same(&last.wanted, &wanted));
         if is_new {
             let (store, cause) = (self.loader.store().cloned(), cause.to_owned());
@@ -324,6 +316,9 @@ impl Deployer {
             .await;
         }
         let version = self.version();
+        if changes.is_empty() {
+            return Ok(Deployed { version, changes });
+        }
         tracing::info!(version, cause, changes = changes.len(), "the modules were changed");
         self.handle.notify(news::event(&News::Deployed { version, changes: &changes }));
         Ok(Deployed { version, changes })
@@ -336,28 +331,45 @@ impl Deployer {
         refused
     }
 
-    /// What would be different from what runs.
-    fn changes(&self, wanted: &[Wanted]) -> Vec<ModuleChange> {
-        let running = Brief::of_members(self.running.members().iter().map(|member| &**member));
-        changes(&running, &Brief::of_wanted(&self.overrides.applied(wanted)))
+    /// Puts these in the place of those that run, or leaves all as it is.
+    async fn replace(&mut self, standing: Arc<[Wanted]>) -> Result<(), Refused> {
+        let (loader, running, chains) = (self.loader.clone(), self.running.clone(), self.chains.clone());
+        let (members, jobs) = (standing.clone(), self.jobs.clone());
+        let loaded = blocking(move || {
+            let set = ModuleSet::load(&loader, &members, &jobs, &running)?;
+            let hosted = set.seated(&chains)?;
+            Ok((set, hosted))
+        });
+        let loaded: Result<_, Problems> = loaded.await;
+        let (set, hosted) = loaded.map_err(|problems| self.refuse(Refused::Unfit(problems)))?;
+        self.handle.deploy(hosted).await.ok_or(Refused::Stopped)?;
+        (self.running, self.standing) = (set, standing);
+        let running = &self.running;
+        self.shadows.keep(|owner, name| running.is_shadow(owner, name));
+        self.metrics.counters().module_deployments.count();
+        Ok(())
     }
 
-    fn status(&self, entry: &ModuleEntry, component: &Component) -> ModuleStatus {
-        let path = Some(entry.settings.path.display().to_string());
-        match self.running.named(&entry.settings.name) {
-            Some(member) => described(member, path),
-            None => ModuleStatus {
-                name: entry.settings.name.clone(),
-                owner: (&component.owner).into(),
-                roles: component.roles.iter().map(|role| role.name().to_owned()).collect(),
-                state: ModuleState::Disabled,
-                sha256: component.digest.to_string(),
-                failures: 0,
-                failure: None,
-                memory: 0,
-                path,
-            },
+    /// A module, once for each owner.
+    fn statuses_of(&self, entry: &ModuleEntry, component: &Component) -> Vec<ModuleStatus> {
+        let (path, title) = (Some(entry.settings.path.display().to_string()), component.title(&entry.settings.name));
+        let running: Vec<ModuleStatus> =
+            self.running.titled(&title).map(|member| described(member, path.clone())).collect();
+        if !running.is_empty() {
+            return running;
         }
+        let state = if self.overrides.disables(&title) { ModuleState::Disabled } else { ModuleState::Waiting };
+        vec![ModuleStatus {
+            name: title,
+            owner: (&component.whose.any()).into(),
+            roles: component.roles.iter().map(|role| role.name().to_owned()).collect(),
+            state,
+            sha256: component.digest.to_string(),
+            failures: 0,
+            failure: None,
+            memory: 0,
+            path,
+        }]
     }
 }
 
@@ -374,7 +386,7 @@ fn described(member: &Member, path: Option<String>) -> ModuleStatus {
         (None, Mode::Active) => ModuleState::Active,
     };
     ModuleStatus {
-        name: module.name().to_owned(),
+        name: member.title.clone(),
         owner: (&member.owner).into(),
         roles: module.inspection().roles.iter().map(|role| role.name().to_owned()).collect(),
         state,
@@ -384,11 +396,6 @@ fn described(member: &Member, path: Option<String>) -> ModuleStatus {
         memory: module.memory(),
         path,
     }
-}
-
-/// Whether these are the same in the same order.
-fn is_same(some: &[Wanted], others: &[Wanted]) -> bool {
-    changes(&Brief::of_wanted(some), &Brief::of_wanted(others)).is_empty()
 }
 
 /// What may take long, or runs guests, away from the runtime's thread.

@@ -8,12 +8,15 @@
 //! load.rs        one module: compiled, started, told its settings -> Member
 //! set.rs         all modules of a server -> ModuleSet, and the seats that they take -> Hosted
 //! overrides.rs   what administrators said of them beside, and what leads from one set to another
+//! users.rs       what users installed for all of their jobs
 //! version.rs     what was wanted: the versions, also across restarts
 //! news.rs        what events tell of changes
 //! watch.rs       tells when files have changed
+//! beginning.rs    what a server starts with
 //! deployer.rs    the set of a running server, and how another takes its place
 //! ```
 
+mod beginning;
 mod component;
 mod deployer;
 mod limits;
@@ -21,15 +24,20 @@ mod load;
 mod news;
 mod overrides;
 mod pools;
+mod refused;
 mod scope;
 mod seats;
 mod set;
+mod users;
 mod version;
 mod watch;
 
+pub use beginning::{Beginning, Begun};
 pub use component::{Component, ReadError, all, read};
-pub use deployer::{Beginning, Begun, Deployer, Prompt, Refused};
+pub use deployer::{Deployer, Prompt};
 pub use load::{Brought, Loader};
 pub use pools::{engine, pools};
+pub use refused::Refused;
+pub use users::watched;
 pub use version::Wanted;
 pub use watch::Watch;

@@ -47,6 +47,22 @@ pub(crate) fn of_brought(config: &Config) -> Limits {
     }
 }
 
+/// The same, where a user who said nothing has no more than a job may bring.
+pub(crate) fn capped(limits: Limits, config: &Config) -> Limits {
+    let most = of_brought(config);
+    Limits {
+        memory: limits.memory.min(most.memory),
+        call_time: limits.call_time.min(most.call_time),
+        host_time: limits.host_time.min(most.host_time),
+        fuel: [limits.fuel, most.fuel].into_iter().flatten().min(),
+        output: limits.output.min(most.output),
+        notifications: limits.notifications.min(most.notifications),
+        host_calls: limits.host_calls.min(most.host_calls),
+        log_lines: limits.log_lines.min(most.log_lines),
+        ..limits
+    }
+}
+
 /// What one job leaves in memory no other finds there, unless the admin has it so.
 fn isolation(set: Option<peal_config::Isolation>, owner: &Owner) -> Isolation {
     match set {

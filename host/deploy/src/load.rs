@@ -74,6 +74,8 @@ pub(crate) struct Audience {
 pub struct Member {
     /// Its settings, and where they come from; none for what a job brings.
     pub entry: Option<ModuleEntry>,
+    /// What administrators call it.
+    pub(crate) title: String,
     /// Whose it is.
     pub owner: Owner,
     /// It itself.
@@ -89,9 +91,9 @@ impl Member {
     }
 
     /// Whether this is what one would get of that component with these settings.
-    pub(crate) fn is_still(&self, entry: &ModuleEntry, component: &Component) -> bool {
+    pub(crate) fn is_still(&self, entry: &ModuleEntry, component: &Component, owner: &Owner) -> bool {
         let is_entry = self.entry.as_ref().is_some_and(|own| own.settings == entry.settings);
-        is_entry && self.owner == component.owner && self.module.digest() == component.digest
+        is_entry && self.owner == *owner && self.module.digest() == component.digest
     }
 }
 
@@ -134,8 +136,13 @@ impl Loader {
     }
 
     /// Loads a module of the configuration. Runs the guest's start and init: not for a thread of the runtime.
-    pub(crate) fn configured(&self, entry: &ModuleEntry, component: &Component) -> Result<Member, Problem> {
-        let (settings, owner) = (&entry.settings, component.owner.clone());
+    pub(crate) fn configured(
+        &self,
+        entry: &ModuleEntry,
+        component: &Component,
+        owner: Owner,
+    ) -> Result<Member, Problem> {
+        let settings = &entry.settings;
         let wrong = |key: &'static str| move |error: String| entry.problem(key, error);
         let grants = component::grants(entry);
         let services = Services {
@@ -146,12 +153,16 @@ impl Loader {
             on_quarantine: Some(self.alarm()),
             ..Services::default()
         };
-        let limits = limits::of_module(settings, &owner);
+        let mut limits = limits::of_module(settings, &owner);
+        if component.installed_by.is_some() {
+            limits = limits::capped(limits, &self.config);
+        }
         let engine = self.engine().map_err(|error| wrong("module.path")(error.to_string()))?;
         let module = Module::load(&engine, &settings.name, &component.bytes, &grants, limits, services);
         let module = module.map_err(|error| wrong("module.path")(error.to_string()))?;
         let wishes = module.init(&settings.config).map_err(|error| wrong("module.config")(error.to_string()))?;
-        Ok(Member { entry: Some(entry.clone()), owner, module: Arc::new(module), wishes })
+        let title = component.title(&settings.name);
+        Ok(Member { entry: Some(entry.clone()), title, owner, module: Arc::new(module), wishes })
     }
 
     /// Loads a module that a job brings: it has the tenant's grants.
@@ -167,7 +178,7 @@ impl Loader {
                 return Err(BroughtError::NoHandler);
             }
             let wishes = module.init(&[])?;
-            Ok(Member { entry: None, owner, module: Arc::new(module), wishes })
+            Ok(Member { entry: None, title: name, owner, module: Arc::new(module), wishes })
         };
         load().map_err(|error| Problem::of_file(format!("--handler {}: {error}", path.display())))
     }

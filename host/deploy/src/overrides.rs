@@ -1,7 +1,6 @@
 //! What administrators said of modules beside the configuration, and what leads from one set of modules to another.
-use crate::{load::Member, version::Wanted};
+use crate::{scope::Whose, version::Wanted};
 use peal_config::{Mode, ModuleEntry};
-use peal_core::owner::Owner;
 use peal_sandbox::Digest;
 use peal_server::admin::{ChangeKind, ModuleChange};
 use peal_store::{ModuleOverride, Store};
@@ -44,9 +43,9 @@ impl Overrides {
     /// What is to run of what the configuration wants. What was promoted was that component: another one under its name looks on
     /// again.
     pub(crate) fn applied(&self, wanted: &[Wanted]) -> Vec<Wanted> {
-        let enabled = wanted.iter().filter(|(entry, _)| !self.disables(&entry.settings.name));
+        let enabled = wanted.iter().filter(|(entry, component)| !self.disables(&component.title(&entry.settings.name)));
         let promoted = |(entry, component): &Wanted| {
-            let said = (entry.settings.name.clone(), ModuleOverride::Promoted(component.digest.0));
+            let said = (component.title(&entry.settings.name), ModuleOverride::Promoted(component.digest.0));
             let mut entry = entry.clone();
             if self.0.contains(&said) {
                 entry.settings.mode = Mode::Active;
@@ -58,29 +57,21 @@ impl Overrides {
 }
 
 /// What two modules are compared by.
-pub(crate) struct Brief<'a> {
+struct Brief<'a> {
     entry: &'a ModuleEntry,
+    title: String,
     digest: Digest,
-    owner: &'a Owner,
+    whose: Whose,
 }
 
 impl<'a> Brief<'a> {
-    /// Of modules that are wanted.
-    pub(crate) fn of_wanted(wanted: &'a [Wanted]) -> Vec<Brief<'a>> {
-        let brief = |(entry, component): &'a Wanted| Brief { entry, digest: component.digest, owner: &component.owner };
-        wanted.iter().map(brief).collect()
-    }
-
-    /// Of those of the configuration that run.
-    pub(crate) fn of_members(members: impl Iterator<Item = &'a Member>) -> Vec<Brief<'a>> {
-        let brief = |member: &'a Member| {
-            Some(Brief { entry: member.entry.as_ref()?, digest: member.module.digest(), owner: &member.owner })
+    /// Of each of these.
+    fn of(wanted: &'a [Wanted]) -> Vec<Brief<'a>> {
+        let brief = |(entry, component): &'a Wanted| {
+            let title = component.title(&entry.settings.name);
+            Brief { entry, title, digest: component.digest, whose: component.whose.clone() }
         };
-        members.filter_map(brief).collect()
-    }
-
-    fn name(&self) -> &'a str {
-        &self.entry.settings.name
+        wanted.iter().map(brief).collect()
     }
 
     /// What has become of the one before, apart from where it stands.
@@ -89,34 +80,39 @@ impl<'a> Brief<'a> {
         if self.digest != before.digest {
             return Some(ChangeKind::Replaced);
         }
-        if new == old && self.owner == before.owner {
+        if new == old && self.whose == before.whose {
             return None;
         }
         let mut shadow = new.clone();
         shadow.mode = Mode::Shadow;
-        let is_promoted = new.mode == Mode::Active && shadow == *old && self.owner == before.owner;
+        let is_promoted = new.mode == Mode::Active && shadow == *old && self.whose == before.whose;
         Some(if is_promoted { ChangeKind::Promoted } else { ChangeKind::Configured })
     }
 }
 
 /// What leads from some modules to others.
-pub(crate) fn changes(old: &[Brief<'_>], new: &[Brief<'_>]) -> Vec<ModuleChange> {
-    let find = |of: &[Brief<'_>], name: &str| of.iter().position(|brief| brief.name() == name);
+pub(crate) fn changes(old: &[Wanted], new: &[Wanted]) -> Vec<ModuleChange> {
+    let (old, new) = (Brief::of(old), Brief::of(new));
+    let find = |of: &[Brief<'_>], title: &str| of.iter().position(|brief| brief.title == title);
     let common = |of: &[Brief<'_>], others: &[Brief<'_>]| -> Vec<String> {
-        of.iter().map(Brief::name).filter(|name| find(others, name).is_some()).map(str::to_owned).collect()
+        of.iter().map(|brief| brief.title.clone()).filter(|title| find(others, title).is_some()).collect()
     };
-    let (before, after) = (common(old, new), common(new, old));
+    let (before, after) = (common(&old, &new), common(&new, &old));
     let change = |name: &str, what| ModuleChange { name: name.to_owned(), what };
-    let removed = old.iter().map(Brief::name).filter(|name| find(new, name).is_none());
-    let removed = removed.map(|name| change(name, ChangeKind::Removed));
+    let removed = old.iter().filter(|brief| find(&new, &brief.title).is_none());
+    let removed = removed.map(|brief| change(&brief.title, ChangeKind::Removed));
     let rest = new.iter().filter_map(|brief| {
-        let name = brief.name();
-        let Some(had) = find(old, name).and_then(|at| old.get(at)) else {
-            return Some(change(name, ChangeKind::Added));
+        let Some(had) = find(&old, &brief.title).and_then(|at| old.get(at)) else {
+            return Some(change(&brief.title, ChangeKind::Added));
         };
-        let place = |names: &[String]| names.iter().position(|known| known == name);
+        let place = |titles: &[String]| titles.iter().position(|known| *known == brief.title);
         let moved = (place(&before) != place(&after)).then_some(ChangeKind::Moved);
-        brief.change(had).or(moved).map(|what| change(name, what))
+        brief.change(had).or(moved).map(|what| change(&brief.title, what))
     });
     removed.chain(rest).collect()
+}
+
+/// Whether these are the same in the same order.
+pub(crate) fn is_same(some: &[Wanted], others: &[Wanted]) -> bool {
+    changes(some, others).is_empty()
 }

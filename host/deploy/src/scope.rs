@@ -1,14 +1,53 @@
 //! Whose a module of the configuration is, and what follows from that: its chain, and what it may be.
 use crate::{component::has_grant, limits::tenants_may_have};
 use peal_config::{Config, ModuleEntry, Problem, Scope, User};
-use peal_core::owner::Owner;
+use peal_core::{owner::Owner, pattern::NspacePattern};
+use peal_model::Nspace;
 use peal_sandbox::{Capability, Inspection, Role};
 
-/// Whose chain a module stands in. Blocks for as long as the system's directory takes.
-pub fn owner(entry: &ModuleEntry) -> Result<Owner, Problem> {
+/// Whose a module is.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Whose {
+    /// It stands in the chain of one owner.
+    One(Owner),
+    /// Each job of such a name has one of its own, for as long as the job is there.
+    Jobs(NspacePattern),
+}
+
+impl Whose {
+    /// Those that there are while there are these jobs.
+    pub(crate) fn owners(&self, jobs: &[Nspace]) -> Vec<Owner> {
+        match self {
+            Whose::One(owner) => vec![owner.clone()],
+            Whose::Jobs(pattern) => {
+                jobs.iter().filter(|job| pattern.matches(job)).cloned().map(Owner::Namespace).collect()
+            }
+        }
+    }
+
+    /// One owner who stands for all that it may come to have.
+    pub(crate) fn any(&self) -> Owner {
+        match self {
+            Whose::One(owner) => owner.clone(),
+            Whose::Jobs(pattern) => Owner::Namespace(pattern.as_nspace().clone()),
+        }
+    }
+}
+
+/// Whose a module is by its settings. Blocks for as long as the system's directory takes.
+pub(crate) fn whose(entry: &ModuleEntry) -> Result<Whose, Problem> {
+    if let Scope::Namespace(pattern) = &entry.settings.scope
+        && pattern.exact().is_none()
+    {
+        return Ok(Whose::Jobs(pattern.clone()));
+    }
+    owner(entry).map(Whose::One)
+}
+
+fn owner(entry: &ModuleEntry) -> Result<Owner, Problem> {
     match &entry.settings.scope {
         Scope::Site => Ok(Owner::Site),
-        Scope::Namespace(nspace) => Ok(Owner::Namespace(nspace.clone())),
+        Scope::Namespace(pattern) => Ok(Owner::Namespace(pattern.as_nspace().clone())),
         Scope::User(User::Id(uid)) => Ok(Owner::User(*uid)),
         Scope::User(User::Name(name)) => {
             let wrong = |why: String| entry.problem("module.scope", format!("module.scope: {why}"));

@@ -1,8 +1,8 @@
 //! All modules of a server, and the seats that they take.
 use crate::{
-    component::Component,
     load::{Brought, Loader, Member},
     seats,
+    version::Wanted,
 };
 use peal_config::{ModuleEntry, Problem, Problems};
 use peal_core::{
@@ -10,6 +10,7 @@ use peal_core::{
     policy::OnFailure,
     registration::{Codes, Registration, RegistrationError},
 };
+use peal_model::Nspace;
 use peal_sandbox::Role;
 use peal_server::{ChainView, Hosted, HostedChains, HostedHandler, HostedPolicy, Mode};
 use std::sync::Arc;
@@ -25,13 +26,16 @@ impl ModuleSet {
     /// so do those that a job has brought. Runs guests: not for a thread of the runtime.
     pub(crate) fn load(
         loader: &Loader,
-        wanted: &[(ModuleEntry, Component)],
+        wanted: &[Wanted],
+        jobs: &[Nspace],
         running: &ModuleSet,
     ) -> Result<ModuleSet, Problems> {
         let (mut members, mut problems) = (Vec::new(), Vec::new());
-        for (entry, component) in wanted {
-            let stays = running.members.iter().find(|member| member.is_still(entry, component)).cloned();
-            match stays.map_or_else(|| loader.configured(entry, component).map(Arc::new), Ok) {
+        let each =
+            wanted.iter().flat_map(|wanted| wanted.1.whose.owners(jobs).into_iter().map(move |owner| (wanted, owner)));
+        for ((entry, component), owner) in each {
+            let stays = running.members.iter().find(|member| member.is_still(entry, component, &owner)).cloned();
+            match stays.map_or_else(|| loader.configured(entry, component, owner).map(Arc::new), Ok) {
                 Ok(member) => members.push(member),
                 Err(problem) => problems.push(problem),
             }
@@ -53,9 +57,9 @@ impl ModuleSet {
         &self.members
     }
 
-    /// The module of this name that the configuration names.
-    pub fn named(&self, name: &str) -> Option<&Arc<Member>> {
-        self.members.iter().find(|member| member.entry.is_some() && member.name() == name)
+    /// Those of a module that an administrator calls so: one for each owner.
+    pub(crate) fn titled<'a>(&'a self, title: &'a str) -> impl Iterator<Item = &'a Arc<Member>> {
+        self.members.iter().filter(move |member| member.entry.is_some() && member.title == title)
     }
 
     /// Whether this one of that owner only looks on.

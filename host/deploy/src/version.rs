@@ -100,7 +100,7 @@ fn recall(store: &Store, kept: ModuleVersion) -> Option<Version> {
     let capabilities = Capability::ALL.map(Capability::name);
     let wanted = || -> Result<Vec<Wanted>, Problems> {
         let missing = |why: String| Problems(vec![Problem::of_file(format!("{name}: {why}"))]);
-        let entries = recalled(&document, Path::new(&name), &capabilities)?;
+        let entries = recalled(&document, Path::new(&name), Path::new("/"), &capabilities)?;
         if entries.len() != components.len() {
             return Err(missing(format!("{} modules and {} components", entries.len(), components.len())));
         }

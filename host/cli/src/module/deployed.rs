@@ -2,7 +2,7 @@
 use crate::{admin, args::Ask, args::ModuleName, args::ModuleRollback};
 use anyhow::Result;
 use peal_server::admin::{
-    Call, ChainOwner, ChangeKind, Deployed, ModuleCall, ModuleList, ModuleStatus, Reply, VersionStatus,
+    Call, ChainOwner, ChangeKind, Deployed, ModuleCall, ModuleList, ModuleStatus, Reply, UserRefused, VersionStatus,
 };
 use std::{
     io::{self, Write},
@@ -78,6 +78,9 @@ fn print(out: &mut impl Write, list: &ModuleList) -> Result<()> {
         if let Some(failure) = &module.failure {
             writeln!(out, "{} failed {} times of late, at last so: {failure}", module.name, module.failures)?;
         }
+    }
+    for UserRefused { uid, why } in &list.refused {
+        writeln!(out, "what user {uid} installed cannot be used, what they had before stays:\n{why}")?;
     }
     writeln!(out)?;
     for version in &list.versions {

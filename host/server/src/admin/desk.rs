@@ -33,6 +33,8 @@ pub enum Order {
     Stop,
     /// Read the configuration again, and say what came of it or why it cannot be used.
     Reload(oneshot::Sender<Result<Reloaded, String>>),
+    /// A job has come or gone. Whoever asked waits for the modules that it is to have.
+    Jobs(oneshot::Sender<()>),
     /// Do something with the modules, and say what came of it or why it cannot be.
     Module {
         /// What.
@@ -208,6 +210,7 @@ impl Desk {
         self.parts.handle.add_job(spec.clone()).await.map_err(|error| error.to_string())?;
         self.registered().insert(nspace.clone(), job.size);
         self.parts.host.adopt(&spec);
+        self.jobs_changed().await;
         // What it runs only whoever starts it knows.
         let (recorded, size, command) = (nspace.clone(), job.size, format!("(registered for user {uid})"));
         self.store(move |store, at| store.job_started(&recorded, size, &command, at)).await;
@@ -246,6 +249,7 @@ impl Desk {
         let exit_status = i32::from(job.is_some_and(|job| job.lost > 0));
         self.registered().remove(&nspace);
         self.parts.host.release(&nspace);
+        self.jobs_changed().await;
         self.store(move |store, at| store.job_ended(&nspace, exit_status, at)).await;
         Ok(())
     }
@@ -261,6 +265,14 @@ impl Desk {
         let (tell, told) = oneshot::channel();
         self.orders.send(Order::Reload(tell)).await.map_err(|_| STOPPED.to_owned())?;
         told.await.map_err(|_| STOPPED.to_owned())?
+    }
+
+    async fn jobs_changed(&self) {
+        let (tell, told) = oneshot::channel();
+        if self.orders.send(Order::Jobs(tell)).await.is_ok() {
+            // A server that ends has no modules to wait for.
+            let _ = told.await;
+        }
     }
 
     async fn module(&self, call: ModuleCall) -> Result<Reply, String> {

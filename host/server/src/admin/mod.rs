@@ -22,7 +22,7 @@ pub use client::{Answers, AskError, ask};
 pub use desk::{AdminParts, Order};
 pub use modules::{
     ChangeKind, Deployed, ModuleCall, ModuleChange, ModuleList, ModuleState, ModuleStatus, ShadowDifference,
-    ShadowReport, VersionStatus,
+    ShadowReport, UserRefused, VersionStatus,
 };
 pub use protocol::{
     Call, JobStatus, MAX_JOB_SIZE, MAX_REPLY, MAX_REQUEST, NewJob, PROTOCOL, Phase, Registered, Reloaded, Reply,

@@ -65,6 +65,18 @@ pub struct ModuleList {
     pub modules: Vec<ModuleStatus>,
     /// The versions that can be returned to, the latest first; the one that runs is among them.
     pub versions: Vec<VersionStatus>,
+    /// Users whose modules stay as they are, since what they installed cannot be used, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<UserRefused>,
+}
+
+/// A user whose modules stay as they are.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct UserRefused {
+    /// Who.
+    pub uid: u32,
+    /// What is wrong with what they installed.
+    pub why: String,
 }
 
 /// How a module is.
@@ -104,6 +116,8 @@ pub enum ModuleState {
     Shadow,
     /// An administrator has disabled it.
     Disabled,
+    /// There is no job yet that it is for.
+    Waiting,
     /// It has failed too often and is not called.
     Quarantined,
 }
@@ -114,6 +128,7 @@ impl fmt::Display for ModuleState {
             ModuleState::Active => "active",
             ModuleState::Shadow => "shadow",
             ModuleState::Disabled => "disabled",
+            ModuleState::Waiting => "waiting",
             ModuleState::Quarantined => "quarantined",
         })
     }

@@ -1,0 +1,216 @@
+//! What users install for all of their jobs: below a directory of root's, each has one of their own. Its files become modules of
+//! that user, who can neither take more than tenants may have nor name what is elsewhere.
+use crate::{
+    component::{self, Home, ReadError, contents},
+    version::Wanted,
+};
+use peal_config::{Config, Limits, ModuleEntry, Problem, Problems, recalled};
+use peal_sandbox::Capability;
+use rustix::{
+    fd::{AsFd, OwnedFd},
+    fs::{Dir, FileType, Mode, OFlags, Stat, fstat, openat},
+};
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+/// How many users are looked at.
+const MAX_USERS: usize = 10_000;
+/// How many files of a user.
+const MAX_FILES: usize = 256;
+/// How long one of these may be, in bytes.
+const MAX_FILE: u64 = 1 << 20;
+/// Write permission for the group and for all others.
+const OTHERS_WRITE: u32 = 0o022;
+
+/// What users installed, or what is wrong with that.
+pub(crate) type Installed = BTreeMap<u32, Result<Vec<Wanted>, Problems>>;
+
+/// The directory of a user.
+pub(crate) struct UserDirectory {
+    uid: u32,
+    path: PathBuf,
+    fd: OwnedFd,
+}
+
+/// Reads what users installed below a directory.
+pub(crate) fn installed(below: &Path, config: &Config) -> Installed {
+    let mut installed = Installed::new();
+    match directories(below) {
+        Ok(directories) => {
+            for directory in directories {
+                // A user may have several; what is wrong with one is wrong with all.
+                let (uid, wanted) = (directory.uid, directory.wanted(config));
+                match (installed.remove(&uid), wanted) {
+                    (Some(Ok(mut before)), Ok(more)) => {
+                        before.extend(more);
+                        installed.insert(uid, Ok(before));
+                    }
+                    (Some(Err(problems)), _) => drop(installed.insert(uid, Err(problems))),
+                    (Some(Ok(_)) | None, wanted) => drop(installed.insert(uid, wanted)),
+                }
+            }
+        }
+        Err(error) => tracing::warn!(directory = %below.display(), %error, "what users installed is not read"),
+    }
+    installed
+}
+
+/// What of it changes when users install something.
+pub fn watched(below: Option<&Path>) -> Vec<PathBuf> {
+    let own = below.and_then(|below| directories(below).ok()).into_iter().flatten().map(|directory| directory.path);
+    below.map(Path::to_owned).into_iter().chain(own).collect()
+}
+
+/// The directories of users: those that nobody else can write to. Links are not followed.
+fn directories(below: &Path) -> io::Result<Vec<UserDirectory>> {
+    let parent = open(rustix::fs::CWD, below, OFlags::DIRECTORY)?;
+    let (me, stat) = (rustix::process::geteuid().as_raw(), fstat(&parent)?);
+    if !is_safe(&stat, &[0, me]) {
+        let why = "it must belong to root or the server's user and be writable by its owner alone";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
+    let mut directories = Vec::new();
+    for name in names(&parent, MAX_USERS)? {
+        let path = below.join(&name);
+        let Ok(fd) = open(&parent, &name, OFlags::DIRECTORY) else { continue };
+        let stat = fstat(&fd)?;
+        if stat.st_uid == 0 && me == 0 {
+            tracing::warn!(directory = %path.display(), "root's modules belong into the configuration");
+        } else if is_safe(&stat, &[stat.st_uid]) {
+            directories.push(UserDirectory { uid: stat.st_uid, path, fd });
+        } else {
+            tracing::warn!(directory = %path.display(), "others than its owner can write there: it is not looked at");
+        }
+    }
+    Ok(directories)
+}
+
+impl UserDirectory {
+    /// Whose it is.
+    pub(crate) fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    /// Its modules with their components, or everything that is wrong with them.
+    fn wanted(&self, config: &Config) -> Result<Vec<Wanted>, Problems> {
+        let wrong =
+            |path: &Path, error: io::Error| Problems(vec![Problem::of_file(format!("{}: {error}", path.display()))]);
+        let capabilities = Capability::ALL.map(Capability::name);
+        let (mut modules, mut problems) = (Vec::new(), Vec::new());
+        let mut files = names(&self.fd, MAX_FILES).map_err(|error| wrong(&self.path, error))?;
+        files.retain(|name| name.extension().is_some_and(|extension| extension == "toml"));
+        files.sort();
+        for name in files {
+            let path = self.path.join(&name);
+            let text = self.text(&name).map_err(|error| wrong(&path, error))?;
+            match recalled(&text, &path, &self.path, &capabilities) {
+                Ok(entries) => modules.extend(entries),
+                Err(more) => problems.extend(more.0),
+            }
+        }
+        problems.extend(modules.iter().flat_map(|entry| beyond(entry, config)));
+        for (at, entry) in modules.iter().enumerate() {
+            if modules.iter().take(at).any(|other| other.settings.name == entry.settings.name) {
+                problems.push(entry.problem("module.name", format!("there are two modules {:?}", entry.settings.name)));
+            }
+        }
+        if !problems.is_empty() {
+            return Err(Problems(problems));
+        }
+        component::fitting(&modules, config, Home::User(self))
+    }
+
+    /// A component that lies in it.
+    pub(crate) fn component(&self, path: &Path) -> Result<Vec<u8>, ReadError> {
+        let io = |source| ReadError::Io { path: path.to_owned(), source };
+        let outside =
+            || io(io::Error::new(io::ErrorKind::PermissionDenied, "a component of a user lies beside its .toml"));
+        let name = path.strip_prefix(&self.path).map_err(|_| outside())?;
+        if name.components().count() != 1 {
+            return Err(outside());
+        }
+        contents(path, self.file(name).map_err(io)?)
+    }
+
+    fn text(&self, name: &Path) -> io::Result<String> {
+        let mut text = String::new();
+        let read = self.file(name)?.take(MAX_FILE + 1).read_to_string(&mut text)? as u64;
+        if read > MAX_FILE {
+            return Err(io::Error::other(format!("it has more than {MAX_FILE} bytes")));
+        }
+        Ok(text)
+    }
+
+    /// A file in it that its user, and nobody else but root, has written.
+    fn file(&self, name: &Path) -> io::Result<File> {
+        let fd = open(&self.fd, name, OFlags::NONBLOCK)?;
+        let stat = fstat(&fd)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(io::Error::other("it is not a regular file"));
+        }
+        if !is_safe(&stat, &[0, self.uid]) {
+            let why = format!("it must belong to user {} and be writable by them alone", self.uid);
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
+        Ok(File::from(fd))
+    }
+}
+
+/// What of a module is not a user's to say, or more than they may have.
+fn beyond(entry: &ModuleEntry, config: &Config) -> Vec<Problem> {
+    let (asked, most) = (&entry.settings.limits, &config.brought);
+    let usual = Limits::default();
+    let not_theirs = ["module.scope", "module.sinks", "module.files", "module.isolation"];
+    let not_theirs = not_theirs.into_iter().filter(|key| entry.given(key).is_some());
+    let not_theirs = not_theirs.map(|key| entry.problem(key, format!("{key} is for the site to say: leave it out")));
+    let more = |key: &'static str, is_more: bool, most: String| {
+        let is_asked = is_more && entry.given(key).is_some();
+        is_asked.then(|| entry.problem(key, format!("{key} is more than a user's module may have, which is {most}")))
+    };
+    let limits = [
+        more("module.limits.memory", asked.memory > most.memory, most.memory.to_string()),
+        more("module.limits.memory_total", asked.memory_total > config.tenant.memory, config.tenant.memory.to_string()),
+        more("module.limits.call_time_ms", asked.call_time > most.call_time, most.call_time.as_millis().to_string()),
+        more("module.limits.host_time_ms", asked.host_time > most.host_time, most.host_time.as_millis().to_string()),
+        more("module.limits.output", asked.output > most.output, most.output.to_string()),
+        more("module.limits.notifications", asked.notifications > most.notifications, most.notifications.to_string()),
+        more("module.limits.host_calls", asked.host_calls > most.host_calls, most.host_calls.to_string()),
+        more("module.limits.log_lines", asked.log_lines > most.log_lines, most.log_lines.to_string()),
+        more("module.limits.instances", asked.instances > usual.instances, usual.instances.to_string()),
+        more(
+            "module.limits.failures",
+            asked.failures > usual.failures || asked.failures == 0,
+            usual.failures.to_string(),
+        ),
+    ];
+    not_theirs.chain(limits.into_iter().flatten()).collect()
+}
+
+fn open(at: impl AsFd, path: impl AsRef<Path>, flags: OFlags) -> io::Result<OwnedFd> {
+    Ok(openat(at, path.as_ref(), flags | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// Whether it belongs to one of these, and only its owner can write it.
+fn is_safe(stat: &Stat, owners: &[u32]) -> bool {
+    owners.contains(&stat.st_uid) && stat.st_mode & OTHERS_WRITE == 0
+}
+
+/// The names in a directory, but hidden ones; an error if there are too many.
+fn names(directory: &OwnedFd, most: usize) -> io::Result<Vec<PathBuf>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(directory)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name.starts_with('.') {
+            continue;
+        }
+        if names.len() == most {
+            return Err(io::Error::other(format!("there are more than {most} files")));
+        }
+        names.push(PathBuf::from(name));
+    }
+    Ok(names)
+}
