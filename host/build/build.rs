@@ -16,13 +16,17 @@ fn main() -> io::Result<()> {
         collect(&root.join(dir), &mut files)?;
     }
     files.sort();
+    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
     let mut table = String::from("&[\n");
-    for file in files {
+    for (at, file) in files.iter().enumerate() {
         let name = file.strip_prefix(&root).map_err(io::Error::other)?;
-        table += &format!("    ({name:?}, include_str!({file:?})),\n");
+        // A copy: where several checkouts share what is built, this one may be gone when the table is read.
+        let copy = format!("carried-{at}");
+        fs::copy(file, out.join(&copy))?;
+        table += &format!("    ({name:?}, include_str!({copy:?})),\n");
     }
     table += "]\n";
-    fs::write(PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default()).join("carried.rs"), table)
+    fs::write(out.join("carried.rs"), table)
 }
 
 /// The files below a directory, but those that tools leave there.

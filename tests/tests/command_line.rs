@@ -49,6 +49,21 @@ fn inspect_tells_what_a_module_does_and_asks_for() {
     let report = guest("report");
     let text = run(&mut peal([Path::new("module"), Path::new("inspect"), &report])).expect_status(0).stdout;
     assert!(text.contains("peal:pmix/event-handler") && text.contains("peal:pmix/logging"), "{text}");
+    let brought = text.split("as a handler that a job brings\n").nth(1).unwrap();
+    assert!(
+        brought.starts_with("  granted      logging\n  refused      none\n  limits       call_time_ms 100, "),
+        "{text}"
+    );
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("peal.toml");
+    std::fs::write(&config, format!("[[module]]\nname = \"mine\"\npath = {report:?}\nlimits.output = 77\n")).unwrap();
+    let configured = run(peal(["module", "inspect", "--config"]).arg(&config).arg(&report)).expect_status(0).stdout;
+    let mine = configured.split("as module \"mine\" of the configuration\n").nth(1).unwrap();
+    assert!(mine.starts_with("  granted      none\n  refused      logging\n"), "{configured}");
+    assert!(mine.contains(", output 77\n") || mine.contains(", output 77,"), "{configured}");
+    std::fs::write(&config, "[[module]]").unwrap();
+    let broken = run(peal(["module", "inspect", "--config"]).arg(&config).arg(&report)).expect_status(0);
+    assert!(broken.stderr.contains("makes no sense") && !broken.stdout.contains("brings"), "{broken:?}");
     let json = run(peal(["module", "inspect", "--json"]).arg(&report)).expect_status(0).stdout;
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["size"], std::fs::metadata(&report).unwrap().len());

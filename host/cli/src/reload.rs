@@ -36,6 +36,8 @@ pub struct Reloading {
     pub server: ServerHandle,
     /// By whom its modules are changed.
     pub deployer: Deployer,
+    /// The files that were read last, also if they made no sense.
+    pub looked_at: Vec<PathBuf>,
 }
 
 impl Reloading {
@@ -43,6 +45,8 @@ impl Reloading {
     pub async fn reload(&mut self, prompt: Prompt) -> Result<Reloaded> {
         let new = config::load(self.sources.clone(), self.given.clone())?;
         config::admin_group(&new).map_err(|problem| Problems(vec![problem]))?;
+        self.looked_at = new.modules.iter().map(|entry| entry.settings.path.clone()).collect();
+        self.looked_at.extend(new.files.iter().cloned());
         let wanted = new.config;
         // What can fail comes before anything is changed.
         let endpoint = match wanted.metrics.listen {
@@ -98,7 +102,14 @@ impl Reloading {
         let users = peal_deploy::watched(self.current.config.deploy.user_dir.as_deref());
         let components = self.current.modules.iter().map(|entry| entry.settings.path.clone());
         let files = self.current.files.iter().cloned();
-        main.iter().cloned().chain(drop_ins).chain(files).chain(components).chain(users).collect()
+        main.iter()
+            .cloned()
+            .chain(drop_ins)
+            .chain(files)
+            .chain(components)
+            .chain(users)
+            .chain(self.looked_at.iter().cloned())
+            .collect()
     }
 }
 

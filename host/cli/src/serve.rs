@@ -55,8 +55,8 @@ pub fn serve(args: Serve) -> Result<ExitCode> {
         let metrics = node.server.metrics();
         let (sources, handle, deployer) = (args.at.config, node.server.handle(), node.deployer);
         let current = readable.resolved;
-        let mut reloading = Reloading { sources, given, current, endpoint, metrics, server: handle, deployer };
-        reloading.install().await;
+        let mut reloading =
+            Reloading { sources, given, current, endpoint, metrics, server: handle, deployer, looked_at: Vec::new() };
         let mut watch = config.deploy.watch.then(|| Watch::new(config.deploy.settle));
         follow(&mut watch, &mut reloading);
         crate::say(&format!("ready: clients find the server at {uri}, administrators at {}", socket.display()));
@@ -92,6 +92,9 @@ async fn supervise(
     manager: &Manager,
 ) {
     let mut draining = false;
+    // What users installed keeps nobody waiting for a server.
+    reloading.install().await;
+    follow(&mut watch, &mut reloading);
     loop {
         let order = tokio::select! {
             () = server.drain(), if draining => return,
@@ -102,9 +105,9 @@ async fn supervise(
                 // Nobody waits for what comes of it.
                 Wish::Reload => Order::Reload(oneshot::channel().0),
             },
-            () = changed(&mut watch) => {
+            () = changed(&mut watch), if !draining => {
                 // Whoever changed them is told on our standard error.
-                let _ = reload(&mut reloading, manager, Prompt::Files).await;
+                let _ = reload(&mut reloading, Prompt::Files, manager, State::Ready).await;
                 follow(&mut watch, &mut reloading);
                 continue;
             }
@@ -119,7 +122,8 @@ async fn supervise(
             }
             Order::Reload(tell) => {
                 // Whoever asked may have gone.
-                let _ = tell.send(reload(&mut reloading, manager, Prompt::Asked).await);
+                let then = if draining { State::Draining } else { State::Ready };
+                let _ = tell.send(reload(&mut reloading, Prompt::Asked, manager, then).await);
                 follow(&mut watch, &mut reloading);
             }
             Order::Jobs(tell) => {
@@ -148,7 +152,7 @@ fn follow(watch: &mut Option<Watch>, reloading: &mut Reloading) {
     }
 }
 
-async fn reload(reloading: &mut Reloading, manager: &Manager, prompt: Prompt) -> Result<Reloaded, String> {
+async fn reload(reloading: &mut Reloading, prompt: Prompt, manager: &Manager, then: State) -> Result<Reloaded, String> {
     manager.tell(State::Reloading);
     let done = reloading.reload(prompt).await.map_err(|error| format!("{error:#}"));
     match &done {
@@ -162,7 +166,7 @@ async fn reload(reloading: &mut Reloading, manager: &Manager, prompt: Prompt) ->
         }
         Err(problems) => crate::say(&format!("the configuration is not taken, the old one holds:\n{problems}")),
     }
-    manager.tell(State::Ready);
+    manager.tell(then);
     done
 }
 

@@ -151,11 +151,11 @@ fn a_wrong_value_is_refused_with_what_would_be_right() {
         ("place = { beside = \"a\" }", "4:9: module.place is a table; it should be"),
         (
             "grants = [\"logging\", \"netwrk\"]",
-            "4:22: module.grants: there is no capability \"netwrk\"; these can be granted: logging, clock, notify, sink",
+            "4:22: module.grants: there is no capability \"netwrk\"; these can be granted: logging, clock, notify, registration, sink",
         ),
         (
             "grants = [\"loging\"]",
-            "4:11: module.grants: there is no capability \"loging\"; these can be granted: logging, clock, notify, sink (did you mean `logging`?)",
+            "4:11: module.grants: there is no capability \"loging\"; these can be granted: logging, clock, notify, registration, sink, state, random, wasi (did you mean `logging`?)",
         ),
         ("channels = [\"stdot\"]", "4:13: module.channels: there is no channel \"stdot\"; did you mean `stdout`?"),
         ("channels = [\"pmix.log.syspri\"]", "4:13: module.channels: there is no channel \"pmix.log.syspri\""),
@@ -170,10 +170,7 @@ fn a_wrong_value_is_refused_with_what_would_be_right() {
         ("scope = \"site:here\"", "4:9: module.scope is \"site:here\"; it should be \"site\""),
         ("scope = \"namespace:\"", "4:9: module.scope is \"namespace:\"; it should be \"site\""),
         ("scope = \"namespace:a\\nb\"", "4:9: module.scope is \"namespace:a\\nb\"; it should be \"site\""),
-        (
-            "mode = \"shadow\"",
-            "4:8: module.mode is \"shadow\", which this release cannot do yet; it should be \"active\"",
-        ),
+        ("mode = \"dark\"", "4:8: module.mode is \"dark\"; it should be \"active\" or \"shadow\""),
         ("limits.memory = 10", "4:17: module.limits.memory is 10; it should be a whole number from 65536 to"),
         (
             "config = { a = [1] }",

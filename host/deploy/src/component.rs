@@ -133,7 +133,7 @@ pub(crate) fn fitting(
                 problems.extend(scope::unfit(entry, &owner, &inspection, config));
                 let counted = heads.add(&owner);
                 problems.extend(counted.err().map(|error| entry.problem("module.scope", error.to_string())));
-                problems.extend(limits::files(entry).err());
+                problems.extend(limits::files(entry, entry.settings.mode).err());
                 problems.extend(seats.take(entry, &owner, &inspection.roles));
                 components.push((entry.clone(), component));
             }

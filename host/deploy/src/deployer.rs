@@ -8,9 +8,9 @@ use crate::{
     refused::Refused,
     set::ModuleSet,
     users::{self, Installed},
-    version::{Versions, Wanted},
+    version::{Versions, Wanted, shared},
 };
-use peal_config::{Config, Mode, ModuleEntry, Problems, nearest};
+use peal_config::{Config, Mode, ModuleEntry, Problem, Problems, nearest};
 use peal_model::Nspace;
 use peal_server::{
     ChainView, Metrics, Server, ServerHandle, Shadows,
@@ -19,7 +19,7 @@ use peal_server::{
     },
 };
 use peal_store::ModuleOverride;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// Why a configuration is read again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,12 +30,19 @@ pub enum Prompt {
     Files,
 }
 
-/// What users installed, as far as it can be used; and what is wrong with the rest.
+/// What users installed.
 #[derive(Default)]
 struct Users {
+    /// As far as it can be used.
     wanted: BTreeMap<u32, Vec<Wanted>>,
-    problems: BTreeMap<u32, Problems>,
+    /// As it runs.
+    running: BTreeMap<u32, Vec<Wanted>>,
+    /// What of it cannot be used, and why. It is not tried again before it is something else.
+    refused: BTreeMap<u32, (Vec<Wanted>, Problems)>,
 }
+
+/// How long the modules of a user may take to start.
+const START: Duration = Duration::from_secs(30);
 
 /// Changes the modules of a running server.
 pub struct Deployer {
@@ -96,7 +103,7 @@ impl Deployer {
         let config = config.clone();
         let wanted = blocking(move || component::all(&modules, &config)).await;
         let wanted: Arc<[Wanted]> = match wanted {
-            Ok(wanted) => wanted.into(),
+            Ok(wanted) => shared(wanted, self.versions.modules()).into(),
             Err(problems) => {
                 // What users changed has nothing to do with it.
                 self.deploy(self.wanted(), "configuration").await?;
@@ -108,6 +115,7 @@ impl Deployer {
         }
         let deployed = self.deploy(wanted.clone(), "configuration").await?;
         self.configured = wanted;
+        self.forget_promotions().await;
         Ok(deployed)
     }
 
@@ -119,8 +127,12 @@ impl Deployer {
 
     async fn read_users(&mut self, config: &Config) {
         let (read, dir) = (config.clone(), config.deploy.user_dir.clone());
-        let installed = blocking(move || dir.map(|dir| users::installed(&dir, &read)).unwrap_or_default()).await;
-        self.take_users(installed).await;
+        let Some(dir) = dir else { return };
+        match blocking(move || users::installed(&dir, &read)).await {
+            Ok(installed) => self.take_users(installed).await,
+            // Who has modules keeps them.
+            Err(error) => tracing::warn!(%error, "what users installed cannot be read"),
+        }
     }
 
     /// These are the jobs from now on: modules for jobs of some names come and go with them.
@@ -136,35 +148,44 @@ impl Deployer {
 
     /// Takes over what users installed, as far as it starts; for each user all of it, or what there was before.
     async fn take_users(&mut self, installed: Installed) {
-        let gone = |uid: &u32| !installed.contains_key(uid);
-        let before: Vec<u32> = self.users.wanted.keys().copied().filter(gone).collect();
-        before.iter().for_each(|uid| drop(self.users.wanted.remove(uid)));
-        self.users.problems.clear();
+        self.users.wanted.retain(|uid, _| installed.contains_key(uid));
+        self.users.refused.retain(|uid, _| installed.contains_key(uid));
         for (uid, wanted) in installed {
-            let tried = match wanted {
-                Ok(wanted) => self.tried(wanted).await,
-                Err(problems) => Err(problems),
+            let (wanted, tried) = match wanted {
+                Ok(wanted) => {
+                    let is_known = |known: Option<&Vec<Wanted>>| known.is_some_and(|known| is_same(known, &wanted));
+                    if is_known(self.users.refused.get(&uid).map(|refused| &refused.0)) {
+                        continue;
+                    }
+                    let stays = is_known(self.users.wanted.get(&uid));
+                    let tried = if stays { Ok(()) } else { self.tried(&wanted).await };
+                    (wanted, tried)
+                }
+                Err(problems) => (Vec::new(), Err(problems)),
             };
             match tried {
-                Ok(wanted) => drop(self.users.wanted.insert(uid, wanted)),
-                Err(problems) => {
-                    let refused = Refused::Unfit(problems.clone());
-                    tracing::warn!(uid, "what a user installed is not taken");
-                    drop(self.refuse(refused));
-                    self.users.problems.insert(uid, problems);
+                Ok(()) => {
+                    self.users.refused.remove(&uid);
+                    self.users.wanted.insert(uid, wanted);
                 }
+                Err(problems) => self.refuse_user(uid, wanted, problems),
             }
         }
     }
 
-    /// The same, if it starts by itself. What a user installed must not keep what the site wants from starting.
-    async fn tried(&self, wanted: Vec<Wanted>) -> Result<Vec<Wanted>, Problems> {
+    fn refuse_user(&mut self, uid: u32, wanted: Vec<Wanted>, problems: Problems) {
+        tracing::warn!(uid, "what a user installed is not taken");
+        drop(self.refuse(Refused::Unfit(problems.clone())));
+        self.users.refused.insert(uid, (wanted, problems));
+    }
+
+    /// Whether what a user installed starts by itself, in time. It must not keep what the site wants from starting.
+    async fn tried(&self, wanted: &[Wanted]) -> Result<(), Problems> {
         let (loader, running, chains) = (self.loader.clone(), self.running.clone(), self.chains.clone());
-        blocking(move || {
-            ModuleSet::load(&loader, &wanted, &[], &running)?.seated(&chains)?;
-            Ok(wanted)
-        })
-        .await
+        let wanted = self.overrides.applied(wanted);
+        let starts = blocking(move || ModuleSet::load(&loader, &wanted, &[], &running)?.seated(&chains).map(drop));
+        let late = || Problems(vec![Problem::of_file(format!("these modules have not started in {START:?}"))]);
+        tokio::time::timeout(START, starts).await.unwrap_or_else(|_| Err(late()))
     }
 
     /// Does what an administrator wants.
@@ -200,12 +221,12 @@ impl Deployer {
         let configured = wanted.iter().flat_map(|(entry, component)| self.statuses_of(entry, component));
         let brought = self.running.members().iter().filter(|member| member.entry.is_none());
         let brought = brought.map(|member| described(member, None));
-        let problems = self.users.problems.iter();
+        let refused = self.users.refused.iter();
         ModuleList {
             version: version.map_or(0, |version| version.number),
             modules: configured.chain(brought).collect(),
             versions: self.versions.statuses(),
-            refused: problems.map(|(uid, problems)| UserRefused { uid: *uid, why: problems.to_string() }).collect(),
+            refused: refused.map(|(uid, (_, why))| UserRefused { uid: *uid, why: why.to_string() }).collect(),
         }
     }
 
@@ -241,6 +262,22 @@ impl Deployer {
             return Err(Refused::NoShadow { name: name.to_owned() });
         }
         Ok(Reply::Differences { shadows })
+    }
+
+    /// What was promoted and is no shadow of that component by its configuration any more: if it ever is again, it looks on.
+    async fn forget_promotions(&mut self) {
+        let overrides = self.overrides.still_of(&self.everything(&self.configured));
+        if overrides != self.overrides {
+            self.overrides = overrides;
+            self.keep_overrides().await;
+        }
+    }
+
+    async fn keep_overrides(&self) {
+        if let Some(store) = self.loader.store().cloned() {
+            let overrides = self.overrides.clone();
+            blocking(move || overrides.keep(&store)).await;
+        }
     }
 
     /// Runs the modules of an earlier version again; of the one before where none is named.
@@ -291,20 +328,15 @@ impl Deployer {
     async fn with_overrides(&mut self, overrides: Overrides, cause: &str) -> Result<Deployed, Refused> {
         let before = std::mem::replace(&mut self.overrides, overrides);
         let deployed = self.deploy(self.wanted(), cause).await.inspect_err(|_| self.overrides = before)?;
-        if let Some(store) = self.loader.store().cloned() {
-            let overrides = self.overrides.clone();
-            blocking(move || overrides.keep(&store)).await;
-        }
+        self.keep_overrides().await;
         Ok(deployed)
     }
 
     /// Puts these in the place of those that run, unless they are the same.
     async fn deploy(&mut self, wanted: Arc<[Wanted]>, cause: &str) -> Result<Deployed, Refused> {
-        let standing: Arc<[Wanted]> = self.overrides.applied(&self.everything(&wanted)).into();
-        let changes = changes(&self.standing, &standing);
-        if !changes.is_empty() {
-            self.replace(standing).await?;
-        }
+        let before = self.standing.clone();
+        self.replace_with_users(&wanted).await?;
+        let changes = changes(&before, &self.standing);
         let is_new = self.versions.latest().is_none_or(|last| !is_same(&last.wanted, &wanted));
         if is_new {
             let (store, cause) = (self.loader.store().cloned(), cause.to_owned());
@@ -329,6 +361,42 @@ impl Deployer {
         tracing::warn!(%refused, "the modules stay as they are");
         self.handle.notify(news::event(&News::Refused));
         refused
+    }
+
+    /// Puts what the site wants and what users installed in the place of what runs. Where that cannot be, users have what they had
+    /// before or, if that is in the way as well, nothing: the site comes first.
+    async fn replace_with_users(&mut self, site: &[Wanted]) -> Result<(), Refused> {
+        let newest = std::mem::take(&mut self.users.wanted);
+        let mut tried: Vec<BTreeMap<u32, Vec<Wanted>>> = Vec::new();
+        let mut first = None;
+        for users in [newest, self.users.running.clone(), BTreeMap::new()] {
+            let is_new = |other: &BTreeMap<u32, Vec<Wanted>>| {
+                !other.keys().eq(users.keys())
+                    || !other.values().zip(users.values()).all(|(one, other)| is_same(one, other))
+            };
+            if !tried.iter().all(is_new) {
+                continue;
+            }
+            self.users.wanted = users.clone();
+            let standing: Arc<[Wanted]> = self.overrides.applied(&self.everything(site)).into();
+            let done =
+                if changes(&self.standing, &standing).is_empty() { Ok(()) } else { self.replace(standing).await };
+            match done {
+                Ok(()) => {
+                    let newest = tried.first().cloned().unwrap_or_default();
+                    for (uid, wanted) in newest.into_iter().filter(|(uid, _)| !users.contains_key(uid)) {
+                        let why = "these modules do not go with those of the site".to_owned();
+                        self.refuse_user(uid, wanted, Problems(vec![Problem::of_file(why)]));
+                    }
+                    self.users.running = users;
+                    return Ok(());
+                }
+                Err(refused) => first = first.or(Some(refused)),
+            }
+            tried.push(users);
+        }
+        self.users.wanted = self.users.running.clone();
+        Err(first.unwrap_or(Refused::Stopped))
     }
 
     /// Puts these in the place of those that run, or leaves all as it is.

@@ -8,6 +8,7 @@
 //! load.rs        one module: compiled, started, told its settings -> Member
 //! set.rs         all modules of a server -> ModuleSet, and the seats that they take -> Hosted
 //! overrides.rs   what administrators said of them beside, and what leads from one set to another
+//! terms.rs       on which terms a component would run
 //! users.rs       what users installed for all of their jobs
 //! version.rs     what was wanted: the versions, also across restarts
 //! news.rs        what events tell of changes
@@ -28,6 +29,7 @@ mod refused;
 mod scope;
 mod seats;
 mod set;
+mod terms;
 mod users;
 mod version;
 mod watch;
@@ -38,6 +40,7 @@ pub use deployer::{Deployer, Prompt};
 pub use load::{Brought, Loader};
 pub use pools::{engine, pools};
 pub use refused::Refused;
+pub use terms::{Terms, terms};
 pub use users::watched;
 pub use version::Wanted;
 pub use watch::Watch;

@@ -1,6 +1,6 @@
 //! What modules may use, and may have: the limits and grants that a configuration gives them, each for itself and all of one
 //! owner together.
-use peal_config::{Config, FilesMode, Module, ModuleEntry, Problem};
+use peal_config::{Config, FilesMode, Mode, Module, ModuleEntry, Problem};
 use peal_core::owner::Owner;
 use peal_sandbox::{Access, Capability, Directory, FuelCount, Grants, Isolation, Limits, Tenant, TenantLimits};
 use std::{
@@ -94,11 +94,12 @@ pub(crate) fn tenants_may_have(config: &Config, capability: Capability) -> bool 
 }
 
 /// The directories that a module may use, opened.
-pub(crate) fn files(entry: &ModuleEntry) -> Result<BTreeMap<String, Arc<Directory>>, Problem> {
+pub(crate) fn files(entry: &ModuleEntry, mode: Mode) -> Result<BTreeMap<String, Arc<Directory>>, Problem> {
     let open = |files: &peal_config::Files| {
-        let access = match files.mode {
-            FilesMode::Read => Access::Read,
-            FilesMode::ReadWrite => Access::ReadWrite { quota: files.max_bytes },
+        let access = match (files.mode, mode) {
+            // What a shadow writes could not be taken back.
+            (FilesMode::Read, _) | (_, Mode::Shadow) => Access::Read,
+            (FilesMode::ReadWrite, Mode::Active) => Access::ReadWrite { quota: files.max_bytes },
         };
         match Directory::open(&files.path, access) {
             Ok(directory) => Ok((files.name.clone(), Arc::new(directory))),
@@ -161,7 +162,7 @@ impl Tenants {
             return None;
         }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|other, tenant| other == owner || tenant.instances() > 0);
+        known.retain(|other, tenant| other == owner || tenant.is_used());
         Some(known.entry(owner.clone()).or_insert_with(|| Tenant::new(self.limits)).clone())
     }
 }

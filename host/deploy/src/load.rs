@@ -104,6 +104,11 @@ impl Loader {
         Loader { config, tenants, engine: Mutex::default(), host, store, server: Arc::default() }
     }
 
+    /// The settings that it loads by.
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
     /// Where what outlives the server is kept.
     pub(crate) fn store(&self) -> Option<&Arc<Store>> {
         self.store.as_ref()
@@ -119,7 +124,6 @@ impl Loader {
     fn alarm(&self) -> OnQuarantine {
         let server = self.server.clone();
         Arc::new(move |quarantined| {
-            tracing::error!(digest = %quarantined.digest, "{quarantined}");
             if let Some(Audience { handle, metrics }) = server.get() {
                 metrics.counters().modules_quarantined.count();
                 handle.notify(news::event(&News::Quarantined(quarantined)));
@@ -147,8 +151,8 @@ impl Loader {
         let grants = component::grants(entry);
         let services = Services {
             sinks: self.sinks(&settings.sinks),
-            state: self.state(entry, &owner, &grants)?,
-            files: limits::files(entry)?,
+            state: self.state(entry, component, &owner, &grants)?,
+            files: limits::files(entry, settings.mode)?,
             tenant: self.tenants.of(&owner),
             on_quarantine: Some(self.alarm()),
             ..Services::default()
@@ -158,10 +162,10 @@ impl Loader {
             limits = limits::capped(limits, &self.config);
         }
         let engine = self.engine().map_err(|error| wrong("module.path")(error.to_string()))?;
-        let module = Module::load(&engine, &settings.name, &component.bytes, &grants, limits, services);
+        let title = component.title(&settings.name);
+        let module = Module::load(&engine, &title, &component.bytes, &grants, limits, services);
         let module = module.map_err(|error| wrong("module.path")(error.to_string()))?;
         let wishes = module.init(&settings.config).map_err(|error| wrong("module.config")(error.to_string()))?;
-        let title = component.title(&settings.name);
         Ok(Member { entry: Some(entry.clone()), title, owner, module: Arc::new(module), wishes })
     }
 
@@ -193,14 +197,20 @@ impl Loader {
     }
 
     /// Where a module of the configuration keeps its state, if it may: the same for all versions of one name.
-    fn state(&self, entry: &ModuleEntry, owner: &Owner, grants: &Grants) -> Result<Option<Arc<dyn State>>, Problem> {
+    fn state(
+        &self,
+        entry: &ModuleEntry,
+        component: &Component,
+        owner: &Owner,
+        grants: &Grants,
+    ) -> Result<Option<Arc<dyn State>>, Problem> {
         if !grants.allows(Capability::State) {
             return Ok(None);
         }
         let missing = || entry.problem("module.grants", "`state` needs a store: set store.path");
         let store = self.store.as_ref().ok_or_else(missing)?;
         let settings = &entry.settings;
-        let state = StoredState::new(store, &settings.name, owner, settings.state_quota);
+        let state = StoredState::new(store, &component.title(&settings.name), owner, settings.state_quota);
         let total = self.config.tenant.state_quota;
         Ok(Some(Arc::new(if *owner == Owner::Site { state } else { state.within(total) })))
     }

@@ -35,6 +35,22 @@ impl Overrides {
         without
     }
 
+    /// The same without promotions of what is no shadow of that component.
+    pub(crate) fn still_of(&self, wanted: &[Wanted]) -> Overrides {
+        let is_shadow = |name: &str, digest: &[u8; 32]| {
+            wanted.iter().any(|(entry, component)| {
+                component.title(&entry.settings.name) == name
+                    && component.digest.0 == *digest
+                    && entry.settings.mode == Mode::Shadow
+            })
+        };
+        let stays = |(name, said): &&(String, ModuleOverride)| match said {
+            ModuleOverride::Promoted(digest) => is_shadow(name, digest),
+            ModuleOverride::Disabled => true,
+        };
+        Overrides(self.0.iter().filter(stays).cloned().collect())
+    }
+
     /// Whether a module is not to be called.
     pub(crate) fn disables(&self, name: &str) -> bool {
         self.0.contains(&(name.to_owned(), ModuleOverride::Disabled))

@@ -1,6 +1,8 @@
 //! All modules of a server, and the seats that they take.
 use crate::{
+    limits::HeadCount,
     load::{Brought, Loader, Member},
+    scope::Whose,
     seats,
     version::Wanted,
 };
@@ -37,6 +39,10 @@ impl ModuleSet {
             let stays = running.members.iter().find(|member| member.is_still(entry, component, &owner)).cloned();
             match stays.map_or_else(|| loader.configured(entry, component, owner).map(Arc::new), Ok) {
                 Ok(member) => members.push(member),
+                // The job does without; other jobs have theirs.
+                Err(problem) if matches!(component.whose, Whose::Jobs(_)) => {
+                    tracing::warn!(%problem, "a job does not have a module that it should");
+                }
                 Err(problem) => problems.push(problem),
             }
         }
@@ -46,7 +52,9 @@ impl ModuleSet {
 
     /// Adds what a job brings.
     pub(crate) fn bring(&mut self, loader: &Loader, job: &Brought) -> Result<(), Problem> {
+        let mut heads = HeadCount::new(loader.config());
         for path in &job.handlers {
+            heads.add(&Owner::Namespace(job.nspace.clone())).map_err(|error| Problem::of_file(error.to_string()))?;
             self.members.push(Arc::new(loader.brought(path, &job.nspace)?));
         }
         Ok(())
@@ -65,7 +73,7 @@ impl ModuleSet {
     /// Whether this one of that owner only looks on.
     pub(crate) fn is_shadow(&self, owner: &Owner, name: &str) -> bool {
         let mode = |member: &Member| member.entry.as_ref().map(|entry| entry.settings.mode);
-        let own = self.members.iter().find(|member| member.owner == *owner && member.name() == name);
+        let own = self.members.iter().find(|member| member.owner == *owner && member.title == name);
         own.is_some_and(|member| mode(member) == Some(peal_config::Mode::Shadow))
     }
 

@@ -8,7 +8,8 @@ use peal_config::{Config, Limits, ModuleEntry, Problem, Problems, recalled};
 use peal_sandbox::Capability;
 use rustix::{
     fd::{AsFd, OwnedFd},
-    fs::{Dir, FileType, Mode, OFlags, Stat, fstat, openat},
+    fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2},
+    io::Errno,
 };
 use std::{
     collections::BTreeMap,
@@ -21,6 +22,8 @@ use std::{
 const MAX_USERS: usize = 10_000;
 /// How many files of a user.
 const MAX_FILES: usize = 256;
+/// How many problems of a user are told.
+const MAX_PROBLEMS: usize = 100;
 /// How long one of these may be, in bytes.
 const MAX_FILE: u64 = 1 << 20;
 /// Write permission for the group and for all others.
@@ -36,57 +39,55 @@ pub(crate) struct UserDirectory {
     fd: OwnedFd,
 }
 
-/// Reads what users installed below a directory.
-pub(crate) fn installed(below: &Path, config: &Config) -> Installed {
+/// Reads what users installed below a directory; an error if that itself cannot be read now.
+pub(crate) fn installed(below: &Path, config: &Config) -> io::Result<Installed> {
     let mut installed = Installed::new();
-    match directories(below) {
-        Ok(directories) => {
-            for directory in directories {
-                // A user may have several; what is wrong with one is wrong with all.
-                let (uid, wanted) = (directory.uid, directory.wanted(config));
-                match (installed.remove(&uid), wanted) {
-                    (Some(Ok(mut before)), Ok(more)) => {
-                        before.extend(more);
-                        installed.insert(uid, Ok(before));
-                    }
-                    (Some(Err(problems)), _) => drop(installed.insert(uid, Err(problems))),
-                    (Some(Ok(_)) | None, wanted) => drop(installed.insert(uid, wanted)),
-                }
-            }
-        }
-        Err(error) => tracing::warn!(directory = %below.display(), %error, "what users installed is not read"),
-    }
-    installed
+    each_directory(below, |directory| {
+        let wanted = directory.wanted(config);
+        let twice = || Problems(vec![Problem::of_file(format!("user {} has two directories", directory.uid))]);
+        let wanted = if installed.contains_key(&directory.uid) { Err(twice()) } else { wanted };
+        installed.insert(directory.uid, wanted);
+    })?;
+    Ok(installed)
 }
 
 /// What of it changes when users install something.
 pub fn watched(below: Option<&Path>) -> Vec<PathBuf> {
-    let own = below.and_then(|below| directories(below).ok()).into_iter().flatten().map(|directory| directory.path);
-    below.map(Path::to_owned).into_iter().chain(own).collect()
+    let mut watched: Vec<PathBuf> = below.map(Path::to_owned).into_iter().collect();
+    if let Some(below) = below {
+        // What cannot be looked at now is not watched; what is read says so.
+        let _ = each_directory(below, |directory| watched.push(directory.path.clone()));
+    }
+    watched
 }
 
-/// The directories of users: those that nobody else can write to. Links are not followed.
-fn directories(below: &Path) -> io::Result<Vec<UserDirectory>> {
-    let parent = open(rustix::fs::CWD, below, OFlags::DIRECTORY)?;
+/// Looks at the directories of users, one after the other: those that nobody else can write to. Links are not followed, nor what is
+/// mounted there.
+fn each_directory(below: &Path, mut look: impl FnMut(&UserDirectory)) -> io::Result<()> {
+    let parent = openat(CWD, below, OPEN | OFlags::DIRECTORY, Mode::empty())?;
     let (me, stat) = (rustix::process::geteuid().as_raw(), fstat(&parent)?);
     if !is_safe(&stat, &[0, me]) {
-        let why = "it must belong to root or the server's user and be writable by its owner alone";
+        let why =
+            format!("{} must belong to root or the server's user and be writable by its owner alone", below.display());
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }
-    let mut directories = Vec::new();
     for name in names(&parent, MAX_USERS)? {
         let path = below.join(&name);
-        let Ok(fd) = open(&parent, &name, OFlags::DIRECTORY) else { continue };
+        let fd = match open(&parent, &name, OFlags::DIRECTORY) {
+            Ok(fd) => fd,
+            Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT | Errno::XDEV) => continue,
+            Err(error) => return Err(error.into()),
+        };
         let stat = fstat(&fd)?;
         if stat.st_uid == 0 && me == 0 {
             tracing::warn!(directory = %path.display(), "root's modules belong into the configuration");
         } else if is_safe(&stat, &[stat.st_uid]) {
-            directories.push(UserDirectory { uid: stat.st_uid, path, fd });
+            look(&UserDirectory { uid: stat.st_uid, path, fd });
         } else {
             tracing::warn!(directory = %path.display(), "others than its owner can write there: it is not looked at");
         }
     }
-    Ok(directories)
+    Ok(())
 }
 
 impl UserDirectory {
@@ -110,6 +111,14 @@ impl UserDirectory {
             match recalled(&text, &path, &self.path, &capabilities) {
                 Ok(entries) => modules.extend(entries),
                 Err(more) => problems.extend(more.0),
+            }
+            // Before any component is read.
+            let most = config.tenant.modules;
+            if modules.len() > most || problems.len() > MAX_PROBLEMS {
+                let why = format!("user {} has {most} modules, as many as there may be (tenant.modules)", self.uid);
+                problems.truncate(MAX_PROBLEMS);
+                problems.extend((modules.len() > most).then(|| Problem::of_file(why)));
+                return Err(Problems(problems));
             }
         }
         problems.extend(modules.iter().flat_map(|entry| beyond(entry, config)));
@@ -145,14 +154,14 @@ impl UserDirectory {
         Ok(text)
     }
 
-    /// A file in it that its user, and nobody else but root, has written.
+    /// A file in it that belongs to its user, and that nobody else but root can have written.
     fn file(&self, name: &Path) -> io::Result<File> {
         let fd = open(&self.fd, name, OFlags::NONBLOCK)?;
         let stat = fstat(&fd)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(io::Error::other("it is not a regular file"));
         }
-        if !is_safe(&stat, &[0, self.uid]) {
+        if !is_safe(&stat, &[self.uid]) {
             let why = format!("it must belong to user {} and be writable by them alone", self.uid);
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }
@@ -164,7 +173,7 @@ impl UserDirectory {
 fn beyond(entry: &ModuleEntry, config: &Config) -> Vec<Problem> {
     let (asked, most) = (&entry.settings.limits, &config.brought);
     let usual = Limits::default();
-    let not_theirs = ["module.scope", "module.sinks", "module.files", "module.isolation"];
+    let not_theirs = ["module.scope", "module.mode", "module.sinks", "module.files", "module.isolation"];
     let not_theirs = not_theirs.into_iter().filter(|key| entry.given(key).is_some());
     let not_theirs = not_theirs.map(|key| entry.problem(key, format!("{key} is for the site to say: leave it out")));
     let more = |key: &'static str, is_more: bool, most: String| {
@@ -180,6 +189,11 @@ fn beyond(entry: &ModuleEntry, config: &Config) -> Vec<Problem> {
         more("module.limits.notifications", asked.notifications > most.notifications, most.notifications.to_string()),
         more("module.limits.host_calls", asked.host_calls > most.host_calls, most.host_calls.to_string()),
         more("module.limits.log_lines", asked.log_lines > most.log_lines, most.log_lines.to_string()),
+        more(
+            "module.limits.failure_window_ms",
+            asked.failure_window < usual.failure_window,
+            "no less than usual".to_owned(),
+        ),
         more("module.limits.instances", asked.instances > usual.instances, usual.instances.to_string()),
         more(
             "module.limits.failures",
@@ -190,8 +204,13 @@ fn beyond(entry: &ModuleEntry, config: &Config) -> Vec<Problem> {
     not_theirs.chain(limits.into_iter().flatten()).collect()
 }
 
-fn open(at: impl AsFd, path: impl AsRef<Path>, flags: OFlags) -> io::Result<OwnedFd> {
-    Ok(openat(at, path.as_ref(), flags | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?)
+/// How everything is opened.
+const OPEN: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Opens what lies in a directory and nowhere else.
+fn open(at: impl AsFd, name: impl AsRef<Path>, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+    openat2(at, name.as_ref(), OPEN | flags, Mode::empty(), within)
 }
 
 /// Whether it belongs to one of these, and only its owner can write it.
@@ -199,12 +218,12 @@ fn is_safe(stat: &Stat, owners: &[u32]) -> bool {
     owners.contains(&stat.st_uid) && stat.st_mode & OTHERS_WRITE == 0
 }
 
-/// The names in a directory, but hidden ones; an error if there are too many.
+/// The names in a directory, but hidden ones and such as nobody can read; an error if there are too many.
 fn names(directory: &OwnedFd, most: usize) -> io::Result<Vec<PathBuf>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(directory)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
-        if name.starts_with('.') {
+        if name.starts_with('.') || name.contains(char::is_control) {
             continue;
         }
         if names.len() == most {

@@ -5,7 +5,7 @@ use peal_sandbox::Capability;
 use peal_server::admin::VersionStatus;
 use peal_store::{ModuleVersion, NewVersion, Store};
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     path::Path,
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
@@ -49,8 +49,11 @@ impl Versions {
     pub(crate) fn recall(store: Option<&Store>) -> Versions {
         let recalled = store.map(|store| store.module_versions().unwrap_or_default());
         let versions = recalled.into_iter().flatten().filter_map(|version| recall(store?, version));
-        let mut kept: VecDeque<Version> = versions.collect();
-        kept.make_contiguous().reverse();
+        let mut kept: VecDeque<Version> = VecDeque::new();
+        for version in versions {
+            let shared = shared(version.wanted.to_vec(), kept.iter().flat_map(|version| version.wanted.iter()));
+            kept.push_front(Version { wanted: shared.into(), ..version });
+        }
         Versions { kept }
     }
 
@@ -69,6 +72,11 @@ impl Versions {
         self.kept.iter().find(|version| version.number == number)
     }
 
+    /// The modules of all of them.
+    pub(crate) fn modules(&self) -> impl Iterator<Item = &Wanted> {
+        self.kept.iter().flat_map(|version| version.wanted.iter())
+    }
+
     /// All of them, the latest first.
     pub(crate) fn statuses(&self) -> Vec<VersionStatus> {
         self.kept.iter().rev().map(VersionStatus::from).collect()
@@ -85,6 +93,17 @@ impl Versions {
             self.kept.pop_front();
         }
     }
+}
+
+/// The same, where components that some of these have are in memory once.
+pub(crate) fn shared<'a>(mut wanted: Vec<Wanted>, known: impl Iterator<Item = &'a Wanted>) -> Vec<Wanted> {
+    let known: BTreeMap<_, _> = known.map(|(_, component)| (component.digest, &component.bytes)).collect();
+    for (_, component) in &mut wanted {
+        if let Some(bytes) = known.get(&component.digest) {
+            component.bytes = (*bytes).clone();
+        }
+    }
+    wanted
 }
 
 fn keep(store: &Store, wanted: &[Wanted], cause: &str, at: u64) -> Result<u64, peal_store::StoreError> {

@@ -35,6 +35,11 @@ impl Tenant {
         }
     }
 
+    /// Whether there are modules, or others, who hold to it.
+    pub fn is_used(&self) -> bool {
+        Arc::strong_count(&self.memory) > 1
+    }
+
     /// Bytes of memory that its instances take now.
     pub fn memory(&self) -> usize {
         self.memory.used()

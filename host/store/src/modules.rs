@@ -71,6 +71,12 @@ impl Store {
     /// Keeps a version and its components, and drops all but the latest `keep` with what only they have. Returns its number.
     pub fn keep_modules(&self, version: NewVersion<'_>, at: u64, keep: u32) -> Result<u64, StoreError> {
         self.write(|transaction| {
+            // First of all, so that what goes makes room for what comes.
+            let latest = "select number from module_version order by number desc limit ?1";
+            let before = keep.saturating_sub(1);
+            transaction.execute(&format!("delete from module_version where number not in ({latest})"), [before])?;
+            let wanted = version.components.iter().map(|(digest, _)| digest.as_slice());
+            drop_components(transaction, wanted)?;
             for (digest, bytes) in version.components {
                 let insert = "insert into component (digest, bytes) values (?1, ?2) on conflict do nothing";
                 transaction.execute(insert, params![digest, bytes])?;
@@ -82,9 +88,6 @@ impl Store {
                 let insert = "insert into module_part (version, place, digest) values (?1, ?2, ?3)";
                 transaction.execute(insert, params![number, stored(place as u64), digest])?;
             }
-            let latest = "select number from module_version order by number desc limit ?1";
-            transaction.execute(&format!("delete from module_version where number not in ({latest})"), [keep])?;
-            transaction.execute("delete from component where digest not in (select digest from module_part)", [])?;
             Ok(read(number))
         })
     }
@@ -139,6 +142,18 @@ impl Store {
             overrides.iter().try_for_each(keep)
         })
     }
+}
+
+/// Drops the components that no version has, but for these.
+fn drop_components<'a>(connection: &Connection, but: impl Iterator<Item = &'a [u8]>) -> rusqlite::Result<()> {
+    let but: Vec<&[u8]> = but.collect();
+    let mut select =
+        connection.prepare("select digest from component where digest not in (select digest from module_part)")?;
+    let unused: Vec<Vec<u8>> = select.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    for digest in unused.iter().filter(|digest| !but.contains(&digest.as_slice())) {
+        connection.execute("delete from component where digest = ?1", params![digest])?;
+    }
+    Ok(())
 }
 
 fn parts(connection: &Connection, version: i64) -> rusqlite::Result<Vec<ComponentDigest>> {

@@ -52,6 +52,21 @@ pub struct Job {
     pub warm: u32,
     /// Handlers of a chain, or events that may be unacknowledged.
     pub extra: u32,
+    /// What Peal's server hosts.
+    pub hosts: Hosts,
+}
+
+/// What a server hosts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hosts {
+    /// Nothing.
+    Nothing,
+    /// A handler that does harm.
+    Bomb,
+    /// A policy that everybody who raises an event waits for.
+    Policy,
+    /// The same, and a shadow that never comes to an end.
+    PolicyAndShadow,
 }
 
 /// A server with its clients.
@@ -118,13 +133,24 @@ impl Arm {
     }
 }
 
-/// A configuration with a handler that does harm: quarantine would end that.
-fn bomb(programs: &Programs, scratch: &Scratch) -> Result<PathBuf> {
-    let (config, component) = (scratch.path().join("peal.toml"), programs.components.join("bomb.wasm"));
-    // What waits for the handler at the end is nothing to wait for.
-    let text = format!(
-        "server.chain_drain_timeout_ms = 0\n[[module]]\nname = \"bomb\"\npath = {component:?}\nlimits = {{ failures = 0 }}\n"
-    );
+/// A configuration with what is to be hosted. Quarantine would end the harm of what does some.
+fn configuration(hosts: Hosts, programs: &Programs, scratch: &Scratch) -> Result<PathBuf> {
+    let config = scratch.path().join("peal.toml");
+    let module = |name: &str, rest: &str| {
+        let component = programs.components.join(name).with_extension("wasm");
+        format!("[[module]]\nname = {name:?}\npath = {component:?}\n{rest}\n")
+    };
+    let modules = match hosts {
+        Hosts::Nothing => String::new(),
+        Hosts::Bomb => module("bomb", "limits = { failures = 0 }"),
+        Hosts::Policy => module("discreet", ""),
+        Hosts::PolicyAndShadow => {
+            let spins = "mode = \"shadow\"\nlimits = { failures = 0, call_time_ms = 1000 }";
+            module("discreet", "") + &module("brood", spins)
+        }
+    };
+    // What waits for a handler at the end is nothing to wait for.
+    let text = format!("server.chain_drain_timeout_ms = 0\n{modules}");
     fs::write(&config, text).with_context(|| format!("writing {}", config.display()))?;
     Ok(config)
 }
@@ -138,8 +164,8 @@ impl Job {
             Side::Peal | Side::PealClient => {
                 let mut peal = Command::new(&programs.peal);
                 peal.args(["run", "-n", &procs]);
-                if self.mode == "bombs" {
-                    peal.arg("--config").arg(bomb(programs, scratch)?);
+                if self.hosts != Hosts::Nothing {
+                    peal.arg("--config").arg(configuration(self.hosts, programs, scratch)?);
                 }
                 peal.arg("--").env("XDG_CACHE_HOME", &programs.cache).env_remove("PEAL_LOG");
                 peal

@@ -1,6 +1,6 @@
 //! What connected clients cost in the server's memory.
 use super::{
-    arm::{Job, Side, Values},
+    arm::{Hosts, Job, Side, Values},
     launch::{Running, Scratch},
     programs::Programs,
 };
@@ -39,7 +39,7 @@ pub fn growth(programs: &Programs, side: Side, few: u32, many: u32) -> Result<Va
 
 fn with_clients(programs: &Programs, side: Side, clients: u32) -> Result<Memory> {
     let scratch = Scratch::new()?;
-    let job = Job { side, procs: clients, mode: "idle", count: 0, warm: 0, extra: 0 };
+    let job = Job { side, procs: clients, mode: "idle", count: 0, warm: 0, extra: 0, hosts: Hosts::Nothing };
     let server = Running::start(job.command(programs, &scratch)?, &scratch)?;
     let start = Instant::now();
     let here = || fs::metadata(scratch.path().join("tally")).map_or(0, |tally| tally.len());

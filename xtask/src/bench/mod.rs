@@ -70,6 +70,8 @@ pub enum Group {
     Siege,
     /// An event from one client to another while a hosted handler does harm and is cut off, again and again
     Bombs,
+    /// An event from one client to another past a policy, beside a shadow that spins
+    Shadow,
     /// An event from one client to many
     Fanout,
     /// A fence of all procs of a job

@@ -1,7 +1,7 @@
 //! What is measured, what is compared with what, and what must be.
 use super::{
     Group,
-    arm::{Arm, Job, Side, Work},
+    arm::{Arm, Hosts, Job, Side, Work},
 };
 
 /// How often things are repeated within a round.
@@ -91,6 +91,7 @@ impl Plan {
                 Group::Flood => plan.flood(),
                 Group::Siege => plan.siege(),
                 Group::Bombs => plan.bombs(),
+                Group::Shadow => plan.shadow(),
                 Group::Fanout => plan.fanout(),
                 Group::Fence => plan.fence(),
                 Group::Memory => plan.memory(),
@@ -119,7 +120,8 @@ impl Plan {
     fn jobs(&mut self, name: &str, sides: &[Side], (procs, mode, extra): (u32, &'static str, u32), repeat: (u32, u32)) {
         let (count, warm) = (self.size.of(repeat.0), self.size.of(repeat.1));
         for side in sides {
-            let job = Job { side: *side, procs, mode, count, warm, extra };
+            let hosts = if mode == "bombs" { Hosts::Bomb } else { Hosts::Nothing };
+            let job = Job { side: *side, procs, mode, count, warm, extra, hosts };
             self.arm(format!("{name}.{}", side.name()), Work::Job(job));
         }
     }
@@ -159,7 +161,8 @@ impl Plan {
             ] {
                 self.arm(name(side), Work::Chain { component: "noop", by, handlers, modules, code, count, warm });
             }
-            let job = Job { side: Side::C, procs: 1, mode: "chain", count, warm, extra: handlers };
+            let hosts = Hosts::Nothing;
+            let job = Job { side: Side::C, procs: 1, mode: "chain", count, warm, extra: handlers, hosts };
             self.arm(name("c"), Work::Job(job));
             let must = match handlers {
                 16 => Must::RatioAtMost(0.3),
@@ -174,7 +177,7 @@ impl Plan {
             let handed_over = format!("{handlers} handlers, with the hand-over to a thread");
             self.row(Group::Chain, handed_over, metric(&name("thread"), "us"), c(), "us", Must::Nothing);
             let bare = || (BARE, metric(&name("bare"), "us"));
-            self.row(Group::Chain, format!("{handlers} handlers"), peal(), bare(), "us", Must::Nothing);
+            self.row(Group::Chain, format!("{handlers} handlers"), peal(), bare(), "us", Must::RatioAtMost(2.0));
             let of_one = format!("{handlers} handlers of one module");
             self.row(Group::Chain, of_one, metric(&name("one-module"), "us"), bare(), "us", Must::Nothing);
         }
@@ -193,6 +196,8 @@ impl Plan {
         }
         let (peal, bare) = (metric("step.peal", "step_us"), metric("step.bare", "step_us"));
         self.row(Group::Step, "read one info, push one result", peal, (BARE, bare), "us", Must::AtMost(3.0));
+        let (peal, bare) = (metric("step.peal", "step_us"), metric("step.bare", "step_us"));
+        self.row(Group::Step, "the same, beside bare wasmtime", peal, (BARE, bare), "us", Must::RatioAtMost(2.0));
     }
 
     fn latency(&mut self) {
@@ -253,6 +258,21 @@ impl Plan {
             let what = format!("one way while a hosted handler does harm, {what}");
             let must = if name == "us" { Must::RatioAtMost(2.0) } else { Must::Nothing };
             self.row(Group::Bombs, what, ours, ("without harm", peer), "us", must);
+        }
+    }
+
+    fn shadow(&mut self) {
+        let (count, warm) = (self.size.of(6000), self.size.of(600));
+        for (name, hosts) in [("shadow.beside", Hosts::PolicyAndShadow), ("shadow.without", Hosts::Policy)] {
+            let job = Job { side: Side::PealClient, procs: 2, mode: "fan", count, warm, extra: 0, hosts };
+            self.arm(name.to_owned(), Work::Job(job));
+        }
+        for (what, name, must) in
+            [("99th percentile", "us_p99", Must::RatioAtMost(1.1)), ("median", "us", Must::Nothing)]
+        {
+            let (ours, peer) = (metric("shadow.beside", name), metric("shadow.without", name));
+            let what = format!("one way past a policy beside a shadow that spins, {what}");
+            self.row(Group::Shadow, what, ours, ("without the shadow", peer), "us", must);
         }
     }
 

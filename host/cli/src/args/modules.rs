@@ -1,5 +1,5 @@
 //! What can be said of modules: `peal module`.
-use super::{Ask, ServerArgs};
+use super::{Ask, ConfigArgs, ServerArgs};
 use clap::{Args as ClapArgs, Subcommand};
 use std::path::PathBuf;
 
@@ -14,7 +14,8 @@ pub enum ModuleCommand {
     Build(Build),
     /// Show what a component does, what it asks for, and where it comes from
     ///
-    /// Nothing is compiled and nothing runs: this is safe with any file.
+    /// And on which terms it would run here: as each module of the configuration whose file it is, and as a handler that a job
+    /// brings. Nothing is compiled and nothing runs: this is safe with any file.
     Inspect(Inspect),
     /// Show the modules of a running server, how they are, and the versions that it can return to
     List(Ask),
@@ -186,6 +187,9 @@ pub struct Inspect {
     /// The component
     #[arg(value_name = "FILE.wasm")]
     pub file: PathBuf,
+    /// The site that is asked what it would grant.
+    #[command(flatten)]
+    pub config: ConfigArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -32,6 +32,7 @@ impl HostedChains {
         registration: Registration,
         handler: HostedHandler,
     ) -> Result<(), RegistrationError> {
+        let module = handler.module.clone();
         let seats = self.owners.entry(owner.clone()).or_default();
         match seats.iter_mut().find(|seat| Arc::ptr_eq(&seat.module, &handler.module)) {
             Some(seat) => seat.registrations.push((registration, handler)),
@@ -40,7 +41,7 @@ impl HostedChains {
                 seats.push(Seat { module, registrations: vec![(registration, handler)] });
             }
         }
-        self.check(&owner)
+        self.check(&owner, &module)
     }
 
     /// Adds a handler of a module as the module wishes it.
@@ -55,11 +56,13 @@ impl HostedChains {
         self.register(owner, registration, handler)
     }
 
-    /// Whether all who are in this chain so far have a place in it.
-    fn check(&self, owner: &Owner) -> Result<(), RegistrationError> {
+    /// Whether this module, if it comes, has a place among those who are in this chain so far. One that stays may have registered
+    /// itself beside others that come later or are gone: what becomes of that is seen when all sit.
+    fn check(&self, owner: &Owner, module: &Arc<Module>) -> Result<(), RegistrationError> {
         let nobody = Arc::default();
-        let before = self.before.get(owner).unwrap_or(&nobody);
+        let before: &Seated = self.before.get(owner).unwrap_or(&nobody);
         let (_, clashes) = before.replaced_by(self.owners.get(owner).map(Vec::as_slice).unwrap_or_default());
-        clashes.into_iter().next().map_or(Ok(()), |clash| Err(clash.error))
+        let own = clashes.into_iter().find(|clash| Arc::ptr_eq(&clash.module, module) && !before.has(module));
+        own.map_or(Ok(()), |clash| Err(clash.error))
     }
 }

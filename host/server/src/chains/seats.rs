@@ -60,7 +60,7 @@ impl Seated {
         (new, clashes)
     }
 
-    fn has(&self, module: &Arc<Module>) -> bool {
+    pub(super) fn has(&self, module: &Arc<Module>) -> bool {
         self.modules.iter().any(|own| Arc::ptr_eq(own, module))
     }
 

@@ -1,5 +1,6 @@
 //! What is measured of each module: how often it is called, how often that fails, and how long it takes.
 use super::snapshot::{Amount, Family, Kind, Labels, Sample, Unit};
+use peal_core::owner::Owner;
 use peal_sandbox::{Failure, Limit, Usage};
 use std::{
     collections::BTreeMap,
@@ -83,6 +84,8 @@ impl ModuleMeters {
         modules: impl Iterator<Item = &'a str>,
     ) -> Arc<RoleMeters> {
         let mut meters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those of owners who come and go go with them.
+        meters.retain(|who, meter| who.owner == Owner::Site.to_string() || Arc::strong_count(meter) > 1);
         let meter = |module: &str| {
             let who = Who { owner: owner.to_owned(), module: module.to_owned(), role };
             (module.to_owned(), meters.entry(who).or_default().clone())
