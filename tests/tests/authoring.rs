@@ -1,4 +1,6 @@
-//! The way of an author: a new project outside of the repository, built with the language's own tools, and what its module decides.
+//! The way of an author: a new project outside of the repository, changed, built with the language's own tools, tried, and dropped
+//! into the directory of a running server, where it decides.
+use peal_client::{Client, Environment};
 use peal_model::{
     ConnectionKind, Hook, Identity, Info, Key, LogRequest, Matter, PolicyOutcome, PolicyRequest, Range, Status, Value,
     code, key,
@@ -6,6 +8,8 @@ use peal_model::{
 use peal_sandbox::{ChannelCall, Grants, InitError, Limits, Module, PolicyCall, PolicyResult, Services, Sink};
 use peal_tests::{
     Done,
+    daemon::Place,
+    in_process::soon,
     languages::{echo, engine, handle, info},
     peal, root, run,
 };
@@ -14,8 +18,11 @@ use std::{
     path::Path,
     process::Command,
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, Instant},
 };
+
+/// The line that its author changes, and what in it.
+const EDIT: [&str; 3] = ["not so loud", "PMIX_ERR_NO_PERMISSIONS", "PMIX_ERR_RESOURCE_BUSY"];
 
 const ROLES: [&str; 5] = ["event-handler", "connection-policy", "event-policy", "job-control-policy", "log-channel"];
 
@@ -43,9 +50,57 @@ fn build(dir: &Path, name: &str) -> Done {
         std::os::unix::fs::symlink(root().join("target/guests-build"), &target).unwrap();
     }
     // Longer than other commands have: compiling, and a whole interpreter.
-    let done = module(dir, &["build", name]).output().unwrap();
+    let done = module(&dir.join(name), &["build"]).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     Done { status: done.status.code(), stdout: text(done.stdout), stderr: text(done.stderr) }
+}
+
+/// Changes one line of a file.
+fn edit(file: &Path) {
+    let [line, old, new] = EDIT;
+    let text = fs::read_to_string(file).unwrap();
+    let edited: String =
+        text.lines().map(|of| if of.contains(line) { of.replace(old, new) } else { of.to_owned() } + "\n").collect();
+    assert_ne!(text, edited, "{}", file.display());
+    fs::write(file, edited).unwrap();
+}
+
+fn source(language: &str) -> &'static str {
+    match language {
+        "rust" => "src/lib.rs",
+        "c" => "module.c",
+        "python" => "module.py",
+        _ => "module.js",
+    }
+}
+
+/// What a site does with a project: it copies the component and the table of its README.md, and says nothing to its server.
+async fn decides_for_a_running_server(project: &Path, name: &str) {
+    let place = Place::new();
+    let drop_ins = place.path("modules.d");
+    fs::create_dir(&drop_ins).unwrap();
+    place.configure("[deploy]\nsettle_ms = 20\n");
+    let daemon = place.start();
+    daemon.tell(&["job", "register", "job", "-n", "1"]);
+    let variables = daemon.environment("job", 0);
+    let found = |name: &str| variables.iter().find(|pair| pair.0 == name).map(|pair| pair.1.clone().into());
+    let client = soon("a client connects", Client::connect(&Environment::from(found).unwrap())).await.unwrap();
+    let loud = || client.notify(Status(-3001), Range::Global, Vec::new());
+    loud().await.unwrap_or_else(|error| panic!("nobody objects yet: {error}"));
+
+    let component = format!("{name}.wasm");
+    fs::copy(project.join(&component), drop_ins.join(&component)).unwrap();
+    let readme = fs::read_to_string(project.join("README.md")).unwrap();
+    let table = readme.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    fs::write(drop_ins.join(format!("{name}.toml")), table).unwrap();
+    let began = Instant::now();
+    while !daemon.tell(&["module", "list"]).contains(name) {
+        assert!(began.elapsed() < Duration::from_secs(60), "{name} does not run");
+    }
+    let denied = loud().await.unwrap_err().to_string();
+    assert!(denied.contains(EDIT[2]), "{name}: {denied}");
+    client.notify(Status(-3001), Range::Namespace, Vec::new()).await.unwrap();
+    daemon.tell(&["stop", "--wait"]);
 }
 
 /// What a log channel wrote.
@@ -85,17 +140,18 @@ fn ask(module: &Module, matter: Matter, directives: Vec<Info>) -> PolicyResult {
 
 /// What the texts of a new project say, by its functions for each role.
 fn decides_as_it_says(name: &str, module: &Module, written: &Written) {
-    let denied = |result: PolicyResult, reason: &str| {
-        let denial = PolicyOutcome::Deny(code::PMIX_ERR_NO_PERMISSIONS);
+    let refused = |result: PolicyResult, status, reason: &str| {
+        let denial = PolicyOutcome::Deny(status);
         assert_eq!(result.outcome.as_ref().unwrap(), &denial, "{name}");
         assert_eq!(result.infos, [info("peal.reason", Value::String(Some(reason.into())))], "{name}");
     };
+    let denied = |result, reason| refused(result, code::PMIX_ERR_NO_PERMISSIONS, reason);
     let passed = |result: PolicyResult| assert_eq!(result.outcome.unwrap(), PolicyOutcome::Pass, "{name}");
 
     denied(ask(module, Matter::Connection(ConnectionKind::Tool), Vec::new()), "no tools today");
     passed(ask(module, Matter::Connection(ConnectionKind::Client), Vec::new()));
     let event = |range| Matter::Event { code: Status(-3001), range };
-    denied(ask(module, event(Range::Global), Vec::new()), "not so loud");
+    refused(ask(module, event(Range::Global), Vec::new()), code::PMIX_ERR_RESOURCE_BUSY, "not so loud");
     passed(ask(module, event(Range::Namespace), Vec::new()));
     passed(ask(module, Matter::Registration, Vec::new()));
     let kill = Info::new(key::PMIX_JOB_CTRL_KILL, Value::Bool(true));
@@ -116,47 +172,55 @@ fn decides_as_it_says(name: &str, module: &Module, written: &Written) {
 }
 
 /// One project with every role: what is in it for a role is the same in a project with that role alone.
-fn a_project_with_every_role_decides(language: &str) {
+async fn a_project_with_every_role_decides(language: &str) {
     if echo(language).is_none() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
     let name = format!("my-{language}");
     new(dir.path(), language, &name, &[&ROLES[..], &["lifecycle"]].concat());
+    let project = dir.path().join(&name);
+    edit(&project.join(source(language)));
     let done = build(dir.path(), &name).expect_status(0);
     assert!(done.stdout.contains("roles          event-handler, connection-policy, event-policy"), "{}", done.stdout);
     assert!(done.stdout.contains("capabilities   sink\n"), "{}", done.stdout);
-    let file = dir.path().join(&name).join(format!("{name}.wasm"));
+    let file = project.join(format!("{name}.wasm"));
+
+    let tried = run(&mut module(&project, &["test"])).expect_status(1).stdout;
+    assert!(tried.contains("FAILED  an event for everybody is denied") && tried.contains(" 1 FAILED\n"), "{tried}");
+    edit(&project.join("tests/example.toml"));
+    run(&mut module(&project, &["test"])).expect_status(0);
+    decides_for_a_running_server(&project, &name).await;
 
     let written = Arc::new(Written::default());
-    let module = load(&file, &written);
-    assert_eq!(module.init(&[]).unwrap(), []);
-    decides_as_it_says(&name, &module, &written);
-    module.stop();
+    let loaded = load(&file, &written);
+    assert_eq!(loaded.init(&[]).unwrap(), []);
+    decides_as_it_says(&name, &loaded, &written);
+    loaded.stop();
 
     let wrong = load(&file, &written).init(&[info("greeting", Value::Uint32(7))]);
     let Err(InitError::Refused { reason, .. }) = wrong else { panic!("{language}: {wrong:?}") };
     assert_eq!(reason, "the setting \"greeting\" must be a string", "{language}");
 }
 
-#[test]
-fn a_new_project_in_rust_decides() {
-    a_project_with_every_role_decides("rust");
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_project_in_rust_decides() {
+    a_project_with_every_role_decides("rust").await;
 }
 
-#[test]
-fn a_new_project_in_c_decides() {
-    a_project_with_every_role_decides("c");
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_project_in_c_decides() {
+    a_project_with_every_role_decides("c").await;
 }
 
-#[test]
-fn a_new_project_in_python_decides() {
-    a_project_with_every_role_decides("python");
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_project_in_python_decides() {
+    a_project_with_every_role_decides("python").await;
 }
 
-#[test]
-fn a_new_project_in_javascript_decides() {
-    a_project_with_every_role_decides("js");
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_project_in_javascript_decides() {
+    a_project_with_every_role_decides("js").await;
 }
 
 /// In the languages that build in no time.
@@ -169,7 +233,11 @@ fn each_role_alone_makes_a_project_that_builds_and_loads() {
             new(dir.path(), language, &name, &[role]);
             let done = build(dir.path(), &name).expect_status(0);
             assert!(done.stdout.contains(&format!("roles          {role}\n")), "{}", done.stdout);
-            let module = load(&dir.path().join(&name).join(format!("{name}.wasm")), &Arc::default());
+            let project = dir.path().join(&name);
+            run(&mut module(&project, &["test"])).expect_status(0);
+            let measured = run(&mut module(&project, &["bench", "--calls", "10"])).expect_status(0).stdout;
+            assert!(measured.contains(role), "{measured}");
+            let module = load(&project.join(format!("{name}.wasm")), &Arc::default());
             assert_eq!(module.inspection().roles.iter().map(|role| role.name()).collect::<Vec<_>>(), [role]);
         }
     }

@@ -56,7 +56,9 @@ pub fn text(name: &str, language: Language, roles: &BTreeSet<Role>) -> String {
     };
     format!(
         "# {name}\n\nA module for Peal: {}. What it does stands in `{}`.\n\n```sh\n{}peal module build                # makes \
-         {name}.wasm; says what to install if a tool is missing\npeal module inspect {name}.wasm  # what it does and asks \
+         {name}.wasm; says what to install if a tool is missing\npeal module test                 \
+         # hands it what tests/*.toml says and compares what comes out\npeal module bench                # what a call \
+         takes\npeal module inspect {name}.wasm  # what it does and asks \
          for\n{run}```\n{}\nTo have it run for a site, put `{name}.wasm` beside a file `modules.d/{name}.toml`:\n\n```toml\n{}```\n\n\
          `sdk/` is what it is written against and `wit/` the contract beneath; both came with the `peal` that made this \
          project.\n",

@@ -1,6 +1,7 @@
 //! Tests of what new projects are made of.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 use super::*;
+use crate::trial::Cases;
 
 fn roles(roles: &[Role]) -> BTreeSet<Role> {
     roles.iter().copied().collect()
@@ -16,6 +17,8 @@ fn every_language_and_role_makes_a_project_with_a_manifest_that_says_so() {
             assert_eq!((manifest.name.as_str(), manifest.language), ("a-1", language));
             assert_eq!(manifest.roles, [role.name(), "lifecycle"]);
             assert!(text("README.md").contains("peal module build"));
+            let cases = Cases::parse(Path::new("example.toml"), text("tests/example.toml")).unwrap();
+            assert!(cases.len() >= 2, "{role} and its settings");
             let own = files.iter().filter(|(path, _)| !path.starts_with("sdk/") && !path.starts_with("wit/"));
             for (path, text) in own {
                 assert!(!text.contains("MODULE"), "{path} of {language} {role}: {text}");
