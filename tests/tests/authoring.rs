@@ -2,10 +2,12 @@
 //! into the directory of a running server, where it decides.
 use peal_client::{Client, Environment};
 use peal_model::{
-    ConnectionKind, Hook, Identity, Info, Key, LogRequest, Matter, PolicyOutcome, PolicyRequest, Range, Status, Value,
-    code, key,
+    ConnectionKind, Hook, Identity, Info, Key, LogRequest, Matter, Peer, PolicyOutcome, PolicyRequest, Range, Status,
+    Value, code, key,
 };
-use peal_sandbox::{ChannelCall, Grants, InitError, Limits, Module, PolicyCall, PolicyResult, Services, Sink};
+use peal_sandbox::{
+    Access, ChannelCall, Directory, Grants, InitError, Limits, Module, PolicyCall, PolicyResult, Services, Sink,
+};
 use peal_tests::{
     Done,
     daemon::Place,
@@ -65,6 +67,48 @@ fn edit(file: &Path) {
     fs::write(file, edited).unwrap();
 }
 
+/// Where its author puts what reaches for the capabilities that no new project has: before which line, instead of which, and the
+/// code itself.
+fn probe(language: &str) -> Option<[&'static str; 4]> {
+    Some(match language {
+        "c" => [
+            "// Turns tools away",
+            "  if (request->is_tool)",
+            "  peal_peer peer;\n  if (peal_connection(&peer)) return probe(&peer);\n  if (request->is_tool)",
+            include_str!("probes/probe.c"),
+        ],
+        "python" => [
+            "@peal.connection_policy",
+            "    if request.kind == \"tool\":",
+            "    if request.peer is not None:\n        return probe(request.peer)\n    if request.kind == \"tool\":",
+            include_str!("probes/probe.py"),
+        ],
+        "js" => [
+            "/** Turns tools away",
+            "  request.kind === \"tool\"",
+            "  request.peer ? probe(request.peer) : request.kind === \"tool\"",
+            include_str!("probes/probe.js"),
+        ],
+        _ => return None,
+    })
+}
+
+/// Has a project ask for more than a new one does.
+fn reach(project: &Path, language: &str, name: &str) {
+    let Some([before, old, new, code]) = probe(language) else { return };
+    let replace = |file: &str, pairs: &[(&str, &str)]| {
+        let file = project.join(file);
+        let text = fs::read_to_string(&file).unwrap();
+        let edited = pairs.iter().fold(text.clone(), |text, (old, new)| text.replacen(old, new, 1));
+        fs::write(&file, &edited).unwrap();
+        edited != text
+    };
+    assert!(replace(source(language), &[(before, &format!("{code}{before}")), (old, new)]));
+    let all = "[\"sink\", \"random\", \"files\"]";
+    assert!(replace(&format!("{name}.toml"), &[("[\"sink\"]", all)]));
+    assert_eq!(replace("peal-module.toml", &[("[\"sink\"]", all)]), language != "c", "C asks for what it uses");
+}
+
 fn source(language: &str) -> &'static str {
     match language {
         "rust" => "src/lib.rs",
@@ -74,7 +118,7 @@ fn source(language: &str) -> &'static str {
     }
 }
 
-/// What a site does with a project: it copies the component and the table of its README.md, and says nothing to its server.
+/// What a site does with a project: it copies two files of it, and says nothing to its server.
 async fn decides_for_a_running_server(project: &Path, name: &str) {
     let place = Place::new();
     let drop_ins = place.path("modules.d");
@@ -88,11 +132,9 @@ async fn decides_for_a_running_server(project: &Path, name: &str) {
     let loud = || client.notify(Status(-3001), Range::Global, Vec::new());
     loud().await.unwrap_or_else(|error| panic!("nobody objects yet: {error}"));
 
-    let component = format!("{name}.wasm");
-    fs::copy(project.join(&component), drop_ins.join(&component)).unwrap();
-    let readme = fs::read_to_string(project.join("README.md")).unwrap();
-    let table = readme.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
-    fs::write(drop_ins.join(format!("{name}.toml")), table).unwrap();
+    for file in [format!("{name}.wasm"), format!("{name}.toml")] {
+        fs::copy(project.join(&file), drop_ins.join(&file)).unwrap();
+    }
     let began = Instant::now();
     while !daemon.tell(&["module", "list"]).contains(name) {
         assert!(began.elapsed() < Duration::from_secs(60), "{name} does not run");
@@ -116,20 +158,30 @@ impl Sink for Written {
 
 fn load(file: &Path, sink: &Arc<Written>) -> Module {
     let limits = Limits { call_time: Duration::from_secs(60), ..Limits::default() };
-    let services =
-        Services { sinks: [("journal".to_owned(), sink.clone() as Arc<dyn Sink>)].into(), ..Services::default() };
+    let spool = file.with_file_name("spool");
+    fs::create_dir_all(&spool).unwrap();
+    let spool = Directory::open(&spool, Access::ReadWrite { quota: 1024 }).unwrap();
+    let services = Services {
+        sinks: [("journal".to_owned(), sink.clone() as Arc<dyn Sink>)].into(),
+        files: [("spool".to_owned(), Arc::new(spool))].into(),
+        ..Services::default()
+    };
     let bytes = fs::read(file).unwrap();
     Module::load(engine(), "tried", &bytes, &Grants::all(), limits, services).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn ask(module: &Module, matter: Matter, directives: Vec<Info>) -> PolicyResult {
+    ask_about(module, matter, directives, None)
+}
+
+fn ask_about(module: &Module, matter: Matter, directives: Vec<Info>, peer: Option<Peer>) -> PolicyResult {
     let server = Identity { uid: 0, gid: 0 };
     let request = PolicyRequest {
         matter,
         requester: None,
         identity: None,
         server,
-        peer: None,
+        peer,
         targets: Vec::new(),
         codes: Vec::new(),
         infos: Vec::new(),
@@ -139,7 +191,7 @@ fn ask(module: &Module, matter: Matter, directives: Vec<Info>) -> PolicyResult {
 }
 
 /// What the texts of a new project say, by its functions for each role.
-fn decides_as_it_says(name: &str, module: &Module, written: &Written) {
+fn decides_as_it_says(language: &str, name: &str, module: &Module, written: &Written) {
     let refused = |result: PolicyResult, status, reason: &str| {
         let denial = PolicyOutcome::Deny(status);
         assert_eq!(result.outcome.as_ref().unwrap(), &denial, "{name}");
@@ -150,6 +202,11 @@ fn decides_as_it_says(name: &str, module: &Module, written: &Written) {
 
     denied(ask(module, Matter::Connection(ConnectionKind::Tool), Vec::new()), "no tools today");
     passed(ask(module, Matter::Connection(ConnectionKind::Client), Vec::new()));
+    if probe(language).is_some() {
+        let peer = Some(Peer { pid: Some(4711), release: "3.2.3".to_owned() });
+        let probed = ask_about(module, Matter::Connection(ConnectionKind::Client), Vec::new(), peer);
+        denied(probed, "4711 3.2.3 70000 true spool a hello -46");
+    }
     let event = |range| Matter::Event { code: Status(-3001), range };
     refused(ask(module, event(Range::Global), Vec::new()), code::PMIX_ERR_RESOURCE_BUSY, "not so loud");
     passed(ask(module, event(Range::Namespace), Vec::new()));
@@ -181,9 +238,11 @@ async fn a_project_with_every_role_decides(language: &str) {
     new(dir.path(), language, &name, &[&ROLES[..], &["lifecycle"]].concat());
     let project = dir.path().join(&name);
     edit(&project.join(source(language)));
+    reach(&project, language, &name);
     let done = build(dir.path(), &name).expect_status(0);
     assert!(done.stdout.contains("roles          event-handler, connection-policy, event-policy"), "{}", done.stdout);
-    assert!(done.stdout.contains("capabilities   sink\n"), "{}", done.stdout);
+    let asked = if probe(language).is_some() { "sink, random, files" } else { "sink" };
+    assert!(done.stdout.contains(&format!("capabilities   {asked}\n")), "{}", done.stdout);
     let file = project.join(format!("{name}.wasm"));
 
     let tried = run(&mut module(&project, &["test"])).expect_status(1).stdout;
@@ -195,7 +254,7 @@ async fn a_project_with_every_role_decides(language: &str) {
     let written = Arc::new(Written::default());
     let loaded = load(&file, &written);
     assert_eq!(loaded.init(&[]).unwrap(), []);
-    decides_as_it_says(&name, &loaded, &written);
+    decides_as_it_says(language, &name, &loaded, &written);
     loaded.stop();
 
     let wrong = load(&file, &written).init(&[info("greeting", Value::Uint32(7))]);
@@ -235,8 +294,10 @@ fn each_role_alone_makes_a_project_that_builds_and_loads() {
             assert!(done.stdout.contains(&format!("roles          {role}\n")), "{}", done.stdout);
             let project = dir.path().join(&name);
             run(&mut module(&project, &["test"])).expect_status(0);
-            let measured = run(&mut module(&project, &["bench", "--calls", "10"])).expect_status(0).stdout;
-            assert!(measured.contains(role), "{measured}");
+            if language == "c" {
+                let measured = run(&mut module(&project, &["bench", "--calls", "10"])).expect_status(0).stdout;
+                assert!(measured.contains(role), "{measured}");
+            }
             let module = load(&project.join(format!("{name}.wasm")), &Arc::default());
             assert_eq!(module.inspection().roles.iter().map(|role| role.name()).collect::<Vec<_>>(), [role]);
         }
@@ -307,6 +368,10 @@ fn what_cannot_be_made_or_built_is_said_with_what_to_do() {
         (
             "name = \"mine\"\nlanguage = \"c\"\nroles = [\"event-handler\"]\ncapabilities = [\"clock\"]",
             "take the line out",
+        ),
+        (
+            "name = \"mine\"\nlanguage = \"js\"\nroles = [\"event-handler\"]\ncapabilities = [\"clok\"]",
+            "there is no \"clok\"; there are logging, clock,",
         ),
         ("name = \"../mine\"\nlanguage = \"c\"\nroles = [\"event-handler\"]", "a name has small letters"),
     ] {

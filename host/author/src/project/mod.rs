@@ -82,6 +82,7 @@ pub fn files(name: &str, language: Language, roles: &BTreeSet<Role>) -> Result<V
     let mut files: Vec<File> = own.map(|(path, text)| (path.to_owned(), text.replace("MODULE", name))).collect();
     files.push((MANIFEST.to_owned(), manifest(name, language, roles)));
     files.push(("README.md".to_owned(), readme::text(name, language, roles)));
+    files.push((format!("{name}.toml"), readme::table(name, roles)));
     files.push((".gitignore".to_owned(), format!("/target\n/{name}.wasm\n__pycache__/\n")));
     files.extend(peal_build::carried(language).map(|(path, text)| (path.to_owned(), text)));
     Ok(files)
@@ -101,9 +102,9 @@ fn manifest(name: &str, language: Language, roles: &BTreeSet<Role>) -> String {
     if !language.asks_for_what_it_uses() {
         // A log channel that writes nowhere would be none.
         let asked = if roles.contains(&Role::LogChannel) { "\"sink\"" } else { "" };
+        let all = peal_build::capabilities().collect::<Vec<_>>().join(", ");
         text += &format!(
-            "# What the module imports beyond the call at hand, for its admin to grant: logging, clock, notify, registration, sink,\n\
-             # state.\ncapabilities = [{asked}]\n"
+            "# What the module imports beyond the call at hand, for its admin to grant, of:\n# {all}.\ncapabilities = [{asked}]\n"
         );
     }
     debug_assert!(Manifest::parse(&text).is_ok(), "{text}");

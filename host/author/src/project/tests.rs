@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 use super::*;
 use crate::trial::Cases;
+use peal_sandbox::Capability;
 
 fn roles(roles: &[Role]) -> BTreeSet<Role> {
     roles.iter().copied().collect()
@@ -25,6 +26,13 @@ fn every_language_and_role_makes_a_project_with_a_manifest_that_says_so() {
             }
         }
     }
+}
+
+#[test]
+fn the_capabilities_of_projects_are_those_of_the_host_but_wasi() {
+    let of_host: BTreeSet<&str> = Capability::ALL.map(Capability::name).into();
+    let of_projects: BTreeSet<&str> = peal_build::capabilities().chain([Capability::Wasi.name()]).collect();
+    assert_eq!(of_projects, of_host);
 }
 
 #[test]
