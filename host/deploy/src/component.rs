@@ -10,7 +10,6 @@ use peal_model::Hook;
 use peal_sandbox::{Capability, Digest, Grants, Inspection, MAX_COMPONENT_BYTES, Role, inspect};
 use rustix::fs::OFlags;
 use std::{
-    collections::BTreeSet,
     fs::{File, OpenOptions},
     io::{self, Read},
     os::unix::fs::OpenOptionsExt,
@@ -80,10 +79,8 @@ fn read_for_site(entry: &ModuleEntry) -> Result<Vec<u8>, ReadError> {
 pub struct Component {
     /// Its file.
     pub bytes: Arc<[u8]>,
-    /// The digest of that.
-    pub digest: Digest,
-    /// What it is.
-    pub roles: BTreeSet<Role>,
+    /// What that says of itself.
+    pub inspection: Inspection,
     /// Whose chain it stands in.
     pub owner: Owner,
 }
@@ -91,7 +88,7 @@ pub struct Component {
 impl Component {
     /// A component whose bytes were kept when it ran.
     pub(crate) fn kept(entry: &ModuleEntry, bytes: Vec<u8>) -> Result<Component, Problem> {
-        Ok(inspected(entry, bytes)?.0)
+        inspected(entry, bytes)
     }
 }
 
@@ -101,9 +98,10 @@ pub fn all(modules: &[ModuleEntry], config: &Config) -> Result<Vec<(ModuleEntry,
     let mut heads = HeadCount::new(config);
     for entry in modules {
         match of(entry) {
-            Ok((component, inspection)) => {
-                problems.extend(unfit(entry, &inspection, config));
-                problems.extend(scope::unfit(entry, &component.owner, &inspection, config));
+            Ok(component) => {
+                let inspection = &component.inspection;
+                problems.extend(unfit(entry, inspection, config));
+                problems.extend(scope::unfit(entry, &component.owner, inspection, config));
                 let counted = heads.add(&component.owner);
                 problems.extend(counted.err().map(|error| entry.problem("module.scope", error.to_string())));
                 problems.extend(limits::files(entry).err());
@@ -120,26 +118,25 @@ pub fn all(modules: &[ModuleEntry], config: &Config) -> Result<Vec<(ModuleEntry,
 }
 
 /// The component of a module, if it is the one that the settings say.
-fn of(entry: &ModuleEntry) -> Result<(Component, Inspection), Problem> {
+fn of(entry: &ModuleEntry) -> Result<Component, Problem> {
     let settings = &entry.settings;
     let bytes = read_for_site(entry).map_err(|error| entry.problem("module.path", error.to_string()))?;
-    let digest = Digest::of(&bytes);
-    if let Some(pin) = settings.sha256.map(Digest)
-        && pin != digest
-    {
-        let path = settings.path.display();
-        let message = format!("{path} has sha256 {digest}, the configuration wants {pin}");
-        return Err(entry.problem("module.sha256", message));
+    if let Some(pin) = settings.sha256.map(Digest) {
+        let digest = Digest::of(&bytes);
+        if pin != digest {
+            let path = settings.path.display();
+            let message = format!("{path} has sha256 {digest}, the configuration wants {pin}");
+            return Err(entry.problem("module.sha256", message));
+        }
     }
     inspected(entry, bytes)
 }
 
-fn inspected(entry: &ModuleEntry, bytes: Vec<u8>) -> Result<(Component, Inspection), Problem> {
+fn inspected(entry: &ModuleEntry, bytes: Vec<u8>) -> Result<Component, Problem> {
     let owner = scope::owner(entry)?;
     let inspection = inspect(&bytes)
         .map_err(|error| entry.problem("module.path", format!("module {}: {error}", entry.settings.name)))?;
-    let (digest, roles) = (inspection.digest, inspection.roles.clone());
-    Ok((Component { bytes: bytes.into(), digest, roles, owner }, inspection))
+    Ok(Component { bytes: bytes.into(), inspection, owner })
 }
 
 /// What a setting needs, so that it means anything.

@@ -46,7 +46,7 @@ impl Overrides {
     pub(crate) fn applied(&self, wanted: &[Wanted]) -> Vec<Wanted> {
         let enabled = wanted.iter().filter(|(entry, _)| !self.disables(&entry.settings.name));
         let promoted = |(entry, component): &Wanted| {
-            let said = (entry.settings.name.clone(), ModuleOverride::Promoted(component.digest.0));
+            let said = (entry.settings.name.clone(), ModuleOverride::Promoted(component.inspection.digest.0));
             let mut entry = entry.clone();
             if self.0.contains(&said) {
                 entry.settings.mode = Mode::Active;
@@ -67,7 +67,11 @@ pub(crate) struct Brief<'a> {
 impl<'a> Brief<'a> {
     /// Of modules that are wanted.
     pub(crate) fn of_wanted(wanted: &'a [Wanted]) -> Vec<Brief<'a>> {
-        let brief = |(entry, component): &'a Wanted| Brief { entry, digest: component.digest, owner: &component.owner };
+        let brief = |(entry, component): &'a Wanted| Brief {
+            entry,
+            digest: component.inspection.digest,
+            owner: &component.owner,
+        };
         wanted.iter().map(brief).collect()
     }
 

@@ -89,7 +89,8 @@ impl Versions {
 
 fn keep(store: &Store, wanted: &[Wanted], cause: &str, at: u64) -> Result<u64, peal_store::StoreError> {
     let document = saved(wanted.iter().map(|(entry, _)| entry));
-    let components: Vec<_> = wanted.iter().map(|(_, component)| (component.digest.0, &*component.bytes)).collect();
+    let components: Vec<_> =
+        wanted.iter().map(|(_, component)| (component.inspection.digest.0, &*component.bytes)).collect();
     store.keep_modules(NewVersion { cause, document: &document, components: &components }, at, KEPT)
 }
 
