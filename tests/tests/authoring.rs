@@ -345,6 +345,7 @@ fn what_cannot_be_made_or_built_is_said_with_what_to_do() {
     refused(&["build", "."], &["peal-module.toml", "peal module new"]);
 
     new(dir.path(), "python", "mine", &["event-handler"]);
+    refused(&["test", "mine"], &["mine/mine.wasm is not there", "peal module build mine"]);
     refused(&["new", "--lang", "c", "mine"], &["is there already", "--dir"]);
     assert!(dir.path().join("mine/module.py").exists() && !dir.path().join("mine/module.c").exists());
 
