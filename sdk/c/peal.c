@@ -78,6 +78,13 @@ bool peal_server(peal_identity *identity) {
   return given(is_some, &raw, identity);
 }
 
+bool peal_connection(peal_peer *peer) {
+  peal_pmix_call_peer_t raw;
+  if (!peal_pmix_call_connection(&raw)) return false;
+  *peer = (peal_peer){raw.pid.is_some ? raw.pid.val : 0, peal_text_of(raw.release.ptr, raw.release.len)};
+  return true;
+}
+
 peal_procs peal_targets(void) {
   peal_pmix_call_list_proc_t raw;
   peal_pmix_call_targets(&raw);
@@ -195,10 +202,21 @@ int32_t peal_deregister(uint64_t registration) {
   return status;
 }
 
+static peal_strings lift_strings(const peal_raw_list_string_t *raw) {
+  const char **texts = peal_alloc(raw->len * sizeof *texts);
+  for (size_t at = 0; at < raw->len; at++) texts[at] = peal_text_of(raw->ptr[at].ptr, raw->ptr[at].len);
+  return (peal_strings){texts, raw->len};
+}
+
+peal_strings peal_sink_names(void) {
+  peal_raw_list_string_t raw;
+  peal_pmix_sink_names(&raw);
+  return lift_strings(&raw);
+}
+
 const char *peal_first_sink(void) {
-  peal_raw_list_string_t names;
-  peal_pmix_sink_names(&names);
-  return names.len == 0 ? NULL : peal_text_of(names.ptr[0].ptr, names.ptr[0].len);
+  peal_strings names = peal_sink_names();
+  return names.len == 0 ? NULL : names.ptr[0];
 }
 
 int32_t peal_sink_write(const char *sink, const void *ptr, size_t len) {
@@ -230,6 +248,77 @@ int32_t peal_state_delete(const char *key) {
   peal_raw_string_t raw_key = peal_lower_string(key);
   int32_t status = PMIX_SUCCESS;
   peal_pmix_state_delete(&raw_key, &status);
+  return status;
+}
+
+int32_t peal_state_keys(const char *prefix, peal_strings *keys) {
+  peal_raw_string_t raw_prefix = peal_lower_string(prefix);
+  peal_raw_list_string_t raw = {0};
+  int32_t status = PMIX_SUCCESS;
+  peal_pmix_state_keys(&raw_prefix, &raw, &status);
+  *keys = lift_strings(&raw);
+  return status;
+}
+
+uint64_t peal_random(void) { return peal_pmix_random_number(); }
+
+int32_t peal_random_fill(void *ptr, size_t len) {
+  enum { AT_ONCE = 65536 };
+  int32_t status = PMIX_SUCCESS;
+  for (size_t at = 0; at < len;) {
+    size_t part = len - at < AT_ONCE ? len - at : AT_ONCE;
+    peal_raw_list_u8_t raw;
+    if (!peal_pmix_random_bytes((uint32_t)part, &raw, &status)) return status;
+    memcpy((uint8_t *)ptr + at, raw.ptr, part);
+    at += part;
+  }
+  return status;
+}
+
+peal_strings peal_file_directories(void) {
+  peal_raw_list_string_t raw;
+  peal_pmix_files_directories(&raw);
+  return lift_strings(&raw);
+}
+
+int32_t peal_file_read(const char *directory, const char *path, peal_bytes *data) {
+  peal_raw_string_t in = peal_lower_string(directory), at = peal_lower_string(path);
+  peal_raw_list_u8_t raw = {0};
+  int32_t status = PMIX_SUCCESS;
+  peal_pmix_files_read(&in, &at, &raw, &status);
+  *data = (peal_bytes){raw.ptr, raw.len};
+  return status;
+}
+
+int32_t peal_file_write(const char *directory, const char *path, const void *ptr, size_t len) {
+  peal_raw_string_t in = peal_lower_string(directory), at = peal_lower_string(path);
+  peal_raw_list_u8_t data = {(uint8_t *)ptr, len};
+  int32_t status = PMIX_SUCCESS;
+  peal_pmix_files_write(&in, &at, &data, &status);
+  return status;
+}
+
+int32_t peal_file_append(const char *directory, const char *path, const void *ptr, size_t len) {
+  peal_raw_string_t in = peal_lower_string(directory), at = peal_lower_string(path);
+  peal_raw_list_u8_t data = {(uint8_t *)ptr, len};
+  int32_t status = PMIX_SUCCESS;
+  peal_pmix_files_append(&in, &at, &data, &status);
+  return status;
+}
+
+int32_t peal_file_remove(const char *directory, const char *path) {
+  peal_raw_string_t in = peal_lower_string(directory), at = peal_lower_string(path);
+  int32_t status = PMIX_SUCCESS;
+  peal_pmix_files_remove(&in, &at, &status);
+  return status;
+}
+
+int32_t peal_file_entries(const char *directory, const char *path, peal_strings *names) {
+  peal_raw_string_t in = peal_lower_string(directory), at = peal_lower_string(path);
+  peal_raw_list_string_t raw = {0};
+  int32_t status = PMIX_SUCCESS;
+  peal_pmix_files_entries(&in, &at, &raw, &status);
+  *names = lift_strings(&raw);
   return status;
 }
 

@@ -89,9 +89,19 @@ typedef struct {
 } peal_identity;
 
 typedef struct {
+  uint32_t pid;         // its process by the kernel's word; 0 where that is not known
+  const char *release;  // that of its library by its own word, such as "4.2.2"
+} peal_peer;
+
+typedef struct {
   const char *ptr;
   size_t len;
 } peal_string;
+
+typedef struct {
+  const char *const *ptr;
+  size_t len;
+} peal_strings;
 
 typedef struct {
   const uint8_t *ptr;
@@ -199,6 +209,8 @@ bool peal_source(peal_proc *source);
 bool peal_credentials(peal_identity *identity);
 // User and group as which the server runs; for policies.
 bool peal_server(peal_identity *identity);
+// What connects; for policies about connections, else false.
+bool peal_connection(peal_peer *peer);
 // The procs it is aimed at, where it names any.
 peal_procs peal_targets(void);
 // User and group of the job of the target of that number; false where it is not known here; for policies.
@@ -301,12 +313,27 @@ int32_t peal_notify(int32_t code, peal_range range, peal_infos infos);
 int32_t peal_register(peal_registration wish);
 int32_t peal_deregister(uint64_t registration);
 // `sink`
-const char *peal_first_sink(void);  // its name, or NULL where the admin opened none
+peal_strings peal_sink_names(void);  // in their order
+const char *peal_first_sink(void);   // its name, or NULL where the admin opened none
 int32_t peal_sink_write(const char *sink, const void *ptr, size_t len);
 // `state`: `value` is left alone where there is none, and then `found` is false
 int32_t peal_state_get(const char *key, peal_bytes *value, bool *found);
 int32_t peal_state_set(const char *key, const void *ptr, size_t len);
 int32_t peal_state_delete(const char *key);
+int32_t peal_state_keys(const char *prefix, peal_strings *keys);  // in their order; the prefix "" is that of all
+// `random`: as good as the host's own
+uint64_t peal_random(void);
+int32_t peal_random_fill(void *ptr, size_t len);
+// `files`: in directories that the admin named. A path is relative to its directory and leads nowhere else; whatever is done takes
+// effect at once, also if the call then fails. PMIX_ERR_NOT_FOUND is for what is not there, PMIX_ERR_NO_PERMISSIONS for a path that
+// leads out and for what may not be read or changed, PMIX_ERR_BAD_PARAM for a path that is none or names no regular file,
+// PMIX_ERR_OUT_OF_RESOURCE for more than 16 MiB, 10,000 entries or the directory's quota.
+peal_strings peal_file_directories(void);
+int32_t peal_file_read(const char *directory, const char *path, peal_bytes *data);
+int32_t peal_file_write(const char *directory, const char *path, const void *ptr, size_t len);  // makes it; no directories
+int32_t peal_file_append(const char *directory, const char *path, const void *ptr, size_t len);
+int32_t peal_file_remove(const char *directory, const char *path);
+int32_t peal_file_entries(const char *directory, const char *path, peal_strings *names);  // by the path "." of itself
 
 // ---- what a component exports: one line for each role
 

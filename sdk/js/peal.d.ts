@@ -120,6 +120,8 @@ export interface Request extends View {
   readonly range?: Range;
   /** Of a registration; none means all. */
   readonly codes: number[];
+  /** Of a connection: its process by the kernel's word, if that is known, and the release of its library by its own word. */
+  readonly peer?: { pid?: number; release: string };
   /** As whom the server runs. */
   readonly server?: Identity;
   /** The procs that it is about, and whose they are. */

@@ -80,6 +80,11 @@ export class Request extends View {
     this.stepCount = head.steps;
   }
 
+  get peer() {
+    const peer = call.connection();
+    return peer ? { pid: peer.pid ?? undefined, release: peer.release } : undefined;
+  }
+
   get server() {
     return call.server() ?? undefined;
   }

@@ -1,6 +1,7 @@
 // Capability `sink`: writes to what the admin named and opened for this module.
 import * as host from "peal:pmix/sink@0.1.0";
+import { ask } from "./ask.js";
 import { utf8 } from "./utf8.js";
 
 export const names = () => host.names();
-export const write = (sink, data) => host.write(sink, typeof data === "string" ? utf8(data) : data);
+export const write = (sink, data) => ask(host.write, sink, typeof data === "string" ? utf8(data) : data);

@@ -1,11 +1,17 @@
-//! The way of an author: a new project outside of the repository, built with the language's own tools, and what its module decides.
+//! The way of an author: a new project outside of the repository, changed, built with the language's own tools, tried, and dropped
+//! into the directory of a running server, where it decides.
+use peal_client::{Client, Environment};
 use peal_model::{
-    ConnectionKind, Hook, Identity, Info, Key, LogRequest, Matter, PolicyOutcome, PolicyRequest, Range, Status, Value,
-    code, key,
+    ConnectionKind, Hook, Identity, Info, Key, LogRequest, Matter, Peer, PolicyOutcome, PolicyRequest, Range, Status,
+    Value, code, key,
 };
-use peal_sandbox::{ChannelCall, Grants, InitError, Limits, Module, PolicyCall, PolicyResult, Services, Sink};
+use peal_sandbox::{
+    Access, ChannelCall, Directory, Grants, InitError, Limits, Module, PolicyCall, PolicyResult, Services, Sink,
+};
 use peal_tests::{
     Done,
+    daemon::Place,
+    in_process::soon,
     languages::{echo, engine, handle, info},
     peal, root, run,
 };
@@ -14,8 +20,11 @@ use std::{
     path::Path,
     process::Command,
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, Instant},
 };
+
+/// The line that its author changes, and what in it.
+const EDIT: [&str; 3] = ["not so loud", "PMIX_ERR_NO_PERMISSIONS", "PMIX_ERR_RESOURCE_BUSY"];
 
 const ROLES: [&str; 5] = ["event-handler", "connection-policy", "event-policy", "job-control-policy", "log-channel"];
 
@@ -43,9 +52,97 @@ fn build(dir: &Path, name: &str) -> Done {
         std::os::unix::fs::symlink(root().join("target/guests-build"), &target).unwrap();
     }
     // Longer than other commands have: compiling, and a whole interpreter.
-    let done = module(dir, &["build", name]).output().unwrap();
+    let done = module(&dir.join(name), &["build"]).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     Done { status: done.status.code(), stdout: text(done.stdout), stderr: text(done.stderr) }
+}
+
+/// Changes one line of a file.
+fn edit(file: &Path) {
+    let [line, old, new] = EDIT;
+    let text = fs::read_to_string(file).unwrap();
+    let edited: String =
+        text.lines().map(|of| if of.contains(line) { of.replace(old, new) } else { of.to_owned() } + "\n").collect();
+    assert_ne!(text, edited, "{}", file.display());
+    fs::write(file, edited).unwrap();
+}
+
+/// Where its author puts what reaches for the capabilities that no new project has: before which line, instead of which, and the
+/// code itself.
+fn probe(language: &str) -> Option<[&'static str; 4]> {
+    Some(match language {
+        "c" => [
+            "// Turns tools away",
+            "  if (request->is_tool)",
+            "  peal_peer peer;\n  if (peal_connection(&peer)) return probe(&peer);\n  if (request->is_tool)",
+            include_str!("probes/probe.c"),
+        ],
+        "python" => [
+            "@peal.connection_policy",
+            "    if request.kind == \"tool\":",
+            "    if request.peer is not None:\n        return probe(request.peer)\n    if request.kind == \"tool\":",
+            include_str!("probes/probe.py"),
+        ],
+        "js" => [
+            "/** Turns tools away",
+            "  request.kind === \"tool\"",
+            "  request.peer ? probe(request.peer) : request.kind === \"tool\"",
+            include_str!("probes/probe.js"),
+        ],
+        _ => return None,
+    })
+}
+
+/// Has a project ask for more than a new one does.
+fn reach(project: &Path, language: &str, name: &str) {
+    let Some([before, old, new, code]) = probe(language) else { return };
+    let replace = |file: &str, pairs: &[(&str, &str)]| {
+        let file = project.join(file);
+        let text = fs::read_to_string(&file).unwrap();
+        let edited = pairs.iter().fold(text.clone(), |text, (old, new)| text.replacen(old, new, 1));
+        fs::write(&file, &edited).unwrap();
+        edited != text
+    };
+    assert!(replace(source(language), &[(before, &format!("{code}{before}")), (old, new)]));
+    let all = "[\"sink\", \"random\", \"files\"]";
+    assert!(replace(&format!("{name}.toml"), &[("[\"sink\"]", all)]));
+    assert_eq!(replace("peal-module.toml", &[("[\"sink\"]", all)]), language != "c", "C asks for what it uses");
+}
+
+fn source(language: &str) -> &'static str {
+    match language {
+        "rust" => "src/lib.rs",
+        "c" => "module.c",
+        "python" => "module.py",
+        _ => "module.js",
+    }
+}
+
+/// What a site does with a project: it copies two files of it, and says nothing to its server.
+async fn decides_for_a_running_server(project: &Path, name: &str) {
+    let place = Place::new();
+    let drop_ins = place.path("modules.d");
+    fs::create_dir(&drop_ins).unwrap();
+    place.configure("[deploy]\nsettle_ms = 20\n");
+    let daemon = place.start();
+    daemon.tell(&["job", "register", "job", "-n", "1"]);
+    let variables = daemon.environment("job", 0);
+    let found = |name: &str| variables.iter().find(|pair| pair.0 == name).map(|pair| pair.1.clone().into());
+    let client = soon("a client connects", Client::connect(&Environment::from(found).unwrap())).await.unwrap();
+    let loud = || client.notify(Status(-3001), Range::Global, Vec::new());
+    loud().await.unwrap_or_else(|error| panic!("nobody objects yet: {error}"));
+
+    for file in [format!("{name}.wasm"), format!("{name}.toml")] {
+        fs::copy(project.join(&file), drop_ins.join(&file)).unwrap();
+    }
+    let began = Instant::now();
+    while !daemon.tell(&["module", "list"]).contains(name) {
+        assert!(began.elapsed() < Duration::from_secs(60), "{name} does not run");
+    }
+    let denied = loud().await.unwrap_err().to_string();
+    assert!(denied.contains(EDIT[2]), "{name}: {denied}");
+    client.notify(Status(-3001), Range::Namespace, Vec::new()).await.unwrap();
+    daemon.tell(&["stop", "--wait"]);
 }
 
 /// What a log channel wrote.
@@ -61,20 +158,30 @@ impl Sink for Written {
 
 fn load(file: &Path, sink: &Arc<Written>) -> Module {
     let limits = Limits { call_time: Duration::from_secs(60), ..Limits::default() };
-    let services =
-        Services { sinks: [("journal".to_owned(), sink.clone() as Arc<dyn Sink>)].into(), ..Services::default() };
+    let spool = file.with_file_name("spool");
+    fs::create_dir_all(&spool).unwrap();
+    let spool = Directory::open(&spool, Access::ReadWrite { quota: 1024 }).unwrap();
+    let services = Services {
+        sinks: [("journal".to_owned(), sink.clone() as Arc<dyn Sink>)].into(),
+        files: [("spool".to_owned(), Arc::new(spool))].into(),
+        ..Services::default()
+    };
     let bytes = fs::read(file).unwrap();
     Module::load(engine(), "tried", &bytes, &Grants::all(), limits, services).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn ask(module: &Module, matter: Matter, directives: Vec<Info>) -> PolicyResult {
+    ask_about(module, matter, directives, None)
+}
+
+fn ask_about(module: &Module, matter: Matter, directives: Vec<Info>, peer: Option<Peer>) -> PolicyResult {
     let server = Identity { uid: 0, gid: 0 };
     let request = PolicyRequest {
         matter,
         requester: None,
         identity: None,
         server,
-        peer: None,
+        peer,
         targets: Vec::new(),
         codes: Vec::new(),
         infos: Vec::new(),
@@ -84,18 +191,24 @@ fn ask(module: &Module, matter: Matter, directives: Vec<Info>) -> PolicyResult {
 }
 
 /// What the texts of a new project say, by its functions for each role.
-fn decides_as_it_says(name: &str, module: &Module, written: &Written) {
-    let denied = |result: PolicyResult, reason: &str| {
-        let denial = PolicyOutcome::Deny(code::PMIX_ERR_NO_PERMISSIONS);
+fn decides_as_it_says(language: &str, name: &str, module: &Module, written: &Written) {
+    let refused = |result: PolicyResult, status, reason: &str| {
+        let denial = PolicyOutcome::Deny(status);
         assert_eq!(result.outcome.as_ref().unwrap(), &denial, "{name}");
         assert_eq!(result.infos, [info("peal.reason", Value::String(Some(reason.into())))], "{name}");
     };
+    let denied = |result, reason| refused(result, code::PMIX_ERR_NO_PERMISSIONS, reason);
     let passed = |result: PolicyResult| assert_eq!(result.outcome.unwrap(), PolicyOutcome::Pass, "{name}");
 
     denied(ask(module, Matter::Connection(ConnectionKind::Tool), Vec::new()), "no tools today");
     passed(ask(module, Matter::Connection(ConnectionKind::Client), Vec::new()));
+    if probe(language).is_some() {
+        let peer = Some(Peer { pid: Some(4711), release: "3.2.3".to_owned() });
+        let probed = ask_about(module, Matter::Connection(ConnectionKind::Client), Vec::new(), peer);
+        denied(probed, "4711 3.2.3 70000 true spool a hello -46");
+    }
     let event = |range| Matter::Event { code: Status(-3001), range };
-    denied(ask(module, event(Range::Global), Vec::new()), "not so loud");
+    refused(ask(module, event(Range::Global), Vec::new()), code::PMIX_ERR_RESOURCE_BUSY, "not so loud");
     passed(ask(module, event(Range::Namespace), Vec::new()));
     passed(ask(module, Matter::Registration, Vec::new()));
     let kill = Info::new(key::PMIX_JOB_CTRL_KILL, Value::Bool(true));
@@ -116,47 +229,57 @@ fn decides_as_it_says(name: &str, module: &Module, written: &Written) {
 }
 
 /// One project with every role: what is in it for a role is the same in a project with that role alone.
-fn a_project_with_every_role_decides(language: &str) {
+async fn a_project_with_every_role_decides(language: &str) {
     if echo(language).is_none() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
     let name = format!("my-{language}");
     new(dir.path(), language, &name, &[&ROLES[..], &["lifecycle"]].concat());
+    let project = dir.path().join(&name);
+    edit(&project.join(source(language)));
+    reach(&project, language, &name);
     let done = build(dir.path(), &name).expect_status(0);
     assert!(done.stdout.contains("roles          event-handler, connection-policy, event-policy"), "{}", done.stdout);
-    assert!(done.stdout.contains("capabilities   sink\n"), "{}", done.stdout);
-    let file = dir.path().join(&name).join(format!("{name}.wasm"));
+    let asked = if probe(language).is_some() { "sink, random, files" } else { "sink" };
+    assert!(done.stdout.contains(&format!("capabilities   {asked}\n")), "{}", done.stdout);
+    let file = project.join(format!("{name}.wasm"));
+
+    let tried = run(&mut module(&project, &["test"])).expect_status(1).stdout;
+    assert!(tried.contains("FAILED  an event for everybody is denied") && tried.contains(" 1 FAILED\n"), "{tried}");
+    edit(&project.join("tests/example.toml"));
+    run(&mut module(&project, &["test"])).expect_status(0);
+    decides_for_a_running_server(&project, &name).await;
 
     let written = Arc::new(Written::default());
-    let module = load(&file, &written);
-    assert_eq!(module.init(&[]).unwrap(), []);
-    decides_as_it_says(&name, &module, &written);
-    module.stop();
+    let loaded = load(&file, &written);
+    assert_eq!(loaded.init(&[]).unwrap(), []);
+    decides_as_it_says(language, &name, &loaded, &written);
+    loaded.stop();
 
     let wrong = load(&file, &written).init(&[info("greeting", Value::Uint32(7))]);
     let Err(InitError::Refused { reason, .. }) = wrong else { panic!("{language}: {wrong:?}") };
     assert_eq!(reason, "the setting \"greeting\" must be a string", "{language}");
 }
 
-#[test]
-fn a_new_project_in_rust_decides() {
-    a_project_with_every_role_decides("rust");
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_project_in_rust_decides() {
+    a_project_with_every_role_decides("rust").await;
 }
 
-#[test]
-fn a_new_project_in_c_decides() {
-    a_project_with_every_role_decides("c");
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_project_in_c_decides() {
+    a_project_with_every_role_decides("c").await;
 }
 
-#[test]
-fn a_new_project_in_python_decides() {
-    a_project_with_every_role_decides("python");
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_project_in_python_decides() {
+    a_project_with_every_role_decides("python").await;
 }
 
-#[test]
-fn a_new_project_in_javascript_decides() {
-    a_project_with_every_role_decides("js");
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_project_in_javascript_decides() {
+    a_project_with_every_role_decides("js").await;
 }
 
 /// In the languages that build in no time.
@@ -169,7 +292,13 @@ fn each_role_alone_makes_a_project_that_builds_and_loads() {
             new(dir.path(), language, &name, &[role]);
             let done = build(dir.path(), &name).expect_status(0);
             assert!(done.stdout.contains(&format!("roles          {role}\n")), "{}", done.stdout);
-            let module = load(&dir.path().join(&name).join(format!("{name}.wasm")), &Arc::default());
+            let project = dir.path().join(&name);
+            run(&mut module(&project, &["test"])).expect_status(0);
+            if language == "c" {
+                let measured = run(&mut module(&project, &["bench", "--calls", "10"])).expect_status(0).stdout;
+                assert!(measured.contains(role), "{measured}");
+            }
+            let module = load(&project.join(format!("{name}.wasm")), &Arc::default());
             assert_eq!(module.inspection().roles.iter().map(|role| role.name()).collect::<Vec<_>>(), [role]);
         }
     }
@@ -216,6 +345,7 @@ fn what_cannot_be_made_or_built_is_said_with_what_to_do() {
     refused(&["build", "."], &["peal-module.toml", "peal module new"]);
 
     new(dir.path(), "python", "mine", &["event-handler"]);
+    refused(&["test", "mine"], &["mine/mine.wasm is not there", "peal module build mine"]);
     refused(&["new", "--lang", "c", "mine"], &["is there already", "--dir"]);
     assert!(dir.path().join("mine/module.py").exists() && !dir.path().join("mine/module.c").exists());
 
@@ -239,6 +369,10 @@ fn what_cannot_be_made_or_built_is_said_with_what_to_do() {
         (
             "name = \"mine\"\nlanguage = \"c\"\nroles = [\"event-handler\"]\ncapabilities = [\"clock\"]",
             "take the line out",
+        ),
+        (
+            "name = \"mine\"\nlanguage = \"js\"\nroles = [\"event-handler\"]\ncapabilities = [\"clok\"]",
+            "there is no \"clok\"; there are logging, clock,",
         ),
         ("name = \"../mine\"\nlanguage = \"c\"\nroles = [\"event-handler\"]", "a name has small letters"),
     ] {

@@ -142,7 +142,10 @@ fn what_is_written_wrongly_is_told_where_it_stands_with_what_would_be_right() {
     );
     let none = module(&["test", text(&guest("report"))]).expect_status(125);
     assert!(none.stderr.contains("there are no cases: name a file"), "{}", none.stderr);
-    module(&["test"]).expect_status(2);
+    for verb in ["test", "bench"] {
+        let nothing = module(&[verb]).expect_status(125).stderr;
+        assert!(nothing.contains(". holds no component (*.wasm): build it first"), "{nothing}");
+    }
 }
 
 /// Every value that a case can hold goes through a component and comes back as it was.

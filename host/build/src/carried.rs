@@ -10,6 +10,13 @@ pub fn carried(language: crate::Language) -> impl Iterator<Item = (&'static str,
     CARRIED.iter().filter(move |(path, _)| wanted(path)).map(|(path, text)| (*path, standing_alone(path, text)))
 }
 
+/// What it takes a grant for, by the contract: WASI is asked for by languages, not by authors.
+pub fn capabilities() -> impl Iterator<Item = &'static str> {
+    let file = CARRIED.iter().find(|(path, _)| *path == "wit/capabilities.wit");
+    let lines = file.into_iter().flat_map(|(_, text)| text.lines());
+    lines.filter_map(|line| line.strip_prefix("interface ")?.strip_suffix(" {"))
+}
+
 /// In the repository the Rust SDK belongs to the workspace of the guests, elsewhere to none.
 fn standing_alone(path: &str, text: &str) -> String {
     if path != "sdk/rust/Cargo.toml" {

@@ -22,7 +22,7 @@ mod tools;
 mod world;
 
 pub use apt::{install as apt_install, is_available as apt_is_available};
-pub use carried::carried;
+pub use carried::{capabilities, carried};
 pub use encode::encode;
 pub use error::BuildError;
 pub use manifest::{Language, MANIFEST, Manifest, is_name};

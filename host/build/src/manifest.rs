@@ -1,4 +1,5 @@
 //! `peal-module.toml`: what a project is called, which language it is in, what it does and what it asks for.
+use crate::carried::capabilities;
 use serde::{Deserialize, Serialize};
 use std::{fmt, path::PathBuf, str::FromStr};
 
@@ -98,6 +99,10 @@ impl Manifest {
                 "capabilities are for Python and JavaScript; a module in {} asks for what it calls: take the line out",
                 manifest.language
             ));
+        }
+        if let Some(unknown) = manifest.capabilities.iter().find(|name| capabilities().all(|known| known != *name)) {
+            let known = capabilities().collect::<Vec<_>>().join(", ");
+            return Err(format!("capabilities: there is no {unknown:?}; there are {known}"));
         }
         if manifest.roles.is_empty() {
             return Err("roles = []: name at least one, such as \"event-handler\"".to_owned());

@@ -1,5 +1,5 @@
 //! The world of one component: what it may import and what it exports, in WIT.
-use crate::{BuildError, Manifest, error::of_file};
+use crate::{BuildError, Manifest, carried::capabilities, error::of_file};
 use std::{
     fmt::Write as _,
     fs,
@@ -15,15 +15,13 @@ const VERSION: &str = "0.1.0";
 /// What every module may import; it takes no grant.
 const ALWAYS: [&str; 2] = ["call", "amendment"];
 
-/// What it takes a grant for.
-const CAPABILITIES: [&str; 8] = ["logging", "clock", "notify", "registration", "sink", "state", "random", "files"];
-
 /// The world of a component as text. Where the language leaves out what is not used, all capabilities are in it.
 pub fn world(manifest: &Manifest) -> String {
-    let all: Vec<String> = CAPABILITIES.map(str::to_owned).into();
-    let asked = if manifest.language.asks_for_what_it_uses() { &all } else { &manifest.capabilities };
+    let all: Vec<&str> = capabilities().collect();
+    let own: Vec<&str> = manifest.capabilities.iter().map(String::as_str).collect();
+    let asked = if manifest.language.asks_for_what_it_uses() { all } else { own };
     let mut text = format!("package peal:module;\n\nworld {WORLD} {{\n");
-    for import in ALWAYS.into_iter().chain(asked.iter().map(String::as_str)) {
+    for import in ALWAYS.into_iter().chain(asked) {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  import peal:pmix/{import}@{VERSION};");
     }

@@ -11,7 +11,6 @@ use peal_model::Hook;
 use peal_sandbox::{Capability, Digest, Grants, Inspection, MAX_COMPONENT_BYTES, Role, inspect};
 use rustix::fs::OFlags;
 use std::{
-    collections::BTreeSet,
     fs::{File, OpenOptions},
     io::{self, Read},
     os::unix::fs::OpenOptionsExt,
@@ -81,10 +80,8 @@ fn read_for_site(entry: &ModuleEntry) -> Result<Vec<u8>, ReadError> {
 pub struct Component {
     /// Its file.
     pub bytes: Arc<[u8]>,
-    /// The digest of that.
-    pub digest: Digest,
-    /// What it is.
-    pub roles: BTreeSet<Role>,
+    /// What that says of itself.
+    pub inspection: Inspection,
     /// Whose it is.
     pub whose: Whose,
     /// The user who installed it; none for the site.
@@ -94,7 +91,7 @@ pub struct Component {
 impl Component {
     /// A component whose bytes were kept when it ran.
     pub(crate) fn kept(entry: &ModuleEntry, bytes: Vec<u8>) -> Result<Component, Problem> {
-        Ok(inspected(entry, bytes, Home::Site)?.0)
+        inspected(entry, bytes, Home::Site)
     }
 
     /// What administrators call it: `UID/NAME` where a user installed it.
@@ -127,10 +124,10 @@ pub(crate) fn fitting(
     let mut heads = HeadCount::new(config);
     for entry in modules {
         match of(entry, home) {
-            Ok((component, inspection)) => {
-                problems.extend(unfit(entry, &inspection, config));
-                let owner = component.whose.any();
-                problems.extend(scope::unfit(entry, &owner, &inspection, config));
+            Ok(component) => {
+                let (inspection, owner) = (&component.inspection, component.whose.any());
+                problems.extend(unfit(entry, inspection, config));
+                problems.extend(scope::unfit(entry, &owner, inspection, config));
                 let counted = heads.add(&owner);
                 problems.extend(counted.err().map(|error| entry.problem("module.scope", error.to_string())));
                 problems.extend(limits::files(entry, entry.settings.mode).err());
@@ -147,33 +144,32 @@ pub(crate) fn fitting(
 }
 
 /// The component of a module, if it is the one that the settings say.
-fn of(entry: &ModuleEntry, home: Home<'_>) -> Result<(Component, Inspection), Problem> {
+fn of(entry: &ModuleEntry, home: Home<'_>) -> Result<Component, Problem> {
     let settings = &entry.settings;
     let bytes = match home {
         Home::Site => read_for_site(entry),
         Home::User(directory) => directory.component(&settings.path),
     };
     let bytes = bytes.map_err(|error| entry.problem("module.path", error.to_string()))?;
-    let digest = Digest::of(&bytes);
-    if let Some(pin) = settings.sha256.map(Digest)
-        && pin != digest
-    {
-        let path = settings.path.display();
-        let message = format!("{path} has sha256 {digest}, the configuration wants {pin}");
-        return Err(entry.problem("module.sha256", message));
+    if let Some(pin) = settings.sha256.map(Digest) {
+        let digest = Digest::of(&bytes);
+        if pin != digest {
+            let path = settings.path.display();
+            let message = format!("{path} has sha256 {digest}, the configuration wants {pin}");
+            return Err(entry.problem("module.sha256", message));
+        }
     }
     inspected(entry, bytes, home)
 }
 
-fn inspected(entry: &ModuleEntry, bytes: Vec<u8>, home: Home<'_>) -> Result<(Component, Inspection), Problem> {
+fn inspected(entry: &ModuleEntry, bytes: Vec<u8>, home: Home<'_>) -> Result<Component, Problem> {
     let (whose, installed_by) = match home {
         Home::Site => (scope::whose(entry)?, None),
         Home::User(directory) => (Whose::One(Owner::User(directory.uid())), Some(directory.uid())),
     };
     let inspection = inspect(&bytes)
         .map_err(|error| entry.problem("module.path", format!("module {}: {error}", entry.settings.name)))?;
-    let (digest, roles) = (inspection.digest, inspection.roles.clone());
-    Ok((Component { bytes: bytes.into(), digest, roles, whose, installed_by }, inspection))
+    Ok(Component { bytes: bytes.into(), inspection, whose, installed_by })
 }
 
 /// What a setting needs, so that it means anything.

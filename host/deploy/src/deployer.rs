@@ -250,7 +250,7 @@ impl Deployer {
         if entry.settings.mode != Mode::Shadow {
             return Err(Refused::NoShadow { name: name.to_owned() });
         }
-        let overrides = self.overrides.with(name, ModuleOverride::Promoted(component.digest.0));
+        let overrides = self.overrides.with(name, ModuleOverride::Promoted(component.inspection.digest.0));
         self.with_overrides(overrides, &format!("promote {name}")).await
     }
 
@@ -430,9 +430,9 @@ impl Deployer {
         vec![ModuleStatus {
             name: title,
             owner: (&component.whose.any()).into(),
-            roles: component.roles.iter().map(|role| role.name().to_owned()).collect(),
+            roles: component.inspection.roles.iter().map(|role| role.name().to_owned()).collect(),
             state,
-            sha256: component.digest.to_string(),
+            sha256: component.inspection.digest.to_string(),
             failures: 0,
             failure: None,
             memory: 0,

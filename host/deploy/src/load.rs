@@ -93,7 +93,7 @@ impl Member {
     /// Whether this is what one would get of that component with these settings.
     pub(crate) fn is_still(&self, entry: &ModuleEntry, component: &Component, owner: &Owner) -> bool {
         let is_entry = self.entry.as_ref().is_some_and(|own| own.settings == entry.settings);
-        is_entry && self.owner == *owner && self.module.digest() == component.digest
+        is_entry && self.owner == *owner && self.module.digest() == component.inspection.digest
     }
 }
 
@@ -163,7 +163,8 @@ impl Loader {
         }
         let engine = self.engine().map_err(|error| wrong("module.path")(error.to_string()))?;
         let title = component.title(&settings.name);
-        let module = Module::load(&engine, &title, &component.bytes, &grants, limits, services);
+        let component = (&*component.bytes, component.inspection.clone());
+        let module = Module::load_inspected(&engine, &title, component, &grants, limits, services);
         let module = module.map_err(|error| wrong("module.path")(error.to_string()))?;
         let wishes = module.init(&settings.config).map_err(|error| wrong("module.config")(error.to_string()))?;
         Ok(Member { entry: Some(entry.clone()), title, owner, module: Arc::new(module), wishes })

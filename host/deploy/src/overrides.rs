@@ -40,7 +40,7 @@ impl Overrides {
         let is_shadow = |name: &str, digest: &[u8; 32]| {
             wanted.iter().any(|(entry, component)| {
                 component.title(&entry.settings.name) == name
-                    && component.digest.0 == *digest
+                    && component.inspection.digest.0 == *digest
                     && entry.settings.mode == Mode::Shadow
             })
         };
@@ -61,7 +61,7 @@ impl Overrides {
     pub(crate) fn applied(&self, wanted: &[Wanted]) -> Vec<Wanted> {
         let enabled = wanted.iter().filter(|(entry, component)| !self.disables(&component.title(&entry.settings.name)));
         let promoted = |(entry, component): &Wanted| {
-            let said = (component.title(&entry.settings.name), ModuleOverride::Promoted(component.digest.0));
+            let said = (component.title(&entry.settings.name), ModuleOverride::Promoted(component.inspection.digest.0));
             let mut entry = entry.clone();
             if self.0.contains(&said) {
                 entry.settings.mode = Mode::Active;
@@ -85,7 +85,7 @@ impl<'a> Brief<'a> {
     fn of(wanted: &'a [Wanted]) -> Vec<Brief<'a>> {
         let brief = |(entry, component): &'a Wanted| {
             let title = component.title(&entry.settings.name);
-            Brief { entry, title, digest: component.digest, whose: component.whose.clone() }
+            Brief { entry, title, digest: component.inspection.digest, whose: component.whose.clone() }
         };
         wanted.iter().map(brief).collect()
     }

@@ -97,9 +97,9 @@ impl Versions {
 
 /// The same, where components that some of these have are in memory once.
 pub(crate) fn shared<'a>(mut wanted: Vec<Wanted>, known: impl Iterator<Item = &'a Wanted>) -> Vec<Wanted> {
-    let known: BTreeMap<_, _> = known.map(|(_, component)| (component.digest, &component.bytes)).collect();
+    let known: BTreeMap<_, _> = known.map(|(_, component)| (component.inspection.digest, &component.bytes)).collect();
     for (_, component) in &mut wanted {
-        if let Some(bytes) = known.get(&component.digest) {
+        if let Some(bytes) = known.get(&component.inspection.digest) {
             component.bytes = (*bytes).clone();
         }
     }
@@ -108,7 +108,8 @@ pub(crate) fn shared<'a>(mut wanted: Vec<Wanted>, known: impl Iterator<Item = &'
 
 fn keep(store: &Store, wanted: &[Wanted], cause: &str, at: u64) -> Result<u64, peal_store::StoreError> {
     let document = saved(wanted.iter().map(|(entry, _)| entry));
-    let components: Vec<_> = wanted.iter().map(|(_, component)| (component.digest.0, &*component.bytes)).collect();
+    let components: Vec<_> =
+        wanted.iter().map(|(_, component)| (component.inspection.digest.0, &*component.bytes)).collect();
     store.keep_modules(NewVersion { cause, document: &document, components: &components }, at, KEPT)
 }
 

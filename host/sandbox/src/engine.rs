@@ -285,6 +285,9 @@ fn base_config(cache: Option<Cache>) -> Config {
         .relaxed_simd_deterministic(true)
         .shared_memory(false)
         .wasm_memory64(false)
+        // Neither is needed to name the functions of a backtrace, and both make what is read from the cache larger.
+        .generate_address_map(false)
+        .native_unwind_info(false)
         .cache(cache);
     config
 }

@@ -37,6 +37,18 @@ impl Module {
         services: Services,
     ) -> Result<Module, LoadError> {
         let inspection = inspect(bytes).map_err(|reason| LoadError::Format { module: name.to_owned(), reason })?;
+        Module::load_inspected(engine, name, (bytes, inspection), grants, limits, services)
+    }
+
+    /// The same of a component that was inspected already: of a large one that alone takes a while.
+    pub fn load_inspected(
+        engine: &Engine,
+        name: &str,
+        (bytes, inspection): (&[u8], Inspection),
+        grants: &Grants,
+        limits: Limits,
+        services: Services,
+    ) -> Result<Module, LoadError> {
         let blueprint = Blueprint::new(engine, name, (bytes, &inspection), grants, limits, services)?;
         let first = Instance::start(&blueprint, &Tenancy::Nobody)
             .map_err(|failure| LoadError::Start { module: name.to_owned(), failure })?;

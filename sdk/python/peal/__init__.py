@@ -19,8 +19,8 @@ A policy is a function from a request to what it says of it, a log channel one f
     def log(request):
         sink.write("journal", request.get(request.channel))
 
-Capabilities are modules of their own (`from peal import logging, clock, notify, registration, sink, state`); what is imported
-must be listed in `peal-module.toml`, which is what a site's admin is asked to grant.
+Capabilities are modules of their own (`from peal import logging, clock, notify, registration, sink, state, random, files`); what
+is imported must be listed in `peal-module.toml`, which is what a site's admin is asked to grant.
 
 Values have Python's types where there is one (`None`, `bool`, `str`, `float`, `bytes`) and else small types of their own
 that are integers, strings or lists, such as `Uint32` and `Array`: see `peal.values`. All of the Standard's integers are exact.
@@ -32,6 +32,7 @@ Everything here can be imported outside of a component as well, so that function
 `Event`, `Request` or `LogRequest` by its keywords.
 """
 from . import key, status
+from .capability import Refused
 from .outcome import (
     Outcome,
     PolicyOutcome,
@@ -44,7 +45,7 @@ from .outcome import (
     pass_,
     success,
 )
-from .requests import Event, LogRequest, Request, Target
+from .requests import Event, LogRequest, Peer, Request, Target
 from .roles import (
     Registration,
     connection_policy,

@@ -16,6 +16,14 @@ class Target(NamedTuple):
     owner: Optional[Identity]
 
 
+class Peer(NamedTuple):
+    """What is at the other end of a connection: its process by the kernel's word, if that is known, and the release of its library
+    by its own word, such as "4.2.2"."""
+
+    pid: Optional[int]
+    release: str
+
+
 class _View:
     """What events and requests have in common."""
 
@@ -81,9 +89,18 @@ class Request(_View):
     """The request being decided about: `matter` ("connection", "event", "registration" or "job-control"), of a connection its
     `kind` ("client" or "tool"), of an event `code` and `range`, of a registration `codes` (none meaning all)."""
 
-    def __init__(self, matter, *, kind=None, code=None, range=None, codes=(), **rest):
+    def __init__(self, matter, *, kind=None, code=None, range=None, codes=(), peer=None, **rest):
         super().__init__(**rest)
+        self._peer = peer
         self.matter, self.kind, self.code, self.range, self.codes = matter, kind, code, range, list(codes)
+
+    @property
+    def peer(self):
+        """What connects, a `Peer`; None where it is not about a connection."""
+        if not self._live:
+            return self._peer
+        peer = _call.connection()
+        return None if peer is None else Peer(peer.pid, peer.release)
 
     @property
     def server(self):

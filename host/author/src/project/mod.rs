@@ -1,5 +1,6 @@
 //! New projects: a list of files for a language and some roles, and writing it where nothing is yet.
 mod c;
+mod cases;
 mod js;
 mod python;
 mod readme;
@@ -63,9 +64,6 @@ pub fn role(name: &str) -> Result<Role, ProjectError> {
 /// A file of a project: its path within, and its contents.
 pub type File = (String, String);
 
-/// The event that a new project is tried with, and where it stands.
-pub const EXAMPLE: (&str, &str) = ("tests/example.toml", include_str!("example.toml"));
-
 /// What a project is made of, SDK and contract included.
 pub fn files(name: &str, language: Language, roles: &BTreeSet<Role>) -> Result<Vec<File>, ProjectError> {
     if !peal_build::is_name(name) {
@@ -80,14 +78,12 @@ pub fn files(name: &str, language: Language, roles: &BTreeSet<Role>) -> Result<V
         Language::Python => python::files(roles),
         Language::Js => js::files(roles),
     };
-    let mut files: Vec<File> =
-        own.into_iter().map(|(path, text)| (path.to_owned(), text.replace("MODULE", name))).collect();
+    let own = own.into_iter().chain(cases::files(roles));
+    let mut files: Vec<File> = own.map(|(path, text)| (path.to_owned(), text.replace("MODULE", name))).collect();
     files.push((MANIFEST.to_owned(), manifest(name, language, roles)));
     files.push(("README.md".to_owned(), readme::text(name, language, roles)));
+    files.push((format!("{name}.toml"), readme::table(name, roles)));
     files.push((".gitignore".to_owned(), format!("/target\n/{name}.wasm\n__pycache__/\n")));
-    if roles.contains(&Role::EventHandler) {
-        files.push((EXAMPLE.0.to_owned(), EXAMPLE.1.to_owned()));
-    }
     files.extend(peal_build::carried(language).map(|(path, text)| (path.to_owned(), text)));
     Ok(files)
 }
@@ -106,9 +102,9 @@ fn manifest(name: &str, language: Language, roles: &BTreeSet<Role>) -> String {
     if !language.asks_for_what_it_uses() {
         // A log channel that writes nowhere would be none.
         let asked = if roles.contains(&Role::LogChannel) { "\"sink\"" } else { "" };
+        let all = peal_build::capabilities().collect::<Vec<_>>().join(", ");
         text += &format!(
-            "# What the module imports beyond the call at hand, for its admin to grant: logging, clock, notify, registration, sink,\n\
-             # state.\ncapabilities = [{asked}]\n"
+            "# What the module imports beyond the call at hand, for its admin to grant, of:\n# {all}.\ncapabilities = [{asked}]\n"
         );
     }
     debug_assert!(Manifest::parse(&text).is_ok(), "{text}");

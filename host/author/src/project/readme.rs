@@ -38,13 +38,17 @@ fn limits(language: Language) -> &'static str {
     }
 }
 
-/// What an admin writes for it.
-fn table(name: &str, roles: &BTreeSet<Role>) -> String {
-    let mut text = format!("[[module]]\nname = \"{name}\"\npath = \"{name}.wasm\"\n");
+/// What an admin puts into `modules.d` beside the component.
+pub fn table(name: &str, roles: &BTreeSet<Role>) -> String {
+    let mut text = format!(
+        "# For a site: copy this file and {name}.wasm into the directory modules.d beside the server's configuration.\n\
+         [[module]]\nname = \"{name}\"\npath = \"{name}.wasm\"\n"
+    );
     if roles.contains(&Role::LogChannel) {
-        text += "channels = [\"stderr\"]\nsinks = [\"stderr\"]\ngrants = [\"sink\"]\n";
+        text += "channels = [\"stderr\"]\nsinks = [\"stderr\"]\n";
     }
-    text
+    let grants = if roles.contains(&Role::LogChannel) { "\"sink\"" } else { "" };
+    text + &format!("grants = [{grants}]    # of what it asks for, what it gets: `peal module inspect {name}.wasm`\n")
 }
 
 pub fn text(name: &str, language: Language, roles: &BTreeSet<Role>) -> String {
@@ -56,14 +60,17 @@ pub fn text(name: &str, language: Language, roles: &BTreeSet<Role>) -> String {
     };
     format!(
         "# {name}\n\nA module for Peal: {}. What it does stands in `{}`.\n\n```sh\n{}peal module build                # makes \
-         {name}.wasm; says what to install if a tool is missing\npeal module inspect {name}.wasm  # what it does and asks \
-         for\n{run}```\n{}\nTo have it run for a site, put `{name}.wasm` beside a file `modules.d/{name}.toml`:\n\n```toml\n{}```\n\n\
-         `sdk/` is what it is written against and `wit/` the contract beneath; both came with the `peal` that made this \
+         {name}.wasm; says what to install if a tool is missing\npeal module test                 \
+         # hands it what tests/*.toml says and compares what comes out\npeal module bench                # what a call \
+         takes\npeal module inspect {name}.wasm  # what it does and asks \
+         for\n{run}```\n{}\nTo have it run for a site, whose server need not be restarted:\n\n\
+         ```sh\ncp {name}.wasm {name}.toml ~/.config/peal/modules.d/   # root's: /etc/peal/modules.d\n\
+         peal module list                 # what runs; what was wrong says `peal module reload`\n```\n\n\
+         tests/README.md says how cases are written. `sdk/` is what it is written against and `wit/` the contract beneath; both came with the `peal` that made this \
          project.\n",
         names.join(", "),
         source(language),
         natively(language),
         limits(language),
-        table(name, roles),
     )
 }

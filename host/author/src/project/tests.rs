@@ -1,6 +1,8 @@
 //! Tests of what new projects are made of.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 use super::*;
+use crate::trial::Cases;
+use peal_sandbox::Capability;
 
 fn roles(roles: &[Role]) -> BTreeSet<Role> {
     roles.iter().copied().collect()
@@ -16,12 +18,21 @@ fn every_language_and_role_makes_a_project_with_a_manifest_that_says_so() {
             assert_eq!((manifest.name.as_str(), manifest.language), ("a-1", language));
             assert_eq!(manifest.roles, [role.name(), "lifecycle"]);
             assert!(text("README.md").contains("peal module build"));
+            let cases = Cases::parse(Path::new("example.toml"), text("tests/example.toml")).unwrap();
+            assert!(cases.len() >= 2, "{role} and its settings");
             let own = files.iter().filter(|(path, _)| !path.starts_with("sdk/") && !path.starts_with("wit/"));
             for (path, text) in own {
                 assert!(!text.contains("MODULE"), "{path} of {language} {role}: {text}");
             }
         }
     }
+}
+
+#[test]
+fn the_capabilities_of_projects_are_those_of_the_host_but_wasi() {
+    let of_host: BTreeSet<&str> = Capability::ALL.map(Capability::name).into();
+    let of_projects: BTreeSet<&str> = peal_build::capabilities().chain([Capability::Wasi.name()]).collect();
+    assert_eq!(of_projects, of_host);
 }
 
 #[test]

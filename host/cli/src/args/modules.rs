@@ -94,6 +94,7 @@ A file of cases:
 docs/trials.md has all of it.
 
 Examples:
+  peal module test                         # in a project, after `peal module build`
   peal module test mine.wasm tests/*.toml
   peal event watch --json --count 100 > night.jsonl; peal module test mine.wasm night.jsonl
   peal module test mine.wasm night.jsonl --write tests/night.toml
@@ -104,7 +105,7 @@ Exit status: 0 if all came out as expected, 1 if not, 125 if the component or th
 #[derive(ClapArgs)]
 pub struct ModuleTest {
     /// The component, or the directory of a project that has one
-    #[arg(value_name = "FILE.wasm|DIR", value_hint = clap::ValueHint::AnyPath)]
+    #[arg(value_name = "FILE.wasm|DIR", default_value = ".", value_hint = clap::ValueHint::AnyPath)]
     pub component: PathBuf,
     /// Files of cases, or what `peal event watch --json` printed; without any, tests/*.toml beside the component
     #[arg(value_name = "CASES", value_hint = clap::ValueHint::FilePath)]
@@ -138,7 +139,7 @@ pub struct ModuleRollback {
 #[derive(ClapArgs)]
 pub struct ModuleBench {
     /// The component, or the directory of a project that has one
-    #[arg(value_name = "FILE.wasm|DIR", value_hint = clap::ValueHint::AnyPath)]
+    #[arg(value_name = "FILE.wasm|DIR", default_value = ".", value_hint = clap::ValueHint::AnyPath)]
     pub component: PathBuf,
     /// A file of cases
     #[arg(value_name = "CASES", value_hint = clap::ValueHint::FilePath)]

@@ -2,7 +2,7 @@
 use crate::args::Build;
 use anyhow::{Context, Result, bail};
 use peal_build::{Install, Project, Tools};
-use peal_sandbox::{Inspection, Role};
+use peal_sandbox::Inspection;
 use std::{fs, io::Write, path::Path, process::ExitCode};
 
 /// Builds a project with its language's own tools and says what came out.
@@ -38,10 +38,6 @@ fn say(file: &Path, inspection: &Inspection) -> Result<()> {
     writeln!(out, "{}, {} bytes", file.display(), inspection.size)?;
     writeln!(out, "roles          {}", list(inspection.roles.iter().map(|role| role.name()).collect()))?;
     writeln!(out, "capabilities   {}", list(inspection.capabilities.iter().map(|one| one.name()).collect()))?;
-    if inspection.roles.contains(&Role::EventHandler) {
-        writeln!(out, "next: peal run --events --handler {} -- PROGRAM", file.display())?;
-    } else {
-        writeln!(out, "next: name it in a [[module]] of the configuration, as the project's README.md shows")?;
-    }
+    writeln!(out, "next: peal module test; then as the project's README.md says")?;
     Ok(())
 }

@@ -19,5 +19,6 @@ pub fn new(args: &New) -> Result<ExitCode> {
     writeln!(out, "{} is ready; its README.md says more. Next:", dir.display())?;
     writeln!(out, "  cd {}", dir.display())?;
     writeln!(out, "  peal module build")?;
+    writeln!(out, "  peal module test")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,11 +1,12 @@
 //! The component that is tried or measured, and where its cases lie.
 use anyhow::{Context, Result, bail};
+use peal_build::{MANIFEST, Project};
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-/// Where a project may have its component.
+/// Where a directory may have a component if it is no project of `peal module new`.
 const PLACES: [&str; 2] = ["", "target"];
 
 /// A component.
@@ -43,6 +44,14 @@ impl Tried {
 }
 
 fn of_project(dir: &Path) -> Result<PathBuf> {
+    if dir.join(MANIFEST).exists() {
+        // Others lie about in `target`: tools leave them there on the way.
+        let file = dir.join(format!("{}.wasm", Project::open(dir)?.manifest.name));
+        if !file.exists() {
+            bail!("{} is not there: say `peal module build {}`", file.display(), dir.display());
+        }
+        return Ok(file);
+    }
     let mut found = Vec::new();
     for place in PLACES {
         found.append(&mut with_extension(&dir.join(place), "wasm")?);

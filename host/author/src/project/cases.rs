@@ -1,0 +1,23 @@
+//! The cases of a new project: the same in each language, because what they are about is.
+use peal_sandbox::Role;
+use std::collections::BTreeSet;
+
+fn part(role: Role) -> &'static str {
+    match role {
+        Role::EventHandler => include_str!("../../templates/cases/event-handler.toml"),
+        Role::ConnectionPolicy => include_str!("../../templates/cases/connection-policy.toml"),
+        Role::EventPolicy => include_str!("../../templates/cases/event-policy.toml"),
+        Role::JobControlPolicy => include_str!("../../templates/cases/job-control-policy.toml"),
+        Role::LogChannel => include_str!("../../templates/cases/log-channel.toml"),
+        Role::Lifecycle => include_str!("../../templates/cases/lifecycle.toml"),
+    }
+}
+
+/// How cases are written, for whoever has the project and nothing else.
+const TOLD: &str = include_str!("../../../../docs/trials.md");
+
+pub fn files(roles: &BTreeSet<Role>) -> Vec<(&'static str, String)> {
+    let parts: Vec<&str> = roles.iter().map(|role| part(*role)).collect();
+    let head = "# What the module MODULE is handed, and what must come of it: say `peal module test`. README.md tells the rest.\n\n";
+    vec![("tests/example.toml", head.to_owned() + &parts.join("\n")), ("tests/README.md", TOLD.to_owned())]
+}
