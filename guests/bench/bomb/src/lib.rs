@@ -47,6 +47,7 @@ fn pester(event: &Event) {
     }
 }
 
+#[expect(unconditional_recursion, reason = "that is the harm it does")]
 fn dig(depth: u64) -> u64 {
     let room = black_box([depth; 16]);
     1 + dig(depth + 1) + room.iter().sum::<u64>()
