@@ -1,12 +1,13 @@
 //! The modules of a running server, and how others take their place: all of them or none, between two requests.
 use crate::{
     beginning::Beginning,
-    component::{self, Component},
-    load::{Audience, Loader, Member},
+    component,
+    load::{Audience, Loader},
     news::{self, News},
     overrides::{Overrides, changes, is_same},
     refused::Refused,
     set::ModuleSet,
+    status::is_quarantined,
     users::{self, Installed},
     version::{Versions, Wanted, shared},
 };
@@ -14,9 +15,7 @@ use peal_config::{Config, Mode, ModuleEntry, Problem, Problems, nearest};
 use peal_model::Nspace;
 use peal_server::{
     ChainView, Metrics, Server, ServerHandle, Shadows,
-    admin::{
-        ChangeKind, Deployed, ModuleCall, ModuleChange, ModuleList, ModuleState, ModuleStatus, Reply, UserRefused,
-    },
+    admin::{ChangeKind, Deployed, ModuleCall, ModuleChange, Reply},
 };
 use peal_store::ModuleOverride;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -32,13 +31,13 @@ pub enum Prompt {
 
 /// What users installed.
 #[derive(Default)]
-struct Users {
+pub(crate) struct Users {
     /// As far as it can be used.
-    wanted: BTreeMap<u32, Vec<Wanted>>,
+    pub(crate) wanted: BTreeMap<u32, Vec<Wanted>>,
     /// As it runs.
-    running: BTreeMap<u32, Vec<Wanted>>,
+    pub(crate) running: BTreeMap<u32, Vec<Wanted>>,
     /// What of it cannot be used, and why. It is not tried again before it is something else.
-    refused: BTreeMap<u32, (Vec<Wanted>, Problems)>,
+    pub(crate) refused: BTreeMap<u32, (Vec<Wanted>, Problems)>,
 }
 
 /// How long the modules of a user may take to start.
@@ -46,22 +45,22 @@ const START: Duration = Duration::from_secs(30);
 
 /// Changes the modules of a running server.
 pub struct Deployer {
-    loader: Arc<Loader>,
-    running: ModuleSet,
-    versions: Versions,
+    pub(crate) loader: Arc<Loader>,
+    pub(crate) running: ModuleSet,
+    pub(crate) versions: Versions,
     /// What runs: what is wanted, apart from what administrators disabled.
-    standing: Arc<[Wanted]>,
+    pub(crate) standing: Arc<[Wanted]>,
     /// What the configuration said when it was last taken over.
-    configured: Arc<[Wanted]>,
+    pub(crate) configured: Arc<[Wanted]>,
     /// What users installed.
-    users: Users,
+    pub(crate) users: Users,
     /// The jobs that there are.
-    jobs: Vec<Nspace>,
-    overrides: Overrides,
-    handle: ServerHandle,
-    chains: ChainView,
-    metrics: Arc<Metrics>,
-    shadows: Shadows,
+    pub(crate) jobs: Vec<Nspace>,
+    pub(crate) overrides: Overrides,
+    pub(crate) handle: ServerHandle,
+    pub(crate) chains: ChainView,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) shadows: Shadows,
 }
 
 impl Beginning {
@@ -214,22 +213,6 @@ impl Deployer {
         Ok(Deployed { version: self.version(), changes })
     }
 
-    /// The modules, how they are, and what can be returned to.
-    pub fn list(&self) -> ModuleList {
-        let version = self.versions.latest();
-        let wanted = self.everything(&self.wanted());
-        let configured = wanted.iter().flat_map(|(entry, component)| self.statuses_of(entry, component));
-        let brought = self.running.members().iter().filter(|member| member.entry.is_none());
-        let brought = brought.map(|member| described(member, None));
-        let refused = self.users.refused.iter();
-        ModuleList {
-            version: version.map_or(0, |version| version.number),
-            modules: configured.chain(brought).collect(),
-            versions: self.versions.statuses(),
-            refused: refused.map(|(uid, (_, why))| UserRefused { uid: *uid, why: why.to_string() }).collect(),
-        }
-    }
-
     /// Runs a module no more, until it is enabled again.
     pub async fn disable(&mut self, name: &str) -> Result<Deployed, Refused> {
         self.find(name)?;
@@ -316,12 +299,12 @@ impl Deployer {
     }
 
     /// Those of the version that runs, also those that an administrator disabled.
-    fn wanted(&self) -> Arc<[Wanted]> {
+    pub(crate) fn wanted(&self) -> Arc<[Wanted]> {
         self.versions.latest().map(|version| version.wanted.clone()).unwrap_or_default()
     }
 
     /// What the site wants, and what users installed.
-    fn everything(&self, site: &[Wanted]) -> Vec<Wanted> {
+    pub(crate) fn everything(&self, site: &[Wanted]) -> Vec<Wanted> {
         site.iter().chain(self.users.wanted.values().flatten()).cloned().collect()
     }
 
@@ -416,53 +399,6 @@ impl Deployer {
         self.shadows.keep(|owner, name| running.is_shadow(owner, name));
         self.metrics.counters().module_deployments.count();
         Ok(())
-    }
-
-    /// A module, once for each owner.
-    fn statuses_of(&self, entry: &ModuleEntry, component: &Component) -> Vec<ModuleStatus> {
-        let (path, title) = (Some(entry.settings.path.display().to_string()), component.title(&entry.settings.name));
-        let running: Vec<ModuleStatus> =
-            self.running.titled(&title).map(|member| described(member, path.clone())).collect();
-        if !running.is_empty() {
-            return running;
-        }
-        let state = if self.overrides.disables(&title) { ModuleState::Disabled } else { ModuleState::Waiting };
-        vec![ModuleStatus {
-            name: title,
-            owner: (&component.whose.any()).into(),
-            roles: component.inspection.roles.iter().map(|role| role.name().to_owned()).collect(),
-            state,
-            sha256: component.inspection.digest.to_string(),
-            failures: 0,
-            failure: None,
-            memory: 0,
-            path,
-        }]
-    }
-}
-
-fn is_quarantined(member: &Member) -> bool {
-    member.module.health().quarantined.is_some()
-}
-
-fn described(member: &Member, path: Option<String>) -> ModuleStatus {
-    let (module, health) = (&member.module, member.module.health());
-    let mode = member.entry.as_ref().map_or(Mode::Active, |entry| entry.settings.mode);
-    let state = match (health.quarantined, mode) {
-        (Some(_), _) => ModuleState::Quarantined,
-        (None, Mode::Shadow) => ModuleState::Shadow,
-        (None, Mode::Active) => ModuleState::Active,
-    };
-    ModuleStatus {
-        name: member.title.clone(),
-        owner: (&member.owner).into(),
-        roles: module.inspection().roles.iter().map(|role| role.name().to_owned()).collect(),
-        state,
-        sha256: module.digest().to_string(),
-        failures: health.failures,
-        failure: health.last.map(|(_, failure)| failure.reason),
-        memory: module.memory(),
-        path,
     }
 }
 

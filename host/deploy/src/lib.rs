@@ -14,6 +14,7 @@
 //! news.rs        what events tell of changes
 //! watch.rs       tells when files have changed
 //! beginning.rs    what a server starts with
+//! status.rs      how they are
 //! deployer.rs    the set of a running server, and how another takes its place
 //! ```
 
@@ -29,6 +30,7 @@ mod refused;
 mod scope;
 mod seats;
 mod set;
+mod status;
 mod terms;
 mod users;
 mod version;
