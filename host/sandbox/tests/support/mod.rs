@@ -82,6 +82,15 @@ pub fn step(name: &str, status: i32, infos: Vec<Info>) -> Step {
 
 /// What `work` writes to the trace.
 pub fn traced<R>(work: impl FnOnce() -> R) -> (R, String) {
+    // Else a place that another test reaches first, where nobody listens, might be taken for one that nobody ever listens to.
+    static EVERYWHERE: Once = Once::new();
+    EVERYWHERE.call_once(|| {
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)
+            .with_writer(std::io::sink)
+            .finish();
+        tracing::subscriber::set_global_default(subscriber).unwrap();
+    });
     let written = Written::default();
     let writer = written.clone();
     let subscriber = tracing_subscriber::fmt()
