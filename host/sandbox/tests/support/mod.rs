@@ -5,7 +5,7 @@ use peal_model::{Event, Info, Proc, Range, Status, Step};
 use peal_sandbox::{Engine, EngineSettings, EventCall, Grants, HandlerResult, Limits, Module, Services};
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, Once, OnceLock};
 use std::time::Duration;
 
 /// One engine for all tests of a file, with a short tick.
