@@ -72,6 +72,17 @@ bool peal_credentials(peal_identity *identity) {
   return given(is_some, &raw, identity);
 }
 
+peal_groups peal_all_groups(void) {
+  peal_pmix_call_list_group_t raw;
+  peal_pmix_call_groups(&raw);
+  peal_group *groups = peal_alloc(raw.len * sizeof *groups);
+  for (size_t at = 0; at < raw.len; at++) {
+    const peal_pmix_types_group_t *group = &raw.ptr[at];
+    groups[at] = (peal_group){group->gid, group->name.is_some ? peal_text_of(group->name.val.ptr, group->name.val.len) : NULL};
+  }
+  return (peal_groups){groups, raw.len};
+}
+
 bool peal_server(peal_identity *identity) {
   peal_pmix_types_identity_t raw;
   bool is_some = peal_pmix_call_server(&raw);
@@ -163,6 +174,13 @@ int32_t peal_narrow(peal_range range) {
   return status;
 }
 
+int32_t peal_rewrite(peal_infos data) {
+  peal_pmix_amendment_content_t raw = peal_lower_content(data);
+  int32_t status = PMIX_SUCCESS;
+  peal_pmix_amendment_rewrite(&raw, &status);
+  return status;
+}
+
 // ---- capabilities
 
 void peal_log(peal_level level, const char *message) {
@@ -177,6 +195,38 @@ int32_t peal_notify(int32_t code, peal_range range, peal_infos infos) {
   uint64_t request;
   int32_t status = PMIX_SUCCESS;
   peal_pmix_notify_notify(code, (peal_pmix_types_range_t)range, &raw, &request, &status);
+  return status;
+}
+
+static peal_pmix_types_proc_t *lower_procs(peal_procs procs) {
+  peal_pmix_types_proc_t *raw = peal_alloc(procs.len * sizeof *raw);
+  for (size_t at = 0; at < procs.len; at++) {
+    raw[at] = (peal_pmix_types_proc_t){peal_lower_string(procs.ptr[at].nspace), procs.ptr[at].rank};
+  }
+  return raw;
+}
+
+int32_t peal_control(peal_procs targets, peal_infos directives) {
+  peal_pmix_control_list_proc_t raw_targets = {lower_procs(targets), targets.len};
+  peal_pmix_control_content_t raw = peal_lower_content(directives);
+  uint64_t request;
+  int32_t status = PMIX_SUCCESS;
+  peal_pmix_control_request(&raw_targets, &raw, &request, &status);
+  return status;
+}
+
+int32_t peal_report(peal_infos data, peal_infos directives) {
+  peal_pmix_report_content_t raw_data = peal_lower_content(data), raw = peal_lower_content(directives);
+  int32_t status = PMIX_SUCCESS;
+  peal_pmix_report_log(&raw_data, &raw, &status);
+  return status;
+}
+
+int32_t peal_usage_of(peal_procs procs, peal_infos *used) {
+  peal_pmix_usage_list_proc_t raw_procs = {lower_procs(procs), procs.len};
+  peal_pmix_usage_content_t raw;
+  int32_t status = PMIX_SUCCESS;
+  if (peal_pmix_usage_of(&raw_procs, &raw, &status)) *used = peal_lift_content(&raw.infos, &raw.arrays);
   return status;
 }
 
@@ -224,6 +274,23 @@ int32_t peal_sink_write(const char *sink, const void *ptr, size_t len) {
   peal_raw_list_u8_t bytes = {(uint8_t *)ptr, len};
   int32_t status = PMIX_SUCCESS;
   peal_pmix_sink_write(&name, &bytes, &status);
+  return status;
+}
+
+int32_t peal_sink_submit(const char *sink, const peal_mail *mail) {
+  peal_raw_string_t name = peal_lower_string(sink);
+  peal_raw_string_t *recipients = peal_alloc(mail->recipient_count * sizeof *recipients);
+  for (size_t at = 0; at < mail->recipient_count; at++) recipients[at] = peal_lower_string(mail->recipients[at]);
+  peal_pmix_sink_mail_t raw = {
+    .sender = {mail->sender != NULL, peal_lower_string(mail->sender ? mail->sender : "")},
+    .recipients = {recipients, mail->recipient_count},
+    .subject = peal_lower_string(mail->subject ? mail->subject : ""),
+    .text = peal_lower_string(mail->text ? mail->text : ""),
+    .server = {mail->server != NULL, peal_lower_string(mail->server ? mail->server : "")},
+    .port = {mail->port != 0, mail->port},
+  };
+  int32_t status = PMIX_SUCCESS;
+  peal_pmix_sink_submit(&name, &raw, &status);
   return status;
 }
 
@@ -338,6 +405,19 @@ const void *peal_run_policy_(peal_policy *decide, const peal_request *request) {
   raw.val.deny = outcome.status;
   peal_end_of_call_();
   return &raw;
+}
+
+const void *peal_run_provision_(peal_policy *decide, const peal_string *nodes, size_t count, const peal_string *image,
+                                uint32_t steps) {
+  const char **names = peal_alloc(count * sizeof *names);
+  for (size_t at = 0; at < count; at++) names[at] = peal_text_of((const uint8_t *)nodes[at].ptr, nodes[at].len);
+  peal_request request = {
+      .matter = PEAL_PROVISION,
+      .nodes = {names, count},
+      .image = image == NULL ? NULL : peal_text_of((const uint8_t *)image->ptr, image->len),
+      .step_count = steps,
+  };
+  return peal_run_policy_(decide, &request);
 }
 
 int32_t peal_run_channel_(peal_log_channel *log, const char *channel, size_t len, uint64_t timestamp, uint32_t infos,

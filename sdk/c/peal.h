@@ -89,6 +89,16 @@ typedef struct {
 } peal_identity;
 
 typedef struct {
+  uint32_t gid;
+  const char *name;  // or NULL where the host knows none
+} peal_group;
+
+typedef struct {
+  const peal_group *ptr;
+  size_t len;
+} peal_groups;
+
+typedef struct {
   uint32_t pid;         // its process by the kernel's word; 0 where that is not known
   const char *release;  // that of its library by its own word, such as "4.2.2"
 } peal_peer;
@@ -207,6 +217,8 @@ const char *peal_format(const char *format, ...) __attribute__((format(printf, 1
 bool peal_source(peal_proc *source);
 // User and group of the source, as the kernel told the server; false where nobody is behind it.
 bool peal_credentials(peal_identity *identity);
+// The groups of the source's process by the kernel's word, the one that it runs as first; for policies.
+peal_groups peal_all_groups(void);
 // User and group as which the server runs; for policies.
 bool peal_server(peal_identity *identity);
 // What connects; for policies about connections, else false.
@@ -242,7 +254,7 @@ typedef int32_t peal_event_handler(const peal_event *event);
 
 // ---- policies
 
-typedef enum { PEAL_CONNECTION, PEAL_EVENT, PEAL_REGISTRATION, PEAL_JOB_CONTROL } peal_matter;
+typedef enum { PEAL_CONNECTION, PEAL_EVENT, PEAL_REGISTRATION, PEAL_JOB_CONTROL, PEAL_LOG, PEAL_MONITOR, PEAL_PROVISION } peal_matter;
 
 typedef struct {
   peal_matter matter;
@@ -251,6 +263,8 @@ typedef struct {
   peal_range range;  // of an event
   const int32_t *codes;  // of a registration; none means all
   size_t code_count;
+  peal_strings nodes;  // that are to be provided
+  const char *image;   // to be put on them, or NULL
   uint32_t step_count;  // how many policies of this chain were asked before
 } peal_request;
 
@@ -271,6 +285,8 @@ peal_outcome peal_deny(int32_t status, const char *reason);
 void peal_amend(peal_infos infos);
 // Puts this range in the place of the event's; returns a status, PMIX_SUCCESS if it is within it.
 int32_t peal_narrow(peal_range range);
+// Puts these in the place of what is to be logged; returns a status, PMIX_SUCCESS where a log request is decided about.
+int32_t peal_rewrite(peal_infos data);
 
 // ---- log channels
 
@@ -316,6 +332,17 @@ int32_t peal_deregister(uint64_t registration);
 peal_strings peal_sink_names(void);  // in their order
 const char *peal_first_sink(void);   // its name, or NULL where the admin opened none
 int32_t peal_sink_write(const char *sink, const void *ptr, size_t len);
+// A mail in its parts; the host makes the message. NULL, and 0 for the port, mean what the admin said.
+typedef struct {
+  const char *sender;
+  const char *const *recipients;
+  size_t recipient_count;
+  const char *subject;
+  const char *text;
+  const char *server;
+  uint16_t port;
+} peal_mail;
+int32_t peal_sink_submit(const char *sink, const peal_mail *mail);
 // `state`: `value` is left alone where there is none, and then `found` is false
 int32_t peal_state_get(const char *key, peal_bytes *value, bool *found);
 int32_t peal_state_set(const char *key, const void *ptr, size_t len);
@@ -334,6 +361,13 @@ int32_t peal_file_write(const char *directory, const char *path, const void *ptr
 int32_t peal_file_append(const char *directory, const char *path, const void *ptr, size_t len);
 int32_t peal_file_remove(const char *directory, const char *path);
 int32_t peal_file_entries(const char *directory, const char *path, peal_strings *names);  // by the path "." of itself
+
+// `control`: asks for job control after this call has returned; without targets, of the module's own job
+int32_t peal_control(peal_procs targets, peal_infos directives);
+// `report`: logs after this call has returned; PMIX_LOG_SOURCE among the directives says about whom
+int32_t peal_report(peal_infos data, peal_infos directives);
+// `usage`: what procs use of the machine, one info for each
+int32_t peal_usage_of(peal_procs procs, peal_infos *used);
 
 // ---- what a component exports: one line for each role
 
@@ -384,6 +418,31 @@ int32_t peal_file_entries(const char *directory, const char *path, peal_strings 
     return peal_run_policy_(decide, &request);                                                                   \
   }
 
+#define PEAL_LOG_POLICY(decide)                                                                                  \
+  PEAL_EXPORT_("log-policy@0.1.0#decide")                                                                        \
+  const void *peal_export_decide_log(int32_t infos, int32_t directives, int32_t steps) {                         \
+    (void)infos, (void)directives;                                                                               \
+    peal_request request = {.matter = PEAL_LOG, .step_count = (uint32_t)steps};                                  \
+    return peal_run_policy_(decide, &request);                                                                   \
+  }
+
+#define PEAL_MONITOR_POLICY(decide)                                                                              \
+  PEAL_EXPORT_("monitor-policy@0.1.0#decide")                                                                    \
+  const void *peal_export_decide_monitor(int32_t targets, int32_t infos, int32_t directives, int32_t steps) {    \
+    (void)targets, (void)infos, (void)directives;                                                                \
+    peal_request request = {.matter = PEAL_MONITOR, .step_count = (uint32_t)steps};                              \
+    return peal_run_policy_(decide, &request);                                                                   \
+  }
+
+#define PEAL_PROVISION_POLICY(decide)                                                                            \
+  PEAL_EXPORT_("provision-policy@0.1.0#decide")                                                                  \
+  const void *peal_export_decide_provision(const peal_string *nodes, size_t count, int32_t has_image,            \
+                                           const char *image, size_t len, int32_t directives, int32_t steps) {   \
+    (void)directives;                                                                                            \
+    peal_string named = {image, len};                                                                            \
+    return peal_run_provision_(decide, nodes, count, has_image ? &named : NULL, (uint32_t)steps);                \
+  }
+
 #define PEAL_LOG_CHANNEL(log)                                                                                    \
   PEAL_EXPORT_("log-channel@0.1.0#log")                                                                          \
   int32_t peal_export_log(const char *channel, size_t len, int64_t timestamp, int32_t infos, int32_t directives, \
@@ -410,6 +469,8 @@ int32_t peal_file_entries(const char *directory, const char *path, peal_strings 
 // What the macros call; not for authors.
 int32_t peal_run_handler_(peal_event_handler *handle, const peal_event *event);
 const void *peal_run_policy_(peal_policy *decide, const peal_request *request);
+const void *peal_run_provision_(peal_policy *decide, const peal_string *nodes, size_t count, const peal_string *image,
+                                uint32_t steps);
 int32_t peal_run_channel_(peal_log_channel *log, const char *channel, size_t len, uint64_t timestamp, uint32_t infos,
                           uint32_t directives, uint32_t steps);
 const void *peal_run_init_(peal_init *init, void *infos, size_t info_count, void *arrays, size_t array_count);

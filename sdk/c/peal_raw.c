@@ -15,6 +15,9 @@ extern void __wasm_import_peal_pmix_call_source(uint8_t *);
 __attribute__((__import_module__("peal:pmix/call@0.1.0"), __import_name__("credentials")))
 extern void __wasm_import_peal_pmix_call_credentials(uint8_t *);
 
+__attribute__((__import_module__("peal:pmix/call@0.1.0"), __import_name__("groups")))
+extern void __wasm_import_peal_pmix_call_groups(uint8_t *);
+
 __attribute__((__import_module__("peal:pmix/call@0.1.0"), __import_name__("server")))
 extern void __wasm_import_peal_pmix_call_server(uint8_t *);
 
@@ -50,6 +53,9 @@ extern void __wasm_import_peal_pmix_amendment_amend(uint8_t *, size_t, uint8_t *
 __attribute__((__import_module__("peal:pmix/amendment@0.1.0"), __import_name__("narrow")))
 extern void __wasm_import_peal_pmix_amendment_narrow(int32_t, uint8_t *);
 
+__attribute__((__import_module__("peal:pmix/amendment@0.1.0"), __import_name__("rewrite")))
+extern void __wasm_import_peal_pmix_amendment_rewrite(uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+
 // Imported Functions from `peal:pmix/logging@0.1.0`
 
 __attribute__((__import_module__("peal:pmix/logging@0.1.0"), __import_name__("log")))
@@ -80,6 +86,9 @@ extern void __wasm_import_peal_pmix_sink_names(uint8_t *);
 
 __attribute__((__import_module__("peal:pmix/sink@0.1.0"), __import_name__("write")))
 extern void __wasm_import_peal_pmix_sink_write(uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+
+__attribute__((__import_module__("peal:pmix/sink@0.1.0"), __import_name__("submit")))
+extern void __wasm_import_peal_pmix_sink_submit(uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, int32_t, int32_t, uint8_t *);
 
 // Imported Functions from `peal:pmix/state@0.1.0`
 
@@ -122,6 +131,21 @@ extern void __wasm_import_peal_pmix_files_remove(uint8_t *, size_t, uint8_t *, s
 
 __attribute__((__import_module__("peal:pmix/files@0.1.0"), __import_name__("entries")))
 extern void __wasm_import_peal_pmix_files_entries(uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+
+// Imported Functions from `peal:pmix/control@0.1.0`
+
+__attribute__((__import_module__("peal:pmix/control@0.1.0"), __import_name__("request")))
+extern void __wasm_import_peal_pmix_control_request(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+
+// Imported Functions from `peal:pmix/report@0.1.0`
+
+__attribute__((__import_module__("peal:pmix/report@0.1.0"), __import_name__("log")))
+extern void __wasm_import_peal_pmix_report_log(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+
+// Imported Functions from `peal:pmix/usage@0.1.0`
+
+__attribute__((__import_module__("peal:pmix/usage@0.1.0"), __import_name__("of")))
+extern void __wasm_import_peal_pmix_usage_of(uint8_t *, size_t, uint8_t *);
 
 // Canonical ABI intrinsics
 
@@ -182,6 +206,14 @@ bool peal_pmix_call_credentials(peal_pmix_call_identity_t *ret) {
   }
   *ret = option.val;
   return option.is_some;
+}
+
+void peal_pmix_call_groups(peal_pmix_call_list_group_t *ret) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(2*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_peal_pmix_call_groups(ptr);
+  *ret = (peal_pmix_call_list_group_t) { (peal_pmix_call_group_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) };
 }
 
 bool peal_pmix_call_server(peal_pmix_call_identity_t *ret) {
@@ -705,6 +737,31 @@ bool peal_pmix_amendment_narrow(peal_pmix_amendment_range_t range, peal_pmix_ame
   }
 }
 
+bool peal_pmix_amendment_rewrite(peal_pmix_amendment_content_t *data, peal_pmix_amendment_status_code_t *err) {
+  __attribute__((__aligned__(4)))
+  uint8_t ret_area[8];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_peal_pmix_amendment_rewrite((uint8_t *) ((*data).infos).ptr, ((*data).infos).len, (uint8_t *) ((*data).arrays).ptr, ((*data).arrays).len, ptr);
+  peal_pmix_amendment_result_void_status_code_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      result.val.err = *((int32_t*) (ptr + 4));
+      break;
+    }
+  }
+  if (!result.is_err) {
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
 void peal_pmix_logging_log(peal_pmix_logging_level_t level, peal_raw_string_t *message) {
   __wasm_import_peal_pmix_logging_log((int32_t) level, (uint8_t *) (*message).ptr, (*message).len);
 }
@@ -817,6 +874,67 @@ bool peal_pmix_sink_write(peal_raw_string_t *sink, peal_raw_list_u8_t *bytes, pe
   uint8_t ret_area[8];
   uint8_t *ptr = (uint8_t *) &ret_area;
   __wasm_import_peal_pmix_sink_write((uint8_t *) (*sink).ptr, (*sink).len, (uint8_t *) (*bytes).ptr, (*bytes).len, ptr);
+  peal_pmix_sink_result_void_status_code_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      result.val.err = *((int32_t*) (ptr + 4));
+      break;
+    }
+  }
+  if (!result.is_err) {
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool peal_pmix_sink_submit(peal_raw_string_t *sink, peal_pmix_sink_mail_t *mail, peal_pmix_sink_status_code_t *err) {
+  __attribute__((__aligned__(4)))
+  uint8_t ret_area[8];
+  int32_t option;
+  uint8_t * option1;
+  size_t option2;
+  if (((*mail).sender).is_some) {
+    const peal_raw_string_t *payload0 = &((*mail).sender).val;
+    option = 1;
+    option1 = (uint8_t *) (*payload0).ptr;
+    option2 = (*payload0).len;
+  } else {
+    option = 0;
+    option1 = 0;
+    option2 = 0;
+  }
+  int32_t option5;
+  uint8_t * option6;
+  size_t option7;
+  if (((*mail).server).is_some) {
+    const peal_raw_string_t *payload4 = &((*mail).server).val;
+    option5 = 1;
+    option6 = (uint8_t *) (*payload4).ptr;
+    option7 = (*payload4).len;
+  } else {
+    option5 = 0;
+    option6 = 0;
+    option7 = 0;
+  }
+  int32_t option10;
+  int32_t option11;
+  if (((*mail).port).is_some) {
+    const uint16_t *payload9 = &((*mail).port).val;
+    option10 = 1;
+    option11 = (int32_t) (*payload9);
+  } else {
+    option10 = 0;
+    option11 = 0;
+  }
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_peal_pmix_sink_submit((uint8_t *) (*sink).ptr, (*sink).len, option, option1, option2, (uint8_t *) ((*mail).recipients).ptr, ((*mail).recipients).len, (uint8_t *) ((*mail).subject).ptr, ((*mail).subject).len, (uint8_t *) ((*mail).text).ptr, ((*mail).text).len, option5, option6, option7, option10, option11, ptr);
   peal_pmix_sink_result_void_status_code_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
@@ -1106,6 +1224,88 @@ bool peal_pmix_files_entries(peal_raw_string_t *directory, peal_raw_string_t *pa
     case 0: {
       result.is_err = false;
       result.val.ok = (peal_raw_list_string_t) { (peal_raw_string_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) };
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      result.val.err = *((int32_t*) (ptr + sizeof(void*)));
+      break;
+    }
+  }
+  if (!result.is_err) {
+    *ret = result.val.ok;
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool peal_pmix_control_request(peal_pmix_control_list_proc_t *targets, peal_pmix_control_content_t *directives, uint64_t *ret, peal_pmix_control_status_code_t *err) {
+  __attribute__((__aligned__(8)))
+  uint8_t ret_area[16];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_peal_pmix_control_request((uint8_t *) (*targets).ptr, (*targets).len, (uint8_t *) ((*directives).infos).ptr, ((*directives).infos).len, (uint8_t *) ((*directives).arrays).ptr, ((*directives).arrays).len, ptr);
+  peal_pmix_control_result_u64_status_code_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      result.val.ok = (uint64_t) (*((int64_t*) (ptr + 8)));
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      result.val.err = *((int32_t*) (ptr + 8));
+      break;
+    }
+  }
+  if (!result.is_err) {
+    *ret = result.val.ok;
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool peal_pmix_report_log(peal_pmix_report_content_t *data, peal_pmix_report_content_t *directives, peal_pmix_report_status_code_t *err) {
+  __attribute__((__aligned__(4)))
+  uint8_t ret_area[8];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_peal_pmix_report_log((uint8_t *) ((*data).infos).ptr, ((*data).infos).len, (uint8_t *) ((*data).arrays).ptr, ((*data).arrays).len, (uint8_t *) ((*directives).infos).ptr, ((*directives).infos).len, (uint8_t *) ((*directives).arrays).ptr, ((*directives).arrays).len, ptr);
+  peal_pmix_report_result_void_status_code_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      result.val.err = *((int32_t*) (ptr + 4));
+      break;
+    }
+  }
+  if (!result.is_err) {
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool peal_pmix_usage_of(peal_pmix_usage_list_proc_t *procs, peal_pmix_usage_content_t *ret, peal_pmix_usage_status_code_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(5*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_peal_pmix_usage_of((uint8_t *) (*procs).ptr, (*procs).len, ptr);
+  peal_pmix_usage_result_content_status_code_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      result.val.ok = (peal_pmix_types_content_t) {
+        (peal_pmix_types_list_info_t) (peal_pmix_types_list_info_t) { (peal_pmix_types_info_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) },
+        (peal_pmix_types_list_array_t) (peal_pmix_types_list_array_t) { (peal_pmix_types_array_t*)(*((uint8_t **) (ptr + (3*sizeof(void*))))), (*((size_t*) (ptr + (4*sizeof(void*))))) },
+      };
       break;
     }
     case 1: {

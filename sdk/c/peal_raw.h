@@ -69,6 +69,19 @@ typedef struct peal_pmix_types_identity_t {
 
 typedef struct {
   bool is_some;
+  peal_raw_string_t val;
+} peal_raw_option_string_t;
+
+// A group of the system's.
+typedef struct peal_pmix_types_group_t {
+  // group id
+  uint32_t   gid;
+  // its name, where the host knows one
+  peal_raw_option_string_t   name;
+} peal_pmix_types_group_t;
+
+typedef struct {
+  bool is_some;
   uint32_t val;
 } peal_raw_option_u32_t;
 
@@ -305,11 +318,6 @@ typedef struct peal_pmix_types_outcome_t {
 #define PEAL_PMIX_TYPES_OUTCOME_DENY 2
 
 typedef struct {
-  bool is_some;
-  peal_raw_string_t val;
-} peal_raw_option_string_t;
-
-typedef struct {
   peal_pmix_types_status_code_t *ptr;
   size_t len;
 } peal_pmix_types_list_status_code_t;
@@ -329,6 +337,8 @@ typedef struct peal_pmix_types_registration_t {
 typedef peal_pmix_types_proc_t peal_pmix_call_proc_t;
 
 typedef peal_pmix_types_identity_t peal_pmix_call_identity_t;
+
+typedef peal_pmix_types_group_t peal_pmix_call_group_t;
 
 typedef peal_pmix_types_peer_t peal_pmix_call_peer_t;
 
@@ -351,6 +361,11 @@ typedef struct {
   bool is_some;
   peal_pmix_call_identity_t val;
 } peal_pmix_call_option_identity_t;
+
+typedef struct {
+  peal_pmix_call_group_t *ptr;
+  size_t len;
+} peal_pmix_call_list_group_t;
 
 typedef struct {
   peal_pmix_call_proc_t *ptr;
@@ -437,6 +452,27 @@ typedef struct {
 } peal_raw_list_string_t;
 
 typedef struct {
+  bool is_some;
+  uint16_t val;
+} peal_raw_option_u16_t;
+
+// A mail in its parts; the host makes the message.
+typedef struct peal_pmix_sink_mail_t {
+  // from whom; none: whom the admin said
+  peal_raw_option_string_t   sender;
+  // to whom
+  peal_raw_list_string_t   recipients;
+  // one line
+  peal_raw_string_t   subject;
+  // any text, with line feeds
+  peal_raw_string_t   text;
+  // by which mail server; none: the one that the admin said
+  peal_raw_option_string_t   server;
+  // on which port of it
+  peal_raw_option_u16_t   port;
+} peal_pmix_sink_mail_t;
+
+typedef struct {
   bool is_err;
   union {
     peal_pmix_sink_status_code_t err;
@@ -508,11 +544,63 @@ typedef struct {
   } val;
 } peal_pmix_files_result_list_string_status_code_t;
 
+typedef peal_pmix_types_proc_t peal_pmix_control_proc_t;
+
+typedef peal_pmix_types_status_code_t peal_pmix_control_status_code_t;
+
+typedef peal_pmix_types_content_t peal_pmix_control_content_t;
+
+typedef struct {
+  peal_pmix_control_proc_t *ptr;
+  size_t len;
+} peal_pmix_control_list_proc_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    uint64_t ok;
+    peal_pmix_control_status_code_t err;
+  } val;
+} peal_pmix_control_result_u64_status_code_t;
+
+typedef peal_pmix_types_status_code_t peal_pmix_report_status_code_t;
+
+typedef peal_pmix_types_content_t peal_pmix_report_content_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    peal_pmix_report_status_code_t err;
+  } val;
+} peal_pmix_report_result_void_status_code_t;
+
+typedef peal_pmix_types_proc_t peal_pmix_usage_proc_t;
+
+typedef peal_pmix_types_status_code_t peal_pmix_usage_status_code_t;
+
+typedef peal_pmix_types_content_t peal_pmix_usage_content_t;
+
+typedef struct {
+  peal_pmix_usage_proc_t *ptr;
+  size_t len;
+} peal_pmix_usage_list_proc_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    peal_pmix_usage_content_t ok;
+    peal_pmix_usage_status_code_t err;
+  } val;
+} peal_pmix_usage_result_content_status_code_t;
+
 // Imported Functions from `peal:pmix/call@0.1.0`
 // Who caused it: the source of an event, or the requester. None means the resource manager, or a tool without a name.
 extern bool peal_pmix_call_source(peal_pmix_call_proc_t *ret);
 // User and group of the source, as the kernel told the server; none where nobody is behind it.
 extern bool peal_pmix_call_credentials(peal_pmix_call_identity_t *ret);
+// The groups of the requester's process by the kernel's word, as they were when it was let in: the one that it runs as comes
+// first, those beside it follow. Told to policies only; empty for others, and where nobody is behind it.
+extern void peal_pmix_call_groups(peal_pmix_call_list_group_t *ret);
 // User and group as which the server runs; told to policies only.
 extern bool peal_pmix_call_server(peal_pmix_call_identity_t *ret);
 // The procs it is aimed at, where it names any.
@@ -543,6 +631,9 @@ extern void peal_pmix_amendment_amend(peal_pmix_amendment_content_t *directives)
 // where no event is decided about, and with `PMIX_ERR_BAD_PARAM` (-27) for one that is not within the event's: an event can
 // be kept from some, and never be brought to more.
 extern bool peal_pmix_amendment_narrow(peal_pmix_amendment_range_t range, peal_pmix_amendment_status_code_t *err);
+// Puts these in the place of what is to be logged, as `amend` does with the directives of that request: other texts, or other
+// channels for them. Refused with `PMIX_ERR_NOT_AVAILABLE` (-64) where no log request is decided about.
+extern bool peal_pmix_amendment_rewrite(peal_pmix_amendment_content_t *data, peal_pmix_amendment_status_code_t *err);
 
 // Imported Functions from `peal:pmix/logging@0.1.0`
 // Writes one message. Long ones are cut; of a flood the host writes what it takes from one module and how many it left
@@ -577,6 +668,11 @@ extern void peal_pmix_sink_names(peal_raw_list_string_t *ret);
 // Counts as output. Returns the status with which it was refused: `PMIX_ERR_NOT_FOUND` (-46) where no sink has this name,
 // `PMIX_ERR_NOT_AVAILABLE` (-64) where nothing is being logged, else what the sink says.
 extern bool peal_pmix_sink_write(peal_raw_string_t *sink, peal_raw_list_u8_t *bytes, peal_pmix_sink_status_code_t *err);
+// Hands a mail to a sink that takes mail, for the request being logged. Counts as output. Refused as `write` is, and with
+// `PMIX_ERR_NOT_SUPPORTED` (-47) by a sink that takes none, `PMIX_ERR_BAD_PARAM` (-27) where an address is none or something
+// in it could be taken for another header, and `PMIX_ERR_NO_PERMISSIONS` (-23) for a sender, recipient or server that its
+// admin does not allow.
+extern bool peal_pmix_sink_submit(peal_raw_string_t *sink, peal_pmix_sink_mail_t *mail, peal_pmix_sink_status_code_t *err);
 
 // Imported Functions from `peal:pmix/state@0.1.0`
 // The value of a key, if there is one.
@@ -610,6 +706,27 @@ extern bool peal_pmix_files_remove(peal_raw_string_t *directory, peal_raw_string
 // The names of what is in a directory, in their order: by the path `.` in the named one itself. Names that are not UTF-8 are
 // left out. Refused with `PMIX_ERR_OUT_OF_RESOURCE` (-29) where there are more than 10000.
 extern bool peal_pmix_files_entries(peal_raw_string_t *directory, peal_raw_string_t *path, peal_raw_list_string_t *ret, peal_pmix_files_status_code_t *err);
+
+// Imported Functions from `peal:pmix/control@0.1.0`
+// Asks for job control once this call has returned: of these procs, or of none, which means the job that this module belongs to, as
+// these directives say, such as `pmix.jctrl.kill`. Returns the number under which the request is recorded; what becomes of it is
+// traced. Refused with `PMIX_ERR_NOT_AVAILABLE` (-64) where no event is being handled, with `PMIX_ERR_BAD_PARAM` (-27) for more
+// than 1024 procs or without directives, and with `PMIX_ERR_OUT_OF_RESOURCE` (-29) where this call has asked as often as one may
+// (16). It has no effect if the call fails.
+extern bool peal_pmix_control_request(peal_pmix_control_list_proc_t *targets, peal_pmix_control_content_t *directives, uint64_t *ret, peal_pmix_control_status_code_t *err);
+
+// Imported Functions from `peal:pmix/report@0.1.0`
+// Logs this once this call has returned. The directive `pmix.log.source` says about which proc or job it is, where that belongs to
+// whom this module belongs to; the job is the one in whose record it appears. Refused with `PMIX_ERR_NOT_AVAILABLE` (-64) where no
+// event is being handled, with `PMIX_ERR_BAD_PARAM` (-27) where there is nothing to log, and with `PMIX_ERR_OUT_OF_RESOURCE` (-29)
+// where this call has logged as often as one may (16). It has no effect if the call fails.
+extern bool peal_pmix_report_log(peal_pmix_report_content_t *data, peal_pmix_report_content_t *directives, peal_pmix_report_status_code_t *err);
+
+// Imported Functions from `peal:pmix/usage@0.1.0`
+// What these procs use now, at most 1024 of them: one info for each that is there. Refused with `PMIX_ERR_NO_PERMISSIONS` (-23) for
+// procs that belong to others than this module does, with `PMIX_ERR_NOT_SUPPORTED` (-47) where the host measures nothing, with
+// `PMIX_ERR_NOT_FOUND` (-46) for procs that are not known, and with `PMIX_ERR_BAD_PARAM` (-27) for too many.
+extern bool peal_pmix_usage_of(peal_pmix_usage_list_proc_t *procs, peal_pmix_usage_content_t *ret, peal_pmix_usage_status_code_t *err);
 
 #ifdef __cplusplus
 }

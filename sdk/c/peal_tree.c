@@ -6,6 +6,12 @@
 
 #define RAW(NAME) PEAL_PMIX_TYPES_VALUE_##NAME
 
+// The types whose value is a number, and the member of both unions that holds it.
+#define SCALARS(X)                                                                                        \
+  X(BOOLEAN, boolean) X(BYTE, byte) X(SIZE, size) X(PID, pid) X(INT, int_) X(INT8, int8) X(INT16, int16)  \
+  X(INT32, int32) X(INT64, int64) X(UINT, uint) X(UINT8, uint8) X(UINT16, uint16) X(UINT32, uint32)       \
+  X(UINT64, uint64) X(FLOAT32, float32) X(FLOAT64, float64) X(TIME, time) X(STATUS, status) X(RANK, rank)
+
 // A copy that ends with a zero byte, as what the host hands over does not.
 const char *peal_text_of(const uint8_t *ptr, size_t len) {
   char *text = peal_alloc(len + 1);
@@ -19,30 +25,12 @@ peal_proc peal_lift_proc(const peal_pmix_types_proc_t *raw) {
 }
 
 peal_value peal_lift_value(const peal_pmix_types_value_t *raw, const peal_array *arrays, size_t array_count) {
-#define SCALAR(RAW_NAME, NAME, member) \
-  case RAW(RAW_NAME):                  \
-    return (peal_value){.type = NAME, .member = raw->val.member};
+#define LIFT(NAME, member) \
+  case RAW(NAME):          \
+    return (peal_value){.type = PEAL_##NAME, .member = raw->val.member};
   switch (raw->tag) {
-    SCALAR(BOOLEAN, PEAL_BOOLEAN, boolean)
-    SCALAR(BYTE, PEAL_BYTE, byte)
-    SCALAR(SIZE, PEAL_SIZE, size)
-    SCALAR(PID, PEAL_PID, pid)
-    SCALAR(INT, PEAL_INT, int_)
-    SCALAR(INT8, PEAL_INT8, int8)
-    SCALAR(INT16, PEAL_INT16, int16)
-    SCALAR(INT32, PEAL_INT32, int32)
-    SCALAR(INT64, PEAL_INT64, int64)
-    SCALAR(UINT, PEAL_UINT, uint)
-    SCALAR(UINT8, PEAL_UINT8, uint8)
-    SCALAR(UINT16, PEAL_UINT16, uint16)
-    SCALAR(UINT32, PEAL_UINT32, uint32)
-    SCALAR(UINT64, PEAL_UINT64, uint64)
-    SCALAR(FLOAT32, PEAL_FLOAT32, float32)
-    SCALAR(FLOAT64, PEAL_FLOAT64, float64)
-    SCALAR(TIME, PEAL_TIME, time)
-    SCALAR(STATUS, PEAL_STATUS, status)
-    SCALAR(RANK, PEAL_RANK, rank)
-#undef SCALAR
+    SCALARS(LIFT)
+#undef LIFT
     case RAW(TEXT):
     case RAW(NSPACE): {
       peal_string text = {peal_text_of(raw->val.text.ptr, raw->val.text.len), raw->val.text.len};
@@ -164,32 +152,14 @@ static peal_pmix_types_value_t lower_value(const peal_value *value, raw_array_li
     raw.val.other = (peal_pmix_types_opaque_t){value->type, value->opaque};
     return raw;
   }
-#define SCALAR(RAW_NAME, NAME, member) \
-  case NAME:                           \
-    raw.tag = RAW(RAW_NAME);           \
-    raw.val.member = value->member;    \
+#define LOWER(NAME, member)         \
+  case PEAL_##NAME:                 \
+    raw.tag = RAW(NAME);            \
+    raw.val.member = value->member; \
     break;
   switch (value->type) {
-    SCALAR(BOOLEAN, PEAL_BOOLEAN, boolean)
-    SCALAR(BYTE, PEAL_BYTE, byte)
-    SCALAR(SIZE, PEAL_SIZE, size)
-    SCALAR(PID, PEAL_PID, pid)
-    SCALAR(INT, PEAL_INT, int_)
-    SCALAR(INT8, PEAL_INT8, int8)
-    SCALAR(INT16, PEAL_INT16, int16)
-    SCALAR(INT32, PEAL_INT32, int32)
-    SCALAR(INT64, PEAL_INT64, int64)
-    SCALAR(UINT, PEAL_UINT, uint)
-    SCALAR(UINT8, PEAL_UINT8, uint8)
-    SCALAR(UINT16, PEAL_UINT16, uint16)
-    SCALAR(UINT32, PEAL_UINT32, uint32)
-    SCALAR(UINT64, PEAL_UINT64, uint64)
-    SCALAR(FLOAT32, PEAL_FLOAT32, float32)
-    SCALAR(FLOAT64, PEAL_FLOAT64, float64)
-    SCALAR(TIME, PEAL_TIME, time)
-    SCALAR(STATUS, PEAL_STATUS, status)
-    SCALAR(RANK, PEAL_RANK, rank)
-#undef SCALAR
+    SCALARS(LOWER)
+#undef LOWER
     case PEAL_TEXT:
     case PEAL_NSPACE:
       raw.tag = value->type == PEAL_TEXT ? RAW(TEXT) : RAW(NSPACE);

@@ -112,7 +112,7 @@ export interface Event extends View {
 
 /** The request being decided about. */
 export interface Request extends View {
-  readonly matter: "connection" | "event" | "registration" | "job-control";
+  readonly matter: "connection" | "event" | "registration" | "job-control" | "monitor" | "provision" | "log";
   /** Of a connection. */
   readonly kind?: "client" | "tool";
   /** Of an event. */
@@ -120,8 +120,14 @@ export interface Request extends View {
   readonly range?: Range;
   /** Of a registration; none means all. */
   readonly codes: number[];
+  /** Those that are to be provided, each by its name. */
+  readonly nodes: string[];
+  /** What is to be put on them. */
+  readonly image?: string;
   /** Of a connection: its process by the kernel's word, if that is known, and the release of its library by its own word. */
   readonly peer?: { pid?: number; release: string };
+  /** The groups of the requester's process by the kernel's word: the one that it runs as comes first. */
+  readonly groups: { gid: number; name?: string }[];
   /** As whom the server runs. */
   readonly server?: Identity;
   /** The procs that it is about, and whose they are. */
@@ -165,6 +171,8 @@ export class PolicyOutcome extends Outcome {
   amend(infos: Info[]): this;
   /** The same with this range in the place of the event's; without effect for one that is not within it. */
   narrow(range: Range): this;
+  /** The same with these in the place of what is to be logged; without effect where something else is decided about. */
+  rewrite(data: Info[]): this;
 }
 
 export const REASON: "peal.reason";
@@ -183,6 +191,10 @@ export function logChannel(log: (request: LogRequest) => Outcome | void): object
 export function connectionPolicy(decide: (request: Request) => PolicyOutcome): object;
 export function eventPolicy(decide: (request: Request) => PolicyOutcome): object;
 export function jobControlPolicy(decide: (request: Request) => PolicyOutcome): object;
+export function monitorPolicy(decide: (request: Request) => PolicyOutcome): object;
+/** What is added to a grant the requester is told. */
+export function provisionPolicy(decide: (request: Request) => PolicyOutcome): object;
+export function logPolicy(decide: (request: Request) => PolicyOutcome): object;
 
 /** The settings of this module in the admin's file. */
 export interface Config {

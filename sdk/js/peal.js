@@ -77,12 +77,18 @@ export class Request extends View {
     this.code = head.code;
     this.range = head.range;
     this.codes = Array.from(head.codes ?? []);
+    this.nodes = head.nodes ?? [];
+    this.image = head.image ?? undefined;
     this.stepCount = head.steps;
   }
 
   get peer() {
     const peer = call.connection();
     return peer ? { pid: peer.pid ?? undefined, release: peer.release } : undefined;
+  }
+
+  get groups() {
+    return call.groups().map(({ gid, name }) => ({ gid, name: name ?? undefined }));
   }
 
   get server() {
@@ -180,6 +186,11 @@ export class PolicyOutcome extends Outcome {
     return this;
   }
 
+  rewrite(data) {
+    this.rewritten = data;
+    return this;
+  }
+
   deliver() {
     super.deliver();
     if (this.amended !== undefined) amendment.amend(lowerContent(this.amended));
@@ -188,6 +199,13 @@ export class PolicyOutcome extends Outcome {
         amendment.narrow(this.range);
       } catch {
         // A range that is no narrower changes nothing.
+      }
+    }
+    if (this.rewritten !== undefined) {
+      try {
+        amendment.rewrite(lowerContent(this.rewritten));
+      } catch {
+        // Where nothing is to be logged this changes nothing.
       }
     }
     return this.says === "deny" ? { tag: "deny", val: this.status } : { tag: this.says };
@@ -217,6 +235,15 @@ export const eventPolicy = (decide) => ({
 
 /** The interface `job-control-policy`, of a function from Request to PolicyOutcome. */
 export const jobControlPolicy = (decide) => ({ decide: decides("job-control", decide) });
+
+/** The interface `monitor-policy`, of a function from Request to PolicyOutcome. */
+export const monitorPolicy = (decide) => ({ decide: decides("monitor", decide) });
+
+/** The interface `provision-policy`, of a function from Request to PolicyOutcome. */
+export const provisionPolicy = (decide) => ({ decide: decides("provision", decide) });
+
+/** The interface `log-policy`, of a function from Request to PolicyOutcome. */
+export const logPolicy = (decide) => ({ decide: decides("log", decide) });
 
 /** What a module wishes to handle, as the contract has it. */
 export const lowerWish = ({ tag = 0, name = undefined, codes = [], directives = [] }) => ({

@@ -5,3 +5,5 @@ import { utf8 } from "./utf8.js";
 
 export const names = () => host.names();
 export const write = (sink, data) => ask(host.write, sink, typeof data === "string" ? utf8(data) : data);
+export const submit = (sink, { recipients, subject = "", text = "", sender, server, port }) =>
+  ask(host.submit, sink, { sender, recipients, subject, text, server, port });

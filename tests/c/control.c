@@ -8,7 +8,8 @@
  *     kill             rank 0 has its whole job killed
  *     unknown          rank 0 asks for a KILL of a job that nobody knows
  *     nothing          rank 0 asks for no action at all
- *     cleanup          rank 0 registers a file to be removed
+ *     cleanup DIR      rank 0 registers a file to be removed behind it, and a directory with all that is in it behind the job;
+ *                      then what contradicts that
  *     log              every rank logs a line to stdout and one to stderr
  */
 #include "need.h"
@@ -150,12 +151,31 @@ static void log_lines(void)
     PMIX_INFO_DESTRUCT(&data[1]);
 }
 
-static void run(const char *what, pmix_rank_t rank)
+/* Registers a file of ours and a directory of the job's. */
+static void clean_up(const char *dir)
+{
+    char file[256];
+    bool yes = true;
+    pmix_info_t directives[3];
+    snprintf(file, sizeof file, "%s/file", dir);
+    PMIX_INFO_LOAD(&directives[0], PMIX_REGISTER_CLEANUP, file, PMIX_STRING);
+    control("a file", &me, 1, directives, 1);
+    snprintf(file, sizeof file, "%s/tree", dir);
+    PMIX_INFO_LOAD(&directives[0], PMIX_REGISTER_CLEANUP_DIR, file, PMIX_STRING);
+    PMIX_INFO_LOAD(&directives[1], PMIX_CLEANUP_RECURSIVE, &yes, PMIX_BOOL);
+    PMIX_INFO_LOAD(&directives[2], PMIX_CLEANUP_IGNORE, "keep", PMIX_STRING);
+    control("a directory", NULL, 0, directives, 3);
+    control("the same, less deep", NULL, 0, directives, 1);
+    PMIX_INFO_LOAD(&directives[0], PMIX_REGISTER_CLEANUP, "no/path", PMIX_STRING);
+    control("no path", &me, 1, directives, 1);
+}
+
+static void run(const char *what, const char *more)
 {
     if (0 == strcmp(what, "signal")) {
         send_signals();
     } else if (0 == strcmp(what, "terminate") || 0 == strcmp(what, "stubborn")) {
-        end_one(rank, 0 == strcmp(what, "stubborn"));
+        end_one((pmix_rank_t) atoi(more), 0 == strcmp(what, "stubborn"));
     } else if (0 == strcmp(what, "kill")) {
         end_all();
     } else if (0 == strcmp(what, "log")) {
@@ -172,17 +192,14 @@ static void run(const char *what, pmix_rank_t rank)
         control("no action", NULL, 0, &directive, 1);
         PMIX_INFO_DESTRUCT(&directive);
     } else if (0 == strcmp(what, "cleanup")) {
-        pmix_info_t directive;
-        PMIX_INFO_LOAD(&directive, PMIX_REGISTER_CLEANUP, "/tmp/control.tmp", PMIX_STRING);
-        control("cleanup", &me, 1, &directive, 1);
-        PMIX_INFO_DESTRUCT(&directive);
+        clean_up(more);
     }
 }
 
 int main(int argc, char **argv)
 {
     if (argc < 2) {
-        fprintf(stderr, "usage: %s ACTION [RANK]\n", argv[0]);
+        fprintf(stderr, "usage: %s ACTION [RANK|DIR]\n", argv[0]);
         return 2;
     }
     /* Before the library starts its threads, which inherit it: the signal waits for whoever asks for it. */
@@ -191,7 +208,7 @@ int main(int argc, char **argv)
     sigaddset(&later, SIGUSR1);
     sigprocmask(SIG_BLOCK, &later, NULL);
     need("init", PMIx_Init(&me, NULL, 0));
-    run(argv[1], argc > 2 ? (pmix_rank_t) atoi(argv[2]) : 1);
+    run(argv[1], argc > 2 ? argv[2] : "1");
     need("finalize", PMIx_Finalize(NULL, 0));
     return 0;
 }

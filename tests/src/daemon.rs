@@ -1,5 +1,7 @@
 //! `peal serve` as a process, and the verbs that speak with it.
-use crate::{Done, finish, peal, run};
+use crate::{Done, finish, guests, in_process::soon, peal, run};
+use peal_client::{Client, Environment};
+use peal_server::admin::{Call, ModuleCall, ModuleList, Reply, ask};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs,
@@ -15,6 +17,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A directory for servers: configuration, sockets, store, and what tools need.
 pub struct Place {
     dir: tempfile::TempDir,
+}
+
+/// Puts a file in its place as a package manager does it.
+pub fn put(path: &Path, bytes: impl AsRef<[u8]>) {
+    let new = path.with_extension("new");
+    fs::write(&new, bytes).unwrap();
+    fs::rename(new, path).unwrap();
 }
 
 /// A server that is ready.
@@ -62,9 +71,19 @@ impl Place {
         }
         let mut command = peal(["serve", "--config"]);
         command.arg(config).arg("--socket").arg(self.socket());
+        // The components of the tests may lie in somebody's home.
+        command.env("PEAL_WALL_READ", format!("[{:?}]", guests()));
         command.env("NOTIFY_SOCKET", manager).env("PMIX_SYSTEM_TMPDIR", self.dir.path());
         command.env_remove("PMIX_SERVER_TMPDIR").stdout(Stdio::piped()).stderr(Stdio::piped());
         (command, states)
+    }
+
+    /// The modules of its server, and how they are.
+    #[track_caller]
+    pub fn modules(&self) -> ModuleList {
+        let reply = ask(&self.socket(), &Call::Module(ModuleCall::List)).unwrap().reply().unwrap();
+        let Reply::Modules(list) = reply else { panic!("{reply:?}") };
+        list
     }
 
     /// Starts a server and waits until it is ready.
@@ -125,6 +144,13 @@ impl Daemon {
         let printed = self.tell(&["job", "environment", job, "--rank", &rank.to_string()]);
         let pairs = printed.lines().map(|line| line.split_once('=').unwrap());
         pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    }
+
+    /// A rank of a job, connected.
+    pub async fn client(&self, job: &str, rank: u32) -> Client {
+        let variables = self.environment(job, rank);
+        let found = |name: &str| variables.iter().find(|pair| pair.0 == name).map(|pair| pair.1.clone().into());
+        soon("a client connects", Client::connect(&Environment::from(found).unwrap())).await.unwrap()
     }
 
     /// A program as a rank of a job, not started yet.

@@ -63,14 +63,20 @@ impl FalseServer {
         FalseServer { stream, codec, frames: FrameDecoder::new(&codec.limits) }
     }
 
-    /// Waits for a request; nothing if the client closes instead.
-    pub async fn next(&mut self) -> Option<(Tag, Request)> {
+    /// Waits for a frame; nothing if the client closes instead.
+    pub async fn frame(&mut self) -> Option<Frame> {
         loop {
             let byte = self.stream.read_u8().await.ok()?;
             if let Some(frame) = self.frames.feed(&mut [byte].as_slice()).unwrap() {
-                return Some((frame.tag, self.codec.decode_request(&frame.payload).unwrap()));
+                return Some(frame);
             }
         }
+    }
+
+    /// Waits for a request; nothing if the client closes instead.
+    pub async fn next(&mut self) -> Option<(Tag, Request)> {
+        let frame = self.frame().await?;
+        Some((frame.tag, self.codec.decode_request(&frame.payload).unwrap()))
     }
 
     /// Waits for a request.

@@ -4,7 +4,7 @@ use peal_core::{class::Levels, job::JobSpec};
 use peal_model::{Event, Info, Nspace, Proc, Rank, Status, code};
 use peal_sandbox::{GuestPool, PoolSettings};
 use peal_server::{
-    EmbeddedFabric, GuestPools, Host, Hosted, Notices, Parts, Server, ServerSettings, embedded::EmbeddedHost,
+    EmbeddedFabric, GuestPools, Host, Hosted, Notices, Observer, Parts, Server, ServerSettings, embedded::EmbeddedHost,
 };
 use std::{
     sync::{Arc, LazyLock},
@@ -82,6 +82,8 @@ impl Node {
                 shadows: pool,
             },
             notices: modules.notices,
+            observer: Observer::default(),
+            audit: None,
         };
         let server = Server::start(settings, parts).await.unwrap();
         let nspace = Nspace::new(job).unwrap();

@@ -51,7 +51,7 @@ pub fn handle(module: &Module, infos: Vec<Info>, steps: Vec<Step>) -> HandlerRes
     let source = Some(Proc::new(Nspace::new("job").unwrap(), Rank(3)));
     let event = Arc::new(Event { code: Status(-3001), source, range: Range::Namespace, infos });
     let identity = Some(Identity { uid: 1000, gid: 100 });
-    module.handle(&EventCall { registration: 1, tag: 0, event, identity, steps: Arc::new(steps) })
+    module.handle(&EventCall { number: 0, registration: 1, tag: 0, event, identity, steps: Arc::new(steps) })
 }
 
 /// An info of any key.

@@ -5,6 +5,7 @@ pub mod false_server;
 pub mod in_process;
 pub mod languages;
 pub mod raw;
+pub mod running;
 pub mod seeded;
 pub mod siege;
 pub mod text_form;
@@ -16,11 +17,21 @@ use std::{
     process::{Child, Command, Stdio},
     sync::mpsc,
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// How long a command of a test may take before it counts as hanging. None should take a tenth of it.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Asks again and again until this holds.
+#[track_caller]
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < PATIENCE, "in {PATIENCE:?} this did not happen: {what}");
+        thread::yield_now();
+    }
+}
 
 /// The root of the repository.
 pub fn root() -> PathBuf {
@@ -36,10 +47,14 @@ pub fn program(name: &str) -> PathBuf {
     program
 }
 
+/// Where the components are that ship with Peal.
+pub fn guests() -> PathBuf {
+    std::env::var_os("PEAL_GUESTS").map_or_else(|| root().join("target/guests"), PathBuf::from)
+}
+
 /// A component that ships with Peal.
 pub fn guest(name: &str) -> PathBuf {
-    let built = std::env::var_os("PEAL_GUESTS").map_or_else(|| root().join("target/guests"), PathBuf::from);
-    let component = built.join(name).with_extension("wasm");
+    let component = guests().join(name).with_extension("wasm");
     assert!(component.exists(), "{} is not built: run the tests by `cargo xtask test`", component.display());
     component
 }
@@ -47,8 +62,7 @@ pub fn guest(name: &str) -> PathBuf {
 /// A component in another language than Rust; none where that language's tools are not to be had, and then the test says that it is
 /// skipped.
 pub fn guest_if_built(name: &str) -> Option<PathBuf> {
-    let built = std::env::var_os("PEAL_GUESTS").map_or_else(|| root().join("target/guests"), PathBuf::from);
-    let component = built.join(name).with_extension("wasm");
+    let component = guests().join(name).with_extension("wasm");
     if !component.exists() {
         println!("skipped: {} is not there, for want of its language's tools", component.display());
         return None;
@@ -65,6 +79,18 @@ pub fn c_program(name: &str) -> Option<PathBuf> {
         return None;
     }
     Some(program)
+}
+
+/// A browser without a window; none where that is not to be had, and then the test says that it is skipped.
+pub fn browser() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let names = ["chromium-headless-shell", "chromium"];
+    let found =
+        std::env::split_paths(&path).flat_map(|dir| names.map(|name| dir.join(name))).find(|path| path.exists());
+    if found.is_none() {
+        println!("skipped: neither of {names:?} is there");
+    }
+    found
 }
 
 /// What a command did.

@@ -1,9 +1,8 @@
 //! The way of an author: a new project outside of the repository, changed, built with the language's own tools, tried, and dropped
 //! into the directory of a running server, where it decides.
-use peal_client::{Client, Environment};
 use peal_model::{
-    ConnectionKind, Hook, Identity, Info, Key, LogRequest, Matter, Peer, PolicyOutcome, PolicyRequest, Range, Status,
-    Value, code, key,
+    Amendment, ConnectionKind, Hook, Identity, Info, Key, LogRequest, Matter, Peer, PolicyOutcome, PolicyRequest,
+    Provision, Range, Status, Value, code, key,
 };
 use peal_sandbox::{
     Access, ChannelCall, Directory, Grants, InitError, Limits, Module, PolicyCall, PolicyResult, Services, Sink,
@@ -11,22 +10,30 @@ use peal_sandbox::{
 use peal_tests::{
     Done,
     daemon::Place,
-    in_process::soon,
     languages::{echo, engine, handle, info},
-    peal, root, run,
+    peal, root, run, until,
 };
 use std::{
     fs,
     path::Path,
     process::Command,
     sync::{Arc, Mutex},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// The line that its author changes, and what in it.
 const EDIT: [&str; 3] = ["not so loud", "PMIX_ERR_NO_PERMISSIONS", "PMIX_ERR_RESOURCE_BUSY"];
 
-const ROLES: [&str; 5] = ["event-handler", "connection-policy", "event-policy", "job-control-policy", "log-channel"];
+const ROLES: [&str; 8] = [
+    "event-handler",
+    "connection-policy",
+    "event-policy",
+    "job-control-policy",
+    "monitor-policy",
+    "provision-policy",
+    "log-policy",
+    "log-channel",
+];
 
 /// `peal module` in that directory, where nothing of the repository is.
 fn module(dir: &Path, args: &[&str]) -> Command {
@@ -126,19 +133,14 @@ async fn decides_for_a_running_server(project: &Path, name: &str) {
     place.configure("[deploy]\nsettle_ms = 20\n");
     let daemon = place.start();
     daemon.tell(&["job", "register", "job", "-n", "1"]);
-    let variables = daemon.environment("job", 0);
-    let found = |name: &str| variables.iter().find(|pair| pair.0 == name).map(|pair| pair.1.clone().into());
-    let client = soon("a client connects", Client::connect(&Environment::from(found).unwrap())).await.unwrap();
+    let client = daemon.client("job", 0).await;
     let loud = || client.notify(Status(-3001), Range::Global, Vec::new());
     loud().await.unwrap_or_else(|error| panic!("nobody objects yet: {error}"));
 
     for file in [format!("{name}.wasm"), format!("{name}.toml")] {
         fs::copy(project.join(&file), drop_ins.join(&file)).unwrap();
     }
-    let began = Instant::now();
-    while !daemon.tell(&["module", "list"]).contains(name) {
-        assert!(began.elapsed() < Duration::from_secs(60), "{name} does not run");
-    }
+    until(&format!("{name} runs"), || daemon.tell(&["module", "list"]).contains(name));
     let denied = loud().await.unwrap_err().to_string();
     assert!(denied.contains(EDIT[2]), "{name}: {denied}");
     client.notify(Status(-3001), Range::Namespace, Vec::new()).await.unwrap();
@@ -160,7 +162,7 @@ fn load(file: &Path, sink: &Arc<Written>) -> Module {
     let limits = Limits { call_time: Duration::from_secs(60), ..Limits::default() };
     let spool = file.with_file_name("spool");
     fs::create_dir_all(&spool).unwrap();
-    let spool = Directory::open(&spool, Access::ReadWrite { quota: 1024 }).unwrap();
+    let spool = Directory::open(&spool, Access::ReadWrite { quota: 65_536 }).unwrap();
     let services = Services {
         sinks: [("journal".to_owned(), sink.clone() as Arc<dyn Sink>)].into(),
         files: [("spool".to_owned(), Arc::new(spool))].into(),
@@ -175,19 +177,32 @@ fn ask(module: &Module, matter: Matter, directives: Vec<Info>) -> PolicyResult {
 }
 
 fn ask_about(module: &Module, matter: Matter, directives: Vec<Info>, peer: Option<Peer>) -> PolicyResult {
-    let server = Identity { uid: 0, gid: 0 };
-    let request = PolicyRequest {
+    decide(module, PolicyRequest { directives, peer, ..request(matter) })
+}
+
+fn ask_to_log(module: &Module, infos: Vec<Info>) -> PolicyResult {
+    decide(module, PolicyRequest { infos, ..request(Matter::Log) })
+}
+
+/// One of nobody, about nothing.
+fn request(matter: Matter) -> PolicyRequest {
+    PolicyRequest {
         matter,
         requester: None,
         identity: None,
-        server,
-        peer,
+        server: Identity { uid: 0, gid: 0 },
+        groups: Arc::default(),
+        provision: None,
+        peer: None,
         targets: Vec::new(),
         codes: Vec::new(),
         infos: Vec::new(),
-        directives,
-    };
-    module.decide(&PolicyCall { request: Arc::new(request), steps: Arc::new(Vec::new()) })
+        directives: Vec::new(),
+    }
+}
+
+fn decide(module: &Module, request: PolicyRequest) -> PolicyResult {
+    module.decide(&PolicyCall { number: 0, request: Arc::new(request), steps: Arc::new(Vec::new()) })
 }
 
 /// What the texts of a new project say, by its functions for each role.
@@ -214,6 +229,27 @@ fn decides_as_it_says(language: &str, name: &str, module: &Module, written: &Wri
     let kill = Info::new(key::PMIX_JOB_CTRL_KILL, Value::Bool(true));
     denied(ask(module, Matter::JobControl, vec![kill]), "terminate it instead");
     passed(ask(module, Matter::JobControl, Vec::new()));
+    let file = Info::new(key::PMIX_MONITOR_FILE, Value::string("/tmp/out"));
+    denied(decide(module, PolicyRequest { infos: vec![file], ..request(Matter::Monitor) }), "send heartbeats instead");
+    passed(decide(module, request(Matter::Monitor)));
+    let nodes = |names: &[&str]| {
+        let nodes = names.iter().map(|name| (*name).to_owned()).collect();
+        decide(
+            module,
+            PolicyRequest { provision: Some(Provision { nodes, image: None }), ..request(Matter::Provision) },
+        )
+    };
+    let provided = nodes(&["spare1", "spare2"]);
+    assert_eq!(
+        (provided.outcome.unwrap(), provided.infos),
+        (PolicyOutcome::Grant, vec![info("site.ready", Value::Uint32(2))]),
+        "{name}"
+    );
+    passed(nodes(&["spare1", "login1"]));
+    let token = |text: &str| vec![info("site.token", Value::String(Some(text.into())))];
+    let hidden = ask_to_log(module, token("secret"));
+    assert_eq!(hidden.amendment, Amendment { data: Some(token("(hidden)")), ..Amendment::default() }, "{name}");
+    passed(hidden);
 
     let greeted = handle(module, Vec::new(), Vec::new());
     let greeting = info(&format!("{name}.greeting"), Value::String(Some("well done, job:3".into())));
@@ -225,7 +261,7 @@ fn decides_as_it_says(language: &str, name: &str, module: &Module, written: &Wri
     let call = ChannelCall { channel, request: Arc::new(request), steps: Arc::new(Vec::new()) };
     assert_eq!(module.log(&call).status, code::PMIX_SUCCESS, "{name}");
     assert_eq!(String::from_utf8_lossy(&written.0.lock().unwrap()), "hällo\n", "{name}");
-    assert_eq!(Hook::ALL.len(), 10, "a hook that modules can decide about needs a template");
+    assert_eq!(Hook::ALL.len(), 11, "a hook that modules can decide about needs a template");
 }
 
 /// One project with every role: what is in it for a role is the same in a project with that role alone.
@@ -318,14 +354,14 @@ fn the_functions_of_a_new_project_are_tested_natively() {
     tests.args(["test", "--quiet", "--lib"]).current_dir(&project);
     let done = tests.env("CARGO_TARGET_DIR", root().join("target/guests-build")).output().unwrap();
     let said = String::from_utf8_lossy(&done.stdout) + String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success() && said.contains("6 passed"), "{said}");
+    assert!(done.status.success() && said.contains(&format!("{} passed", all.len())), "{said}");
 
     new(dir.path(), "python", "snake", &all);
     let mut tests = Command::new("python3");
     tests.args(["-B", "-m", "unittest"]).current_dir(dir.path().join("snake")).env("PYTHONPATH", "sdk/python");
     let Ok(done) = tests.output() else { return println!("skipped: there is no python3") };
     let said = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success() && said.contains("Ran 6 tests"), "{said}");
+    assert!(done.status.success() && said.contains(&format!("Ran {} tests", all.len())), "{said}");
 }
 
 #[test]

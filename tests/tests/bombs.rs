@@ -1,13 +1,13 @@
 //! Guests that are written to do harm, in a real server beside others: each is cut off by the limit that is meant for it, which
 //! is named, and nobody else notices.
-use peal_client::{Client, Environment, Levels};
+use peal_client::{Client, Levels};
 use peal_model::{Range, Status};
 use peal_tests::{
     daemon::{Daemon, Place},
-    in_process::{listener, next, soon},
+    in_process::{listener, next},
     text_form::assemble,
+    until,
 };
-use std::time::Duration;
 
 /// An event of the environment, which no bomb hears of.
 const CALM: Status = Status(-9000);
@@ -41,25 +41,19 @@ fn configure(place: &Place, more: &str) {
 /// The only proc of a job, connected.
 async fn proc(daemon: &Daemon, job: &str) -> Client {
     daemon.tell(&["job", "register", job, "-n", "1"]);
-    let variables = daemon.environment(job, 0);
-    let found = |name: &str| variables.iter().find(|pair| pair.0 == name).map(|pair| pair.1.clone().into());
-    soon("a client connects", Client::connect(&Environment::from(found).unwrap())).await.unwrap()
+    daemon.client(job, 0).await
 }
 
 /// Waits until so many calls of the bomb are over: what the stats say then.
-async fn after(daemon: &Daemon, calls: usize) -> String {
+fn after(daemon: &Daemon, calls: usize) -> String {
+    let is_it = |line: &str| line.contains("module_calls") && line.contains("module=\"bomb\"");
     let wanted = format!("{calls} ");
-    soon("the bomb has been called", async {
-        loop {
-            let stats = daemon.tell(&["stats"]);
-            let line = stats.lines().find(|line| line.contains("module_calls") && line.contains("module=\"bomb\""));
-            if line.is_some_and(|line| line.trim_start().starts_with(&wanted)) {
-                return stats;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    })
-    .await
+    let mut stats = String::new();
+    until("the bomb has been called", || {
+        stats = daemon.tell(&["stats"]);
+        stats.lines().any(|line| is_it(line) && line.trim_start().starts_with(&wanted))
+    });
+    stats
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -78,7 +72,7 @@ async fn each_bomb_is_cut_off_by_its_limit_which_is_named_and_others_go_on() {
         // Raised while the bomb goes off.
         mine.notify(CALM, Range::Session, Vec::new()).await.unwrap();
         next(&mut heard).await;
-        after(&daemon, number + 1).await;
+        after(&daemon, number + 1);
     }
     let stats = daemon.tell(&["stats"]);
     for (code, _, limit, _) in BOMBS {
@@ -103,10 +97,18 @@ async fn a_module_that_keeps_failing_is_called_no_more() {
     for _ in 0..6 {
         mine.notify(Status(-9009), Range::Namespace, Vec::new()).await.unwrap();
     }
-    let stats = after(&daemon, 6).await;
+    let stats = after(&daemon, 6);
     let quarantined =
         stats.lines().find(|line| line.contains("limit=\"failures\"")).unwrap_or_else(|| panic!("{stats}"));
     assert!(quarantined.trim_start().starts_with("3 "), "{quarantined}");
+    // Other settings are no reason to call it again; an administrator is.
+    let state = || daemon.tell(&["module", "list"]).contains("quarantined");
+    assert!(state());
+    configure(&place, "limits = { failures = 4, failure_window_ms = 60000 }\n");
+    daemon.tell(&["reload"]);
+    assert!(state());
+    daemon.tell(&["module", "reset", "bomb"]);
+    assert!(!state());
     drop(mine);
     daemon.tell(&["drain"]);
     let said = daemon.ends().stderr;

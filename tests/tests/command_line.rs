@@ -39,7 +39,7 @@ fn what_is_no_handler_is_refused_by_name() {
         let path = path.to_str().unwrap();
         let run_it = run(&mut peal(["run", "--handler", path, "--", "true"])).expect_status(125);
         assert!(run_it.stderr.contains(name) && run_it.stderr.contains(says), "{}", run_it.stderr);
-        let inspect = run(&mut peal(["module", "inspect", path])).expect_status(125);
+        let inspect = run(&mut peal(["module", "inspect", path])).expect_status(2);
         assert!(inspect.stderr.contains(name), "{}", inspect.stderr);
     }
 }

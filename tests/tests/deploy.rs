@@ -1,17 +1,17 @@
 //! Modules that change while their server runs: what is dropped into its directory decides next, what is wrong is refused as a
 //! whole, and nobody who asks meanwhile is failed, kept waiting, or judged by halves.
-use peal_client::{Client, Environment};
 use peal_model::{Event, Infos, KeyName, Range, Status, Value};
 use peal_server::admin::{Call, ModuleCall, ModuleState, Reply, ShadowReport, ask};
 use peal_store::{Scope, Store, StoreSettings};
 use peal_tests::{
-    daemon::{Daemon, Place},
+    daemon::{Daemon, Place, put},
     guest,
     in_process::{everything, listener, next, soon},
+    until,
 };
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -23,19 +23,6 @@ const END: Status = Status(-3002);
 
 /// The keys under which the two policies mark what they let pass.
 const MARKS: [KeyName; 2] = [KeyName("mark.one"), KeyName("mark.two")];
-
-async fn proc(daemon: &Daemon, job: &str, rank: u32) -> Client {
-    let variables = daemon.environment(job, rank);
-    let found = |name: &str| variables.iter().find(|pair| pair.0 == name).map(|pair| pair.1.clone().into());
-    soon("a client connects", Client::connect(&Environment::from(found).unwrap())).await.unwrap()
-}
-
-/// Puts a file in its place as a package manager does it.
-fn put(path: &Path, bytes: impl AsRef<[u8]>) {
-    let new = path.with_extension("new");
-    fs::write(&new, bytes).unwrap();
-    fs::rename(new, path).unwrap();
-}
 
 /// A component that is another one by its bytes: with a custom section more, which means nothing.
 fn variant(component: &[u8], number: u8) -> Vec<u8> {
@@ -90,13 +77,13 @@ async fn policies_are_replaced_two_hundred_times_under_load() {
     write(0);
     let daemon = place.start();
     daemon.tell(&["job", "register", "load", "-n", "4"]);
-    let hearing = proc(&daemon, "load", 3).await;
+    let hearing = daemon.client("load", 3).await;
     let (handler, mut heard) = listener();
     hearing.register(&[NEWS, END], &[], handler).await.unwrap();
     let (going, raised) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicU64::new(0)));
     let mut raisers = Vec::new();
     for rank in 0..3 {
-        let client = proc(&daemon, "load", rank).await;
+        let client = daemon.client("load", rank).await;
         let (going, raised) = (going.clone(), raised.clone());
         raisers.push(tokio::spawn(async move {
             while going.load(Ordering::Relaxed) {
@@ -170,25 +157,11 @@ fn module(name: &str, rest: &str) -> String {
     format!("name = {name:?}\npath = {:?}\n{rest}\n", guest(name))
 }
 
-fn list(place: &Place) -> peal_server::admin::ModuleList {
-    let reply = ask(&place.socket(), &Call::Module(ModuleCall::List)).unwrap().reply().unwrap();
-    let Reply::Modules(list) = reply else { panic!("{reply:?}") };
-    list
-}
-
 /// Waits until the modules that run have these names.
-async fn runs(place: &Place, names: &[&str]) {
-    let all = async {
-        loop {
-            let list = list(place);
-            let running: Vec<&str> = list.modules.iter().map(|module| module.name.as_str()).collect();
-            if running == names {
-                return;
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    soon(&format!("{names:?} run"), all).await;
+fn runs(place: &Place, names: &[&str]) {
+    until(&format!("{names:?} run"), || {
+        place.modules().modules.iter().map(|module| module.name.as_str()).eq(names.iter().copied())
+    });
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -196,32 +169,32 @@ async fn what_is_dropped_into_the_directory_decides_without_a_word_to_the_server
     let place = Place::new();
     let (daemon, drop_ins) = watching(&place);
     daemon.tell(&["job", "register", "job", "-n", "4"]);
-    let client = proc(&daemon, "job", 0).await;
+    let client = daemon.client("job", 0).await;
     let (handler, mut heard) = listener();
     client
         .register(&[Status::PEAL_MODULES_DEPLOYED, Status::PEAL_MODULES_REFUSED], everything(), handler)
         .await
         .unwrap();
     // Nobody objects yet.
-    let first = proc(&daemon, "job", 1).await;
+    let first = daemon.client("job", 1).await;
     first.register(&[], &[], listener().0).await.unwrap();
     put(&drop_ins.join("discreet.toml"), module("discreet", ""));
-    runs(&place, &["discreet"]).await;
+    runs(&place, &["discreet"]);
     let event = next(&mut heard).await;
     assert_eq!((event.code, event.source), (Status::PEAL_MODULES_DEPLOYED, None));
     let changes = event.infos.value_of(KeyName("peal.modules.changes")).and_then(Value::as_str).unwrap();
     assert_eq!(changes, "module \"discreet\" added");
-    let second = proc(&daemon, "job", 2).await;
+    let second = daemon.client("job", 2).await;
     let refused = second.register(&[], &[], listener().0).await.unwrap_err().to_string();
     assert!(refused.contains("PMIX_ERR_NO_PERMISSIONS"), "{refused}");
 
     // Anything wrong anywhere: all stays as it is.
     put(&drop_ins.join("same-user.toml"), module("same-user", ""));
-    runs(&place, &["discreet", "same-user"]).await;
+    runs(&place, &["discreet", "same-user"]);
     assert_eq!(next(&mut heard).await.code, Status::PEAL_MODULES_DEPLOYED);
     put(&drop_ins.join("wrong.toml"), "name = \"wrong\"\npath = \"/nowhere.wasm\"\n");
     assert_eq!(next(&mut heard).await.code, Status::PEAL_MODULES_REFUSED);
-    runs(&place, &["discreet", "same-user"]).await;
+    runs(&place, &["discreet", "same-user"]);
     let said = daemon.ask(&["module", "reload"]).expect_status(125).stderr;
     assert!(said.contains("wrong.toml:2:1") && said.contains("cannot read /nowhere.wasm"), "{said}");
     assert_eq!(next(&mut heard).await.code, Status::PEAL_MODULES_REFUSED);
@@ -229,8 +202,8 @@ async fn what_is_dropped_into_the_directory_decides_without_a_word_to_the_server
 
     // And gone again.
     fs::remove_file(drop_ins.join("discreet.toml")).unwrap();
-    runs(&place, &["same-user"]).await;
-    let third = proc(&daemon, "job", 3).await;
+    runs(&place, &["same-user"]);
+    let third = daemon.client("job", 3).await;
     third.register(&[], &[], listener().0).await.unwrap();
     daemon.tell(&["stop", "--wait"]);
 }
@@ -241,12 +214,13 @@ async fn modules_are_disabled_enabled_and_rolled_back_also_across_restarts() {
     let (daemon, drop_ins) = watching(&place);
     put(&drop_ins.join("10-discreet.toml"), module("discreet", ""));
     put(&drop_ins.join("20-same-user.toml"), module("same-user", ""));
-    runs(&place, &["discreet", "same-user"]).await;
-    let before = list(&place).version;
+    runs(&place, &["discreet", "same-user"]);
+    let before = place.modules().version;
     assert_eq!(daemon.tell(&["module", "disable", "discreet"]).lines().next().unwrap(), "module \"discreet\" removed");
     let wrong = daemon.ask(&["module", "disable", "discret"]).expect_status(125).stderr;
     assert!(wrong.contains("there is no module \"discret\"; did you mean \"discreet\"?"), "{wrong}");
-    let states = |place: &Place| list(place).modules.iter().map(|module| module.state.to_string()).collect::<Vec<_>>();
+    let states =
+        |place: &Place| place.modules().modules.iter().map(|module| module.state.to_string()).collect::<Vec<_>>();
     assert_eq!(states(&place), ["disabled", "active"]);
     daemon.tell(&["stop", "--wait"]);
     drop(daemon);
@@ -258,7 +232,7 @@ async fn modules_are_disabled_enabled_and_rolled_back_also_across_restarts() {
 
     put(&drop_ins.join("20-same-user.toml"), module("same-user", "on_failure = \"pass\""));
     let configured = async {
-        while list(&place).version == before {
+        while place.modules().version == before {
             tokio::task::yield_now().await;
         }
     };
@@ -268,7 +242,7 @@ async fn modules_are_disabled_enabled_and_rolled_back_also_across_restarts() {
     assert!(told.stderr.contains("the files of the configuration are as they were"), "{told:?}");
     let wrong = daemon.ask(&["module", "rollback", "999"]).expect_status(125).stderr;
     assert!(wrong.contains("there is no version 999; there are"), "{wrong}");
-    assert!(list(&place).versions[0].cause.starts_with("rollback to "), "{:?}", list(&place));
+    assert!(place.modules().versions[0].cause.starts_with("rollback to "), "{:?}", place.modules());
     let shown = daemon.tell(&["module", "list"]);
     assert!(shown.starts_with("MODULE     STATE   OWNER  ROLES"), "{shown}");
     assert!(shown.contains("(runs): ") && shown.contains("rollback to"), "{shown}");
@@ -282,13 +256,13 @@ async fn a_server_starts_with_what_ran_last_where_the_files_make_no_sense() {
     // The component is gone as well when it is needed.
     put(&place.path("kept.wasm"), fs::read(guest("discreet")).unwrap());
     put(&drop_ins.join("kept.toml"), format!("name = \"kept\"\npath = {:?}\n", place.path("kept.wasm")));
-    runs(&place, &["kept"]).await;
+    runs(&place, &["kept"]);
     daemon.tell(&["stop", "--wait"]);
     drop(daemon);
     fs::remove_file(place.path("kept.wasm")).unwrap();
     put(&drop_ins.join("kept.toml"), "name = \"kept\"\npath = ");
     let daemon = place.start();
-    let list = list(&place);
+    let list = place.modules();
     assert_eq!(list.modules[0].name, "kept");
     daemon.tell(&["stop", "--wait"]);
     let said = daemon.ends().expect_status(0).stderr;
@@ -306,9 +280,9 @@ async fn a_handler_that_stays_keeps_what_it_is_registered_for() {
     let place = Place::new();
     let (daemon, drop_ins) = watching(&place);
     put(&drop_ins.join("a.toml"), module("complete", "oneshot = true"));
-    runs(&place, &["complete"]).await;
+    runs(&place, &["complete"]);
     daemon.tell(&["job", "register", "job", "-n", "1"]);
-    let client = proc(&daemon, "job", 0).await;
+    let client = daemon.client("job", 0).await;
     client.notify(NEWS, Range::Namespace, Vec::new()).await.unwrap();
     let handlers = || -> Vec<(String, u64)> {
         let reply = ask(&place.socket(), &Call::Chains).unwrap().reply().unwrap();
@@ -326,7 +300,7 @@ async fn a_handler_that_stays_keeps_what_it_is_registered_for() {
     };
     soon("it was called once", spent).await;
     put(&drop_ins.join("b.toml"), module("report", "grants = [\"logging\"]"));
-    runs(&place, &["complete", "report"]).await;
+    runs(&place, &["complete", "report"]);
     let stands = async {
         while handlers().is_empty() {
             tokio::task::yield_now().await;
@@ -354,9 +328,9 @@ async fn a_shadow_says_what_it_would_do_and_does_nothing_until_it_is_promoted() 
     put(&drop_ins.join("a.toml"), module("discreet", "mode = \"shadow\""));
     put(&drop_ins.join("b.toml"), module("complete", "mode = \"shadow\"\nlevels = \"both\""));
     put(&drop_ins.join("c.toml"), module("report", "grants = [\"logging\"]\nlevels = \"both\""));
-    runs(&place, &["discreet", "complete", "report"]).await;
+    runs(&place, &["discreet", "complete", "report"]);
     daemon.tell(&["job", "register", "job", "-n", "3"]);
-    let (client, hearing) = (proc(&daemon, "job", 0).await, proc(&daemon, "job", 1).await);
+    let (client, hearing) = (daemon.client("job", 0).await, daemon.client("job", 1).await);
     let (handler, mut heard) = listener();
     hearing.register(&[NEWS], everything(), handler).await.unwrap();
     client.notify(NEWS, Range::Global, Vec::new()).await.unwrap();
@@ -398,7 +372,7 @@ async fn a_shadow_says_what_it_would_do_and_does_nothing_until_it_is_promoted() 
     let other = format!("name = \"discreet\"\npath = {:?}\nmode = \"shadow\"\n", place.path("other.wasm"));
     put(&drop_ins.join("a.toml"), other);
     let demoted = async {
-        while list(&place).modules[0].state != ModuleState::Shadow {
+        while place.modules().modules[0].state != ModuleState::Shadow {
             tokio::task::yield_now().await;
         }
     };
@@ -410,4 +384,21 @@ async fn a_shadow_says_what_it_would_do_and_does_nothing_until_it_is_promoted() 
     let refused = daemon.ask(&["module", "reload"]).expect_status(125).stderr;
     assert!(refused.contains("module stdio cannot be a shadow: it is a log channel"), "{refused}");
     daemon.tell(&["stop", "--wait"]);
+}
+
+#[test]
+fn a_shadow_is_in_nobodys_place_until_it_is_promoted() {
+    let place = Place::new();
+    let first = |name: &str, mode: &str| {
+        format!(
+            "[[module]]\n{}",
+            module(name, &format!("place = \"first\"\nmode = \"{mode}\"\ngrants = [\"logging\"]"))
+        )
+    };
+    place.configure(&(first("report", "shadow") + &first("complete", "active")));
+    let daemon = place.start();
+    let said = daemon.ask(&["module", "promote", "report"]).expect_status(125).stderr;
+    assert!(said.contains("FIRST is held by"), "{said}");
+    let states: Vec<String> = place.modules().modules.iter().map(|module| module.state.to_string()).collect();
+    assert_eq!(states, ["shadow", "active"]);
 }

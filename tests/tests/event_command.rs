@@ -1,6 +1,6 @@
 //! `peal event notify` and `peal event watch` against running servers: what is raised is heard, with what handlers answered where
 //! that can be known, and whoever watches ends as one should.
-use peal_client::{Attach, Client, Environment, Tool, ToolSettings};
+use peal_client::{Attach, Tool, ToolSettings};
 use peal_model::{Infos, Range, Status, key};
 use peal_tests::{
     Done,
@@ -188,9 +188,7 @@ async fn targets_hear_an_event_and_no_others() {
     let mut heard = Vec::new();
     for job in ["mine", "other"] {
         daemon.tell(&["job", "register", job, "-n", "1"]);
-        let variables = daemon.environment(job, 0);
-        let found = |name: &str| variables.iter().find(|pair| pair.0 == name).map(|pair| pair.1.clone().into());
-        let client = soon("a client connects", Client::connect(&Environment::from(found).unwrap())).await.unwrap();
+        let client = daemon.client(job, 0).await;
         let (handler, events) = listener();
         client.register(&[Status(-3001), Status(-3002)], &[], handler).await.unwrap();
         heard.push((client, events));

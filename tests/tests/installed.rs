@@ -1,10 +1,9 @@
 //! Modules of users and of jobs: what a user installs for all of their jobs, what comes and goes with jobs of some names, and what
 //! neither may have.
-use peal_server::admin::{Call, ChainOwner, ModuleCall, ModuleList, Reply, ask};
+use peal_server::admin::{ChainOwner, ModuleList};
 use peal_tests::{
     daemon::{Daemon, Place},
-    guest,
-    in_process::soon,
+    guest, until,
 };
 use std::{
     fs::{self, Permissions},
@@ -42,23 +41,14 @@ fn put(path: &Path, bytes: impl AsRef<[u8]>) {
     fs::rename(new, path).unwrap();
 }
 
-fn list(place: &Place) -> ModuleList {
-    let reply = ask(&place.socket(), &Call::Module(ModuleCall::List)).unwrap().reply().unwrap();
-    let Reply::Modules(list) = reply else { panic!("{reply:?}") };
+/// Waits until this is said of the modules.
+fn shows(place: &Place, what: &str, holds: impl Fn(&ModuleList) -> bool) -> ModuleList {
+    let mut list = place.modules();
+    until(what, || {
+        list = place.modules();
+        holds(&list)
+    });
     list
-}
-
-async fn until(place: &Place, what: &str, holds: impl Fn(&ModuleList) -> bool) -> ModuleList {
-    let wait = async {
-        loop {
-            let list = list(place);
-            if holds(&list) {
-                return list;
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    soon(what, wait).await
 }
 
 /// Names, states and owners.
@@ -74,7 +64,7 @@ async fn what_a_user_installs_is_theirs_and_keeps_within_what_tenants_may_have()
     let report = "name = \"report\"\npath = \"report.wasm\"\ngrants = [\"logging\"]\n";
     put(&own.join("report.toml"), report);
     let title = format!("{}/report", user());
-    let list = until(&place, "it runs", |list| list.modules.len() == 1).await;
+    let list = shows(&place, "it runs", |list| list.modules.len() == 1);
     assert_eq!(shown(&list), [(title.clone(), "active".to_owned(), ChainOwner::User(user()))]);
 
     let other = |rest: &str| format!("name = \"other\"\npath = \"report.wasm\"\ngrants = [\"logging\"]\n{rest}\n");
@@ -96,7 +86,7 @@ async fn what_a_user_installs_is_theirs_and_keeps_within_what_tenants_may_have()
         put(&own.join("zz.toml"), &rest);
         let told =
             |list: &ModuleList| list.refused.iter().any(|refused| refused.uid == user() && refused.why.contains(why));
-        let list = until(&place, why, told).await;
+        let list = shows(&place, why, told);
         assert_eq!(list.modules.len(), 1, "what they had before stays: {list:?}");
     }
     let shown_all = daemon.tell(&["module", "list"]);
@@ -104,28 +94,27 @@ async fn what_a_user_installs_is_theirs_and_keeps_within_what_tenants_may_have()
 
     // No more than tenant.modules.
     put(&own.join("zz.toml"), other(""));
-    until(&place, "there are two", |list| list.modules.len() == 2).await;
+    shows(&place, "there are two", |list| list.modules.len() == 2);
     put(&own.join("zzz.toml"), other("").replace("\"other\"", "\"third\""));
-    until(&place, "a third is refused", |list| {
+    shows(&place, "a third is refused", |list| {
         list.refused
             .iter()
             .any(|refused| refused.why.contains("has 2 modules, as many as there may be (tenant.modules)"))
-    })
-    .await;
+    });
     fs::remove_file(own.join("zzz.toml")).unwrap();
     // What others can write is not looked at.
     fs::set_permissions(own.join("zz.toml"), Permissions::from_mode(0o666)).unwrap();
     let exposed =
         |list: &ModuleList| list.refused.iter().any(|refused| refused.why.contains("be writable by them alone"));
-    until(&place, "what others can write is refused", exposed).await;
+    shows(&place, "what others can write is refused", exposed);
     fs::remove_file(own.join("zz.toml")).unwrap();
-    until(&place, "one is left", |list| list.modules.len() == 1 && list.refused.is_empty()).await;
+    shows(&place, "one is left", |list| list.modules.len() == 1 && list.refused.is_empty());
 
     daemon.tell(&["module", "disable", &title]);
-    assert_eq!(shown(&self::list(&place)), [(title.clone(), "disabled".to_owned(), ChainOwner::User(user()))]);
+    assert_eq!(shown(&place.modules()), [(title.clone(), "disabled".to_owned(), ChainOwner::User(user()))]);
     daemon.tell(&["module", "enable", &title]);
     fs::remove_dir_all(&own).unwrap();
-    until(&place, "all is gone", |list| list.modules.is_empty()).await;
+    shows(&place, "all is gone", |list| list.modules.is_empty());
     daemon.tell(&["stop", "--wait"]);
 }
 
@@ -137,7 +126,7 @@ async fn jobs_of_some_names_have_modules_while_they_are_there() {
         guest("complete")
     ));
     let daemon = place.start();
-    let states = || shown(&list(&place));
+    let states = || shown(&place.modules());
     let of = |job: &str, state: &str| ("complete".to_owned(), state.to_owned(), ChainOwner::Namespace(job.to_owned()));
     assert_eq!(states(), [of("render-*", "waiting")]);
     daemon.tell(&["job", "register", "other", "-n", "1"]);

@@ -48,9 +48,29 @@ fn what_makes_no_sense_is_refused_before_anything_happens() {
     for (action, answer) in [
         ("unknown", "rank 0: kill of an unknown job: NOT-FOUND (-46)"),
         ("nothing", "rank 0: no action: BAD-PARAM (-27)"),
-        ("cleanup", "rank 0: cleanup: NOT-SUPPORTED (-47)"),
     ] {
         let Some(done) = control(&[], &[action]) else { return };
         assert_eq!(done.expect_status(0).by_rank(), [answer]);
     }
+}
+
+#[test]
+fn what_a_proc_registers_is_removed_behind_it_and_what_contradicts_that_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    std::fs::create_dir_all(path("tree/deep/deeper")).unwrap();
+    for file in ["file", "other", "tree/one", "tree/deep/two", "tree/deep/deeper/keep"] {
+        std::fs::write(path(file), "x").unwrap();
+    }
+    let Some(done) = control(&[], &["cleanup", dir.path().to_str().unwrap()]) else { return };
+    let lines = [
+        "rank 0: a file: SUCCESS (0)",
+        "rank 0: a directory: SUCCESS (0)",
+        "rank 0: the same, less deep: PMIX CONFLICTING CLEANUP DIRECTIVES (-51)",
+        "rank 0: no path: BAD-PARAM (-27)",
+    ];
+    assert_eq!(done.expect_status(0).by_rank(), lines);
+    let left: Vec<bool> =
+        ["file", "other", "tree/one", "tree/deep/two", "tree/deep/deeper/keep"].map(|file| path(file).exists()).into();
+    assert_eq!(left, [false, true, false, false, true]);
 }

@@ -1,7 +1,9 @@
 //! `PMIx_Log`: through a channel component to where the output of the requester's job goes, and off everybody else's path.
 use peal_client::{Client, ClientError, Environment};
 use peal_core::registration::Place;
-use peal_model::{Info, InfoFlags, Key, KeyName, LogRequest, Nspace, Proc, Range, Rank, Status, Value, code, key};
+use peal_model::{
+    Info, InfoFlags, Infos, Key, KeyName, LogRequest, Nspace, Proc, Query, Range, Rank, Status, Value, code, key,
+};
 use peal_sandbox::{Capability, Engine, EngineSettings, Grants, Limits, Module, Services, Sink};
 use peal_server::{
     Answer, EmbeddedFabric, Host, Hosted, HostedChannels, Notices, ServerSettings,
@@ -100,8 +102,8 @@ fn text(key: KeyName, text: &str) -> Info {
     Info::new(key, Value::string(text))
 }
 
-fn status(outcome: Result<(), ClientError>) -> Status {
-    outcome.map_or_else(|error| error.status(), |()| code::PMIX_SUCCESS)
+fn status<T>(outcome: Result<T, ClientError>) -> Status {
+    outcome.map_or_else(|error| error.status(), |_| code::PMIX_SUCCESS)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -126,6 +128,77 @@ async fn channels_are_components_and_what_they_are_not_is_asked_of_the_host() {
     assert_eq!(log(&[text(KeyName("pmix.log.nowhere"), "lost")]).await, code::PMIX_ERR_NOT_AVAILABLE);
     assert_eq!(log(&[Info::new(key::PMIX_LOG_STDOUT, Value::Bool(true))]).await, code::PMIX_ERR_BAD_PARAM);
     assert_eq!(log(&[]).await, code::PMIX_ERR_BAD_PARAM);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_many_procs_log_alike_is_logged_once_and_then_how_many_they_were() {
+    let (out, err) = (Arc::new(Paper::with_ink()), Arc::new(Paper::with_ink()));
+    let mut settings = ServerSettings::default();
+    // Longer than the test: the time of all is over when the server stops.
+    settings.channels.log.aggregation.window = Duration::from_secs(3600);
+    let (node, _) = node(settings, &out, &err).await;
+    let alike = [text(key::PMIX_LOG_KEY, "help.txt"), text(key::PMIX_LOG_VAL, "no-route")];
+    let clients = [node.client(0).await, node.client(1).await];
+    for (rank, client) in [(0, &clients[0]), (1, &clients[1]), (0, &clients[0])] {
+        let data = [text(key::PMIX_LOG_STDERR, &format!("rank {rank} has no route"))];
+        let told = status(soon("a log request is answered", client.log(&data, &alike)).await);
+        assert_eq!(told, code::PMIX_SUCCESS);
+    }
+    assert_eq!(err.written(), ["job:0: rank 0 has no route\n"]);
+    assert_eq!(node.server.counters().log_requests_aggregated.get(), 2);
+    soon("the server stops", node.server.shutdown()).await;
+    assert_eq!(err.written()[1..], ["job:0: 2 more of the same: help.txt / no-route\n"]);
+    assert!(out.written().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_window_is_over_by_itself() {
+    let (out, err) = (Arc::new(Paper::with_ink()), Arc::new(Paper::with_ink()));
+    let mut settings = ServerSettings::default();
+    settings.channels.log.aggregation.window = Duration::from_millis(20);
+    let (node, _) = node(settings, &out, &err).await;
+    let client = node.client(0).await;
+    let alike = [text(key::PMIX_LOG_KEY, "help.txt"), text(key::PMIX_LOG_VAL, "no-route")];
+    soon("it is told how many there were", async {
+        while !out.written().iter().any(|line| line.ends_with(" more of the same: help.txt / no-route\n")) {
+            client.log(&[text(key::PMIX_LOG_STDOUT, "no route")], &alike).await.unwrap();
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lines_of_a_channel_without_a_clock_have_the_time_of_their_arrival() {
+    let (out, err) = (Arc::new(Paper::with_ink()), Arc::new(Paper::with_ink()));
+    let (node, _) = node(ServerSettings::default(), &out, &err).await;
+    let client = node.client(0).await;
+    let log = async |directive: Info| {
+        let data = [text(key::PMIX_LOG_STDOUT, "dated")];
+        status(soon("a log request is answered", client.log(&data, &[directive])).await)
+    };
+    assert_eq!(log(Info::new(key::PMIX_LOG_TIMESTAMP_OUTPUT, Value::Bool(true))).await, code::PMIX_SUCCESS);
+    let written = out.written();
+    let (time, words) = written[0].strip_prefix("job:0: ").unwrap().split_once(' ').unwrap();
+    assert_eq!(words, "dated\n");
+    assert!(time.starts_with("20") && time.ends_with('Z') && time.len() == 20, "{time}");
+    assert_eq!(log(Info::new(key::PMIX_LOG_TIMESTAMP_OUTPUT, Value::string("%H"))).await, code::PMIX_ERR_BAD_PARAM);
+    assert_eq!(out.written().len(), 1);
+}
+
+/// What a query for the log channels answers.
+async fn channels(client: &Client) -> String {
+    let keys = vec![Some(key::PMIX_QUERY_LOG_CHANNELS.0.into())];
+    let found = soon("a query", client.query(&[Query { keys, qualifiers: Vec::new() }])).await.unwrap();
+    assert!(!found.partial);
+    found.infos.value_of(key::PMIX_QUERY_LOG_CHANNELS).and_then(Value::as_str).unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_channels_that_there_are_can_be_asked_for() {
+    let (out, err) = (Arc::new(Paper::with_ink()), Arc::new(Paper::with_ink()));
+    // This host answers no questions.
+    let (node, _) = node(ServerSettings::default(), &out, &err).await;
+    assert_eq!(channels(&node.client(0).await).await, "pmix.log.stdout,pmix.log.stderr");
 }
 
 /// A host environment that never answers.
@@ -221,8 +294,10 @@ async fn jobs_that_are_registered_log_to_the_servers_own_output() {
     let client = soon("a client connects", Client::connect(&environment)).await.unwrap();
     let line = [text(key::PMIX_LOG_STDERR, "logged by a test")];
     assert_eq!(status(soon("it is logged", client.log(&line, &[])).await), code::PMIX_SUCCESS);
+    assert_eq!(channels(&client).await, "pmix.log.stdout,pmix.log.stderr", "the host is these, without any module");
     // Nobody has registered the other job: whoever has should say where its output goes.
     let other = node.client(0).await;
+    assert_eq!(channels(&other).await, "");
     assert_eq!(status(soon("it is not", other.log(&line, &[])).await), code::PMIX_ERR_NOT_AVAILABLE);
 }
 

@@ -5,17 +5,17 @@ use peal_core::{
     class::Levels,
     defaults::HookDefault,
     job::JobSpec,
-    job_control::{JobAction, JobControl},
+    job_control::{JobAction, JobControl, NotDone},
     owner::Owner,
     policy::{OnFailure, REASON},
-    registration::{Codes, Place, Registration},
+    registration::{Codes, Mode, Place, Registration},
 };
 use peal_model::{
     CommandCode, Event, Hook, Info, Infos, KeyName, Nspace, Proc, Range, Rank, Reply, Request, Status, Value, code, key,
 };
 use peal_sandbox::{Engine, EngineSettings, Grants, Limits, Module, Services};
 use peal_server::{
-    Answer, EmbeddedFabric, Heard, Host, Hosted, HostedChains, HostedHandler, HostedPolicies, JobControlled, Notice,
+    Answer, EmbeddedFabric, Heard, Host, Hosted, HostedChains, HostedHandler, HostedPolicies, HostedPolicy, Notice,
     Notices, PolicyError, ServerSettings,
 };
 use peal_tests::{
@@ -38,9 +38,9 @@ const NUMBER: KeyName = KeyName("test.number");
 struct Obedient(Mutex<Vec<JobControl>>);
 
 impl Host for Obedient {
-    fn job_control(&self, _source: Proc, control: JobControl) -> Answer<'_, JobControlled> {
+    fn job_control(&self, _requester: Option<Proc>, control: JobControl) -> Answer<'_, Vec<NotDone>> {
         self.0.lock().unwrap().push(control);
-        Box::pin(std::future::ready(Ok(JobControlled { status: code::PMIX_SUCCESS, infos: Vec::new() })))
+        Box::pin(std::future::ready(Ok(Vec::new())))
     }
 }
 
@@ -301,6 +301,35 @@ async fn who_asks_while_too_many_wait_is_denied_and_nothing_is_left_of_those_who
     drop(peer);
     soon("the decision is forgotten", async {
         while node.server.counters().decisions_awaited.get() > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    soon("the server stops", node.server.shutdown()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_policies_only_look_on_nobody_waits_for_them_or_is_denied_because_others_do() {
+    let limits = Limits { call_time: Duration::from_millis(300), ..Limits::default() };
+    let mut settings = ServerSettings::default();
+    settings.core.max_decisions = 1;
+    let slow = load("slow", &wat::parse_str(LOOPS).unwrap(), limits);
+    let mut policies = HostedPolicies::default();
+    let shadow = HostedPolicy { module: slow, mode: Mode::Shadow };
+    policies.register(Hook::JobControl, "slow", Place::First, OnFailure::Deny, shadow).unwrap();
+    let (node, _) = node(settings, policies).await;
+    let mut peer = Peer::connect(&node, 0).await;
+    for tag in 200..300 {
+        peer.request(tag, &kill("job")).await;
+    }
+    for tag in 200..300 {
+        assert_eq!(peer.reply(tag, CommandCode::JobControl).await.status(), code::PMIX_SUCCESS);
+    }
+    assert_eq!(ask_to_kill(&mut peer, "theirs").await.0, code::PMIX_ERR_NO_PERMISSIONS, "by the default");
+    let counters = node.server.counters();
+    let seen = || counters.shadow_calls.get() + counters.shadow_calls_missed.get();
+    soon("the shadow is shown each of them", async {
+        while seen() < 101 {
             tokio::task::yield_now().await;
         }
     })

@@ -1,6 +1,9 @@
 //! The commands of README.md, run as they are written.
-use peal_tests::{root, run};
-use std::{fs, path::Path, process::Command};
+use peal_tests::{root, run, run_within};
+use std::{fs, path::Path, process::Command, time::Duration};
+
+/// What the commands build may be built for the first time, and waits where the other test of this file builds.
+const LONGEST_BUILD: Duration = Duration::from_secs(900);
 
 /// The blocks of shell commands, in their order.
 fn blocks() -> Vec<String> {
@@ -12,7 +15,8 @@ fn blocks() -> Vec<String> {
 fn shell(commands: &str, dir: &Path) -> String {
     let mut command = Command::new("bash");
     command.args(["-euo", "pipefail", "-c", commands]).current_dir(dir);
-    let done = run(command.env("XDG_CACHE_HOME", root().join("target/test-cache"))).expect_status(0);
+    command.env("XDG_CACHE_HOME", root().join("target/test-cache"));
+    let done = run_within(LONGEST_BUILD, &mut command).expect_status(0);
     done.stdout + &done.stderr
 }
 

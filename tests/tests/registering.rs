@@ -1,10 +1,14 @@
 //! Registrations as policies judge them, as modules change them, and as servers pass them on to the host environment.
 use peal_client::{ClientError, Handler, Levels, Outcome};
-use peal_core::{owner::Owner, policy::OnFailure, registration::Place};
+use peal_core::{
+    owner::Owner,
+    policy::OnFailure,
+    registration::{Mode, Place},
+};
 use peal_model::{Event, Hook, Info, Infos, KeyName, Range, Status, Value, code, key};
 use peal_sandbox::{Engine, EngineSettings, Grants, Limits, Module, ModuleRegistration, Services};
 use peal_server::{
-    Answer, EmbeddedFabric, Heard, Host, Hosted, HostedChains, HostedPolicies, Mode, Notice, Notices, ServerSettings,
+    Answer, EmbeddedFabric, Heard, Host, Hosted, HostedChains, HostedPolicies, Notice, Notices, ServerSettings,
     embedded::EmbeddedHost,
 };
 use peal_tests::{
@@ -181,6 +185,13 @@ async fn what_breaks_the_protocol_is_told_to_a_host_that_registered_for_it() {
         // A command that nobody knows.
         peer.say(200, vec![2, 250]).await;
         soon("it is answered", peer.next()).await.unwrap();
+        // The peer's answer and the host's event leave the server side by side.
+        soon("the host is told", async {
+            while host.told.lock().unwrap().len() < expected.len() {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
         assert_eq!(*host.told.lock().unwrap(), expected);
     };
     garbled(0, &[]).await;

@@ -12,17 +12,20 @@ use wit_parser::{Docs, Resolve, Type, TypeDef, TypeDefKind};
 type Names = BTreeSet<String>;
 
 /// The rooms that each room builds on: every arrow points down. `cli` stands on top and may know all.
-const ARROWS: [(&str, &[&str]); 11] = [
+const ARROWS: [(&str, &[&str]); 14] = [
     ("build", &[]),
+    ("wall", &[]),
     ("model", &[]),
     ("wire", &["model"]),
     ("core", &["model"]),
-    ("config", &["core", "model"]),
+    ("config", &["core", "model", "sinks"]),
     ("sandbox", &["model"]),
     ("store", &["model"]),
-    ("server", &["core", "model", "sandbox", "store", "wire"]),
+    ("sinks", &["model", "store"]),
+    ("audit", &["core", "model", "sandbox", "store"]),
+    ("server", &["audit", "core", "model", "sandbox", "store", "wire"]),
     ("client", &["core", "model", "sandbox", "wire"]),
-    ("deploy", &["config", "core", "model", "sandbox", "server", "store"]),
+    ("deploy", &["audit", "config", "core", "model", "sandbox", "server", "sinks", "store"]),
     ("author", &["build", "config", "core", "model", "sandbox"]),
 ];
 
@@ -196,5 +199,33 @@ fn every_source_file_says_what_lives_there_and_can_be_read_in_one_sitting() {
         let is_generated = file.file_name().is_some_and(|name| name == "names.rs");
         let lines = text.lines().count();
         assert!(lines <= LONGEST || is_test || is_generated, "{} has {lines} lines", file.display());
+    }
+}
+
+#[test]
+fn what_is_said_to_stop_somebody_is_shown_by_tests_that_are_there() {
+    let text = fs::read_to_string(root().join("THREATS.md")).unwrap();
+    let shown: Vec<(&str, &str)> = text.split('`').filter_map(|span| span.split_once(".rs::")).collect();
+    assert!(shown.len() > 40, "{shown:?}");
+    for (file, test) in shown {
+        let file = root().join(file).with_extension("rs");
+        let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        let begins = [format!("fn {test}("), format!("async fn {test}(")];
+        let at = lines.iter().position(|line| begins.iter().any(|begin| line.starts_with(begin.as_str())));
+        let at = at.unwrap_or_else(|| panic!("{} has no {test}", file.display()));
+        let mut marks = lines[..at].iter().rev().take_while(|line| line.starts_with("#["));
+        let manifest = || fs::read_to_string(file.with_file_name("../Cargo.toml")).unwrap();
+        assert!(
+            marks.any(|mark| mark.starts_with("#[test]") || mark.starts_with("#[tokio::test"))
+                || test == "main" && manifest().contains("harness = false"),
+            "{test} in {} is no test",
+            file.display()
+        );
+    }
+    // Each row of a table but its head.
+    let is_row = |line: &&str| line.starts_with("| ") && !line.ends_with("| shown by |");
+    for row in text.lines().filter(is_row) {
+        assert!(row.contains(".rs::"), "shown by nothing: {row}");
     }
 }

@@ -1,12 +1,14 @@
 //! Modules of the configuration that belong to a user or a job: whose events they see, and as whom they act.
-use peal_client::{Client, Environment};
-use peal_model::{Range, Status, rank};
+use peal_model::{Info, KeyName, Nspace, Range, Status, Value, rank};
+use peal_store::{Scope, Store, StoreSettings};
 use peal_tests::{
-    daemon::{Daemon, Place},
+    daemon::Place,
     guest,
     in_process::{listener, next, soon},
-    peal, program, run, text_form,
+    peal, program, run, text_form, until,
 };
+
+use std::sync::Arc;
 
 const ASKED: Status = Status(-3001);
 const RAISED: Status = Status(-4000);
@@ -16,13 +18,6 @@ fn raiser(place: &Place) -> std::path::PathBuf {
     let file = place.path("raiser.wasm");
     std::fs::write(&file, text_form::of_sandbox("notify.wat")).unwrap();
     file
-}
-
-/// The only proc of a job, connected.
-async fn proc(daemon: &Daemon, job: &str) -> Client {
-    let variables = daemon.environment(job, 0);
-    let found = |name: &str| variables.iter().find(|pair| pair.0 == name).map(|pair| pair.1.clone().into());
-    soon("a client connects", Client::connect(&Environment::from(found).unwrap())).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -37,7 +32,7 @@ async fn a_handler_of_a_job_sees_the_events_of_its_job_alone_and_raises_events_a
     for job in ["other", "mine"] {
         daemon.tell(&["job", "register", job, "-n", "1"]);
     }
-    let (other, mine) = (proc(&daemon, "other").await, proc(&daemon, "mine").await);
+    let (other, mine) = (daemon.client("other", 0).await, daemon.client("mine", 0).await);
     let (handler, mut heard) = listener();
     mine.register(&[RAISED], &[], handler).await.unwrap();
     other.notify(ASKED, Range::Namespace, Vec::new()).await.unwrap();
@@ -49,6 +44,38 @@ async fn a_handler_of_a_job_sees_the_events_of_its_job_alone_and_raises_events_a
     let stats = daemon.tell(&["stats"]);
     let line = stats.lines().find(|line| line.contains("module_calls")).unwrap();
     assert!(line.trim_start().starts_with("1 ") && line.contains("owner=\"namespace mine\""), "{line}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_kept_for_a_job_of_some_name_goes_with_the_job() {
+    const SET: Status = Status(-2);
+    let (place, jobs) = (Place::new(), ["render-1", "render-2"]);
+    let file = place.path("keeper.wasm");
+    std::fs::write(&file, text_form::of_sandbox("keeper.wat")).unwrap();
+    let store = place.path("store.db");
+    let grants = "grants = [\"notify\", \"sink\", \"state\"]";
+    let module =
+        format!("[[module]]\nname = \"keeper\"\npath = {file:?}\nscope = \"namespace:render-*\"\ncodes = [-2]");
+    place.configure(&format!("[store]\npath = {store:?}\n[tenant]\n{grants}\n{module}\n{grants}\n"));
+    let daemon = place.start();
+    for job in jobs {
+        daemon.tell(&["job", "register", job, "-n", "1"]);
+        let client = daemon.client(job, 0).await;
+        let info = |key: &'static str| Info::new(KeyName(key), Value::string("kept"));
+        client.notify(SET, Range::Namespace, vec![info("test.key"), info("test.value")]).await.unwrap();
+        soon("the client leaves", client.finalize()).await.unwrap();
+    }
+    let called = |line: &&str| line.contains("module_calls") && line.trim_start().starts_with("1 ");
+    let both = || daemon.tell(&["stats"]).lines().filter(called).count() == jobs.len();
+    until("both have kept something", both);
+    daemon.tell(&["job", "deregister", jobs[0]]);
+    daemon.tell(&["stop", "--wait"]);
+    let store = Arc::new(Store::open(&store, StoreSettings::default()).unwrap());
+    let kept = jobs.map(|job| {
+        let scope = Scope::Namespace(Nspace::new(job).unwrap());
+        store.state("keeper", &scope, 0).keys("").unwrap().len()
+    });
+    assert_eq!(kept, [0, 1]);
 }
 
 #[test]

@@ -1,11 +1,10 @@
 //! `peal serve` from its start to its end: readiness, jobs that others start, reload, drain, and sudden death.
-use peal_client::{Client, Environment};
 use peal_model::{Nspace, code};
 use peal_tests::{
     Done, c_program,
     daemon::{Daemon, Place},
     finish,
-    in_process::{listener, next, soon},
+    in_process::{listener, next},
     peal, program, run,
 };
 use rustix::process::Signal;
@@ -98,9 +97,7 @@ async fn a_client_hears_that_its_server_was_killed_and_the_next_server_starts_cl
     for _ in 0..3 {
         let daemon = place.start();
         daemon.tell(&["job", "register", "job", "-n", "1"]);
-        let variables = daemon.environment("job", 0);
-        let found = |name: &str| variables.iter().find(|pair| pair.0 == name).map(|pair| pair.1.clone().into());
-        let client = soon("a client connects", Client::connect(&Environment::from(found).unwrap())).await.unwrap();
+        let client = daemon.client("job", 0).await;
         assert_eq!(client.me().nspace, Nspace::new("job").unwrap());
         let (handler, mut heard) = listener();
         client.register(&[code::PMIX_ERR_LOST_CONNECTION_TO_SERVER], &[], handler).await.unwrap();

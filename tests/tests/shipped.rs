@@ -46,6 +46,8 @@ fn request(matter: Matter, targets: Vec<Target>) -> PolicyRequest {
         requester: Some(proc("mine", 0)),
         identity: Some(user(1000)),
         server: SERVER,
+        groups: Arc::default(),
+        provision: None,
         peer: None,
         targets,
         codes: Vec::new(),
@@ -56,7 +58,7 @@ fn request(matter: Matter, targets: Vec<Target>) -> PolicyRequest {
 
 /// What a policy says, and why.
 fn decide(module: &Module, request: PolicyRequest) -> (PolicyOutcome, String) {
-    let result = module.decide(&PolicyCall { request: Arc::new(request), steps: Arc::default() });
+    let result = module.decide(&PolicyCall { number: 0, request: Arc::new(request), steps: Arc::default() });
     let reason = result.infos.value_of(REASON).and_then(Value::as_str).unwrap_or_default().to_owned();
     assert_eq!(result.amendment, Amendment::default());
     (result.outcome.unwrap(), reason)
@@ -145,7 +147,7 @@ fn same_user_lets_nobody_do_nothing() {
 fn trap_policy_fails_whatever_it_is_asked() {
     let module = module("trap-policy", &[], Services::default());
     for matter in [CLIENT, TOOL, EVENT, Matter::JobControl] {
-        let call = PolicyCall { request: Arc::new(request(matter, Vec::new())), steps: Arc::default() };
+        let call = PolicyCall { number: 0, request: Arc::new(request(matter, Vec::new())), steps: Arc::default() };
         assert_eq!(module.decide(&call).outcome.unwrap_err().kind, FailureKind::Trapped);
     }
 }
@@ -153,11 +155,23 @@ fn trap_policy_fails_whatever_it_is_asked() {
 #[test]
 fn a_guest_asks_for_what_it_uses_and_nothing_else() {
     let policies = [Role::ConnectionPolicy, Role::EventPolicy, Role::JobControlPolicy];
+    let channel = [Role::LogChannel, Role::Lifecycle];
     for (name, roles, capabilities) in [
         ("complete", &[Role::EventHandler][..], &[][..]),
-        ("same-user", &policies, &[]),
+        ("same-user", &[Role::ConnectionPolicy, Role::EventPolicy, Role::JobControlPolicy, Role::MonitorPolicy], &[]),
+        ("admin-group", &[Role::JobControlPolicy, Role::Lifecycle], &[]),
+        ("provision-dry", &[Role::ProvisionPolicy, Role::Lifecycle], &[]),
+        (
+            "watchdog",
+            &[Role::EventHandler, Role::Lifecycle],
+            &[Capability::Logging, Capability::Clock, Capability::Control, Capability::Report, Capability::Usage],
+        ),
         ("trap-policy", &policies, &[]),
         ("stdio", &[Role::LogChannel], &[Capability::Sink]),
+        ("syslog", &channel, &[Capability::Clock, Capability::Sink]),
+        ("email", &channel, &[Capability::Clock, Capability::Sink]),
+        ("file", &channel, &[Capability::Clock, Capability::Sink]),
+        ("record", &channel, &[Capability::Clock, Capability::Sink]),
     ] {
         let found = peal_sandbox::inspect(&std::fs::read(guest(name)).unwrap()).unwrap();
         assert_eq!(found.roles.into_iter().collect::<Vec<_>>(), roles, "{name}");
@@ -265,10 +279,18 @@ fn stdio_writes_nothing_of_data_that_is_not_text() {
 }
 
 #[test]
-fn stdio_does_not_do_what_it_cannot() {
+fn stdio_writes_xml_where_it_is_asked_to() {
     let stdio = Stdio::new();
     let (out, xml) = (key::PMIX_LOG_STDOUT, key::PMIX_LOG_XML_OUTPUT);
-    assert_eq!(stdio.log(out, vec![said(out, "x")], &[xml]), failed(code::PMIX_ERR_NOT_SUPPORTED));
+    let lines = "<stdout nspace=\"mine\" rank=\"0\">a &lt; b&#010;</stdout>\n";
+    assert_eq!(stdio.log(out, vec![said(out, "a < b")], &[xml]), written(lines, ""));
+}
+
+#[test]
+fn stdio_does_not_do_what_it_cannot() {
+    let stdio = Stdio::new();
+    let (out, unknown) = (key::PMIX_LOG_STDOUT, KeyName("pmix.log.colour"));
+    assert_eq!(stdio.log(out, vec![said(out, "x")], &[unknown]), failed(code::PMIX_ERR_NOT_SUPPORTED));
     let mail = key::PMIX_LOG_EMAIL;
     assert_eq!(stdio.log(mail, vec![said(mail, "x")], &[]), failed(code::PMIX_ERR_NOT_SUPPORTED));
 }

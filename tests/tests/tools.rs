@@ -290,7 +290,7 @@ async fn a_tool_hears_events_and_is_heard_and_leaves_in_order() {
     let event = tool.next().await.unwrap();
     assert_eq!(tool.codec.decode_event(&event.payload).unwrap().source, Some(node.proc(0)));
     // What the embedded host does not know is not found, and what nobody serves is said so.
-    let queries = vec![Query { keys: vec![Some(key::PMIX_QUERY_LOG_CHANNELS.0.into())], qualifiers: Vec::new() }];
+    let queries = vec![Query { keys: vec![Some(key::PMIX_QUERY_QUEUE_LIST.0.into())], qualifiers: Vec::new() }];
     tool.request(103, &Request::Query { queries }).await;
     assert_eq!(tool.status(103).await, code::PMIX_ERR_NOT_FOUND);
     tool.request(104, &Request::Fence { procs: Vec::new(), infos: Vec::new() }).await;

@@ -2,13 +2,10 @@
 use peal_tests::{
     Done,
     daemon::{Daemon, Place},
-    finish, guest, root, run,
+    finish, guest, root, run, until,
 };
 use serde_json::Value;
-use std::{
-    process::{Command, Stdio},
-    time::Duration,
-};
+use std::process::{Command, Stdio};
 
 /// `peal event`, where tools find this place's servers.
 fn event(place: &Place, daemon: &Daemon, args: &[&str]) -> Command {
@@ -79,13 +76,10 @@ fn the_same_event_again_and_again_becomes_another_one() {
     let daemon = place.start();
     let mut watch = event(&place, &daemon, &["watch", "-3100", "--json", "--count", "1"]).spawn().unwrap();
     // Whoever watches may still be on the way: then the next three are seen.
-    for _ in 0..200 {
+    until("three events become another", || {
         notify(&place, &daemon).expect_status(0);
-        if watch.try_wait().unwrap().is_some() {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        watch.try_wait().unwrap().is_some()
+    });
     let seen: Value = serde_json::from_str(&finish(watch).expect_status(0).stdout).unwrap();
     let info =
         |key: &str| seen["infos"].as_array().unwrap().iter().find(|info| info["key"] == key).unwrap()["value"].clone();
@@ -95,7 +89,15 @@ fn the_same_event_again_and_again_becomes_another_one() {
 /// The example of each, as its documentation has it, starts.
 #[test]
 fn the_settings_that_are_documented_can_be_used() {
-    for (kind, name) in [("policies", "quota"), ("policies", "maintenance-window"), ("handlers", "escalate")] {
+    for (kind, name) in [
+        ("policies", "quota"),
+        ("policies", "maintenance-window"),
+        ("policies", "log-limit"),
+        ("policies", "admin-group"),
+        ("policies", "provision-dry"),
+        ("handlers", "escalate"),
+        ("handlers", "watchdog"),
+    ] {
         let source = std::fs::read_to_string(root().join("guests").join(kind).join(name).join("src/lib.rs")).unwrap();
         let lines = source.lines().map_while(|line| line.strip_prefix("//!")).map(str::trim_start);
         let example: Vec<&str> =

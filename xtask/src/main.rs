@@ -1,11 +1,13 @@
-//! The chores of the repository: `cargo xtask demo`, `test`, `soak`, `bench`, `guests`, `codegen`.
+//! The chores of the repository: `cargo xtask demo`, `test`, `soak`, `bench`, `guests`, `peers`, `deny`, `codegen`.
 #![allow(clippy::print_stdout, reason = "a person reads along")]
 mod bench;
 mod c_programs;
 mod codegen;
 mod command;
 mod demo;
+mod deny;
 mod guests;
+mod peers;
 mod soak;
 mod test;
 
@@ -45,6 +47,20 @@ enum Chore {
     /// Needs the standard library for wasm32-unknown-unknown and gets it where it can: from rustup, or from Debian's
     /// packages when run as root.
     Guests,
+    /// Get the servers that sinks are tested against: rsyslog and one of SMTP
+    ///
+    /// Into `target/tools/peers`, and nothing is installed on this machine. With them there, `cargo test -p peal-sinks` works by
+    /// itself.
+    Peers,
+    /// Check licenses, origins and versions of all crates by `deny.toml`
+    ///
+    /// Needs cargo-deny and installs it where it is not there, which takes some ten minutes on two cores: that is why
+    /// `cargo xtask test` does not do this.
+    Deny {
+        /// Look for known faults as well. Needs the database of RustSec, from the network
+        #[arg(long)]
+        advisories: bool,
+    },
     /// Generate the names of the PMIx Standard from `data/pmix-registry.toml`
     Codegen {
         /// Write nothing; fail when what is there is stale
@@ -73,6 +89,8 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Soak(soak) => soak.run(root),
         Chore::Bench(bench) => bench.run(root),
         Chore::Guests => guests::build(root).map(drop),
+        Chore::Peers => peers::get(root).map(drop),
+        Chore::Deny { advisories } => deny::run_checks(root, advisories),
         Chore::Codegen { check: true } => codegen::check(root),
         Chore::Codegen { check: false } => codegen::write(root),
     }

@@ -9,6 +9,7 @@ use std::{path::Path, time::SystemTime};
 const FUZZ_TARGETS: [&str; 2] = ["handshake", "message"];
 const CORPUS: &str = "tests/fuzz/corpus";
 const CASES: u32 = 20_000;
+const KILLS: u32 = 100;
 const FLOOD: u32 = 1_000_000;
 
 /// How long and from where.
@@ -50,6 +51,10 @@ impl Soak {
             flood.env("PEAL_FLOOD", FLOOD.to_string()).env("PEAL_C_PROGRAMS", programs);
             run(flood.args(["test", "--package", "peal-tests", "--test", "events", "--", "--nocapture", "flood"]))?;
         }
+        println!("\n== {KILLS} servers with an audit trail killed at any moment, seed {seed}");
+        let mut kills = cargo(root);
+        kills.env("PEAL_KILLS", KILLS.to_string()).env("PEAL_KILL_SEED", seed.to_string());
+        run(kills.args(["test", "--package", "peal-tests", "--test", "audited", "--", "--nocapture", "killed"]))?;
         println!("\n== property tests, {CASES} cases each, seed {seed}");
         let mut properties = cargo(root);
         properties.env("PROPTEST_CASES", CASES.to_string()).env("PROPTEST_RNG_SEED", seed.to_string());

@@ -2,7 +2,7 @@
 use crate::{
     c_programs, codegen,
     command::{self, cargo},
-    guests,
+    guests, peers,
 };
 use anyhow::Result;
 use std::{path::Path, process::Command, time::Instant};
@@ -12,6 +12,8 @@ pub fn run(root: &Path, args: &[String]) -> Result<()> {
     let start = Instant::now();
     let components = step("guests", || guests::build(root))?;
     let programs = step("C programs", || c_programs::build(root))?;
+    step("browser", browser)?;
+    let peers = step("peers", || peers::get(root))?;
     if args.is_empty() {
         step("generated code", || codegen::check(root))?;
         step("format", || format(root))?;
@@ -25,7 +27,12 @@ pub fn run(root: &Path, args: &[String]) -> Result<()> {
     })?;
     step("tests of the host", || {
         let mut tests = cargo(root);
-        tests.args(["test", "--workspace"]).args(args).env("PEAL_GUESTS", &components);
+        // One run tells of all that fails.
+        tests
+            .args(["test", "--workspace", "--no-fail-fast"])
+            .args(args)
+            .env("PEAL_GUESTS", &components)
+            .env("PEAL_PEERS", &peers);
         match &programs {
             Some(programs) => tests.env("PEAL_C_PROGRAMS", programs),
             None => tests.env_remove("PEAL_C_PROGRAMS"),
@@ -49,6 +56,23 @@ fn step<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let done = work()?;
     println!("-- {name}: {:.1} s", start.elapsed().as_secs_f32());
     Ok(done)
+}
+
+/// A browser in which pages are looked at. Without one the tests that need it say that they are skipped.
+fn browser() -> Result<()> {
+    const NAME: &str = "chromium-headless-shell";
+    let is_there = |name| Command::new(name).arg("--version").output().is_ok_and(|said| said.status.success());
+    if is_there(NAME) || is_there("chromium") {
+        return Ok(());
+    }
+    let installed = peal_build::apt_is_available()
+        && peal_build::apt_install(&[NAME], &mut |words| println!("{words}"))
+            .inspect_err(|error| println!("not installed: {error}"))
+            .is_ok();
+    if !installed {
+        println!("not available: install {NAME}");
+    }
+    Ok(())
 }
 
 fn format(root: &Path) -> Result<()> {

@@ -193,7 +193,7 @@ fn quantile(sorted: &[Duration], percent: usize) -> Duration {
 }
 
 /// What modules without cases are called with, by their roles.
-const USUAL: [(Role, &str); 5] = [
+const USUAL: [(Role, &str); 8] = [
     (Role::EventHandler, "event = { code = -3001, source = \"solver:0\", user = 1000, infos = [\"site.load=5\"] }"),
     (
         Role::ConnectionPolicy,
@@ -205,6 +205,20 @@ const USUAL: [(Role, &str); 5] = [
         Role::JobControlPolicy,
         "request = { hook = \"job-control\", requester = \"solver:0\", user = 1000, \
          targets = [{ proc = \"other:*\", owner = 1000 }], directives = [\"PMIX_JOB_CTRL_KILL=true\"] }",
+    ),
+    (
+        Role::MonitorPolicy,
+        "request = { hook = \"monitor\", requester = \"solver:0\", user = 1000, \
+         infos = [\"PMIX_MONITOR_HEARTBEAT=true\"], directives = [\"PMIX_MONITOR_HEARTBEAT_TIME=5\"] }",
+    ),
+    (
+        Role::ProvisionPolicy,
+        "request = { hook = \"provision\", requester = \"solver:0\", user = 1000, nodes = [\"node01\", \"node02\"], \
+         image = \"rescue\" }",
+    ),
+    (
+        Role::LogPolicy,
+        "request = { hook = \"log\", requester = \"solver:0\", user = 1000, infos = [\"PMIX_LOG_STDOUT=a line\"] }",
     ),
     (
         Role::LogChannel,

@@ -3,16 +3,17 @@ use crate::args::ConfigArgs;
 use peal_config::{Config, Given, OrderedChannel, PolicyDefault, Problem, Problems, Requirement, Resolved, Sources};
 use peal_core::{
     defaults::{Defaults, HookDefault},
-    log::{LogSettings, Need, channel},
-    server::Allowance,
+    log::{LogSettings, Need, book::Aggregation, channel},
+    server::{Allowance, Monitoring},
 };
 use peal_model::Hook;
 use peal_sandbox::Capability;
 use peal_server::{
-    ChainSettings, ChannelSettings, IdentityCheck, ServerSettings, Serves, SpillSettings, ToolSettings,
-    admin::AdminGroup,
+    ChainSettings, ChannelSettings, Duty, IdentityCheck, ServerSettings, Serves, SpillSettings, ToolSettings,
+    admin::AdminGroup, embedded::CleanupSettings,
 };
 use peal_store::StoreSettings;
+use std::path::PathBuf;
 
 /// Reads all layers; `options` are those of the verb that are settings too, and come last.
 pub fn load(args: ConfigArgs, options: impl IntoIterator<Item = Given>) -> Result<Resolved, Problems> {
@@ -64,6 +65,13 @@ pub fn sources(args: ConfigArgs, options: impl IntoIterator<Item = Given>) -> So
     }
 }
 
+/// What procs may register to be removed behind them, below these directories if it is not wherever they may.
+pub fn cleanup_settings(config: &Config, within: Option<Vec<PathBuf>>) -> CleanupSettings {
+    let run = &config.run;
+    let (max_paths, max_entries, max_depth) = (run.cleanup_paths, run.cleanup_entries, run.cleanup_depth);
+    CleanupSettings { max_paths, max_entries, max_depth, within }
+}
+
 /// The limits and times of the server.
 pub fn server_settings(config: &Config) -> ServerSettings {
     let (server, events) = (&config.server, &config.events);
@@ -73,6 +81,7 @@ pub fn server_settings(config: &Config) -> ServerSettings {
     let dir = events.spill_dir.clone().unwrap_or_else(std::env::temp_dir);
     let spill = SpillSettings { dir, max_bytes: events.spill_limit as u64 };
     ServerSettings {
+        duty: if server.gateway { Duty::Gateway } else { Duty::Node },
         wire,
         spill,
         core: peal_core::server::Settings {
@@ -88,10 +97,17 @@ pub fn server_settings(config: &Config) -> ServerSettings {
             max_fences: server.max_fences,
             max_registrations: server.max_registrations,
             max_clones: server.max_clones,
+            monitoring: if server.monitoring { Monitoring::Server } else { Monitoring::Host },
+            max_monitors: server.max_monitors,
+            max_all_monitors: server.max_all_monitors,
+            max_monitored_files: server.max_monitored_files,
             max_tools: if config.tools.enable { config.tools.max } else { 0 },
             allowance: Allowance(server.raised_events),
             defaults: defaults(&config.policy),
             max_decisions: config.policy.max_pending,
+            max_controls: config.control.max_requests,
+            checkpoint_timeout: config.control.checkpoint_timeout,
+            preempt_grace: config.control.preempt_grace,
             ..peal_core::server::Settings::default()
         },
         max_connections: server.max_connections,
@@ -149,7 +165,7 @@ pub fn defaults(policy: &peal_config::Policy) -> Defaults {
     defaults
 }
 
-/// In which order log channels are tried. A name that is too long for a key names no channel.
+/// In which order log channels are tried, and what is a duplicate. A name that is too long for a key names no channel.
 fn log(log: &peal_config::Log) -> LogSettings {
     let entry = |ordered: &OrderedChannel| {
         let need = match ordered.requirement {
@@ -158,7 +174,8 @@ fn log(log: &peal_config::Log) -> LogSettings {
         };
         Some((channel(&ordered.name).ok()?, need))
     };
-    LogSettings { order: log.order.iter().filter_map(entry).collect(), once: log.once }
+    let aggregation = Aggregation { window: log.aggregate_window, entries: log.aggregate_entries };
+    LogSettings { order: log.order.iter().filter_map(entry).collect(), once: log.once, aggregation }
 }
 
 #[cfg(test)]
@@ -170,6 +187,7 @@ mod tests {
     fn the_table_of_settings_has_the_defaults_of_the_rooms_that_it_configures() {
         let server = server_settings(&Config::default());
         assert_eq!(format!("{server:#?}"), format!("{:#?}", ServerSettings::default()));
+        assert_eq!(cleanup_settings(&Config::default(), None), CleanupSettings::default());
         assert_eq!(store_settings(&Config::default()), StoreSettings::default());
         let engine = peal_sandbox::EngineSettings::default();
         assert_eq!(Config::default().sandbox.max_instances, engine.max_instances);

@@ -1,20 +1,29 @@
 //! `peal`: one verb per thing a person does.
 mod admin;
 mod args;
+mod audit;
 mod chain;
 mod config;
 mod config_command;
+mod ctl;
 mod event;
 mod job;
+mod log;
 mod manager;
 mod module;
+mod monitor;
 mod node;
+mod observer;
+mod ps;
+mod recorded;
 mod reload;
 mod run;
 mod serve;
 mod stats;
+mod table;
 mod trace;
 mod transcript;
+mod wall;
 
 use args::{Args, ChainCommand, Command};
 use clap::{CommandFactory, Parser};
@@ -45,12 +54,18 @@ fn obey(command: Command) -> anyhow::Result<ExitCode> {
         Command::Stats(stats) => stats::stats(stats),
         Command::Job(command) => job::run(command),
         Command::Event(command) => event::run(command),
+        Command::Log(args) => log::run(args),
+        Command::Ctl(command) => ctl::run(command),
+        Command::Ps(args) => ps::run(args),
+        Command::Monitor(command) => monitor::run(command),
         Command::Chain(ChainCommand::Show(show)) => chain::show(show),
         Command::Drain(drain) => admin::end(drain, Call::Drain),
         Command::Stop(stop) => admin::end(stop, Call::Stop),
         Command::Reload(server) => reload::ask(server),
         Command::Module(command) => module::run(command),
+        Command::Audit(command) => audit::run(command),
         Command::Config(command) => config_command::run(command),
+        Command::Observe => observer::observe(),
         Command::Completions { shell } => completions(shell),
     }
 }
@@ -70,4 +85,9 @@ fn completions(shell: Shell) -> anyhow::Result<ExitCode> {
 fn say(text: &str) {
     let lines: String = text.lines().map(|line| format!("peal: {line}\n")).collect();
     let _ = io::stderr().write_all(lines.as_bytes());
+}
+
+/// A text without what could end a line or move the cursor.
+fn plain(text: &str) -> String {
+    text.chars().flat_map(|of| if of.is_control() { of.escape_debug().collect::<Vec<_>>() } else { vec![of] }).collect()
 }

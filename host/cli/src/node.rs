@@ -1,15 +1,21 @@
 //! What every verb that runs a server shares: from the configuration to a server that listens.
 use crate::{
     config::{self, Readable},
-    trace,
+    job::{Command, Keeper},
+    recorded, trace,
 };
 use anyhow::{Context, Result};
-use peal_config::{Config, Problems, Resolved};
-use peal_deploy::{Beginning, Begun, Brought, Deployer, Loader};
-use peal_model::{Nspace, Proc, Rank};
+use peal_audit::Audit;
+use peal_config::{Config, Problems, Resolved, WallMode};
+use peal_core::owner::Owner;
+use peal_deploy::{Beginning, Begun, Brought, Deployer, Gauge, Loader, Outlets};
+use peal_model::{Info, Nspace, Proc, Rank, Status};
 use peal_server::{
-    EmbeddedFabric, GuestPools, Notices, Parts, Server, embedded::EmbeddedHost, metrics::MetricsEndpoint,
+    EmbeddedFabric, GuestPools, Notices, Observer, Parts, Server,
+    embedded::{CleanupSettings, EmbeddedHost},
+    metrics::MetricsEndpoint,
 };
+use peal_sinks::{SinkSettings, Sinks};
 use peal_store::Store;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::{
@@ -22,11 +28,9 @@ use tokio::runtime::Runtime;
 /// All that can go wrong before a server is there has not.
 pub struct Prepared {
     me: Proc,
-    notices: Notices,
-    host: Arc<EmbeddedHost>,
+    observer: Observer,
     begun: Begun,
-    pools: GuestPools,
-    store: Option<Arc<Store>>,
+    ground: Ground,
 }
 
 /// A server that listens.
@@ -37,43 +41,83 @@ pub struct Node {
     pub host: Arc<EmbeddedHost>,
     /// By whom its modules are changed.
     pub deployer: Deployer,
+    /// What its channels write to.
+    pub sinks: Arc<Sinks>,
     /// What outlives it, if that is wanted.
     pub store: Option<Arc<Store>>,
+    /// Who keeps the records of jobs there.
+    pub keeper: Option<Keeper>,
 }
 
-/// What modules need before there are any.
+/// What there must be before there are modules.
 struct Ground {
+    notices: Notices,
     host: Arc<EmbeddedHost>,
     pools: GuestPools,
+    sinks: Arc<Sinks>,
     store: Option<Arc<Store>>,
-    loader: Loader,
+    keeper: Option<Keeper>,
+    audit: Option<Audit>,
 }
 
 impl Ground {
-    fn new(config: &Config, notices: &Notices) -> Result<Ground> {
+    fn new(
+        resolved: &Resolved,
+        notices: Notices,
+        command: Command,
+        cleaning: CleanupSettings,
+    ) -> Result<(Ground, Loader)> {
+        let config = &resolved.config;
         trace::follow(&config.trace.filter)?;
         raise_file_limit();
-        let store = store(config)?;
+        let (store, audit) = (store(config)?, recorded::open(config)?);
         let pools = peal_deploy::pools(&config.sandbox).context("cannot start the guest threads")?;
-        let host = Arc::new(EmbeddedHost::new(notices.clone()));
-        let loader = Loader::new(config.clone(), host.clone(), store.clone());
-        Ok(Ground { host, pools, store, loader })
+        let (keeper, notices) = match &store {
+            Some(store) => {
+                let (keeper, notices) = Keeper::start(notices, store.clone(), command)?;
+                (Some(keeper), notices)
+            }
+            None => (None, notices),
+        };
+        let host = Arc::new(EmbeddedHost::new(notices.clone()).cleaning(cleaning));
+        let sinks = Arc::new(open_sinks(resolved, store.as_ref())?);
+        let outlets = Outlets::new(host.clone(), sinks.clone(), store.clone());
+        let loader = Loader::new(config.clone(), outlets, store.clone(), audit.clone())
+            .measuring(Arc::new(Measured(host.clone())));
+        Ok((Ground { notices, host, pools, sinks, store, keeper, audit }, loader))
+    }
+}
+
+/// What procs use, as the host that runs them sees it.
+struct Measured(Arc<EmbeddedHost>);
+
+impl Gauge for Measured {
+    fn of(&self, owner: &Owner, procs: &[Proc]) -> Result<Vec<Info>, Status> {
+        self.0.used(owner, procs)
     }
 }
 
 impl Prepared {
     /// Loads, compiles and starts the modules of the configuration and those that a job brings, and opens the store. The server will
-    /// be called `me`.
-    pub fn for_job(resolved: &Resolved, me: &str, notices: Notices, job: &Brought) -> Result<Prepared> {
+    /// be called `me`; the record of the job says that it was started by `command`.
+    pub fn for_job(
+        resolved: &Resolved,
+        me: &str,
+        notices: Notices,
+        job: &Brought,
+        command: Command,
+    ) -> Result<Prepared> {
         let wanted = peal_deploy::all(&resolved.modules, &resolved.config)?;
-        let Ground { host, pools, store, loader } = Ground::new(&resolved.config, &notices)?;
-        let begun = Beginning::of_job(loader, wanted, Some(job))?;
-        Ok(Prepared { me: Proc::new(Nspace::new(me)?, Rank(0)), notices, host, begun, pools, store })
+        let cleaning = config::cleanup_settings(&resolved.config, None);
+        let (ground, loader) = Ground::new(resolved, notices, command, cleaning)?;
+        let begun = Beginning::of_job(loader, wanted, job)?;
+        let me = Proc::new(Nspace::new(me)?, Rank(0));
+        Ok(Prepared { me, observer: Observer::default(), begun, ground })
     }
 
     /// The same without a job. If the configuration says of modules what cannot be used, those that ran last are taken where a
     /// store knows them, and what is wrong is told.
-    pub fn for_server(resolved: &Readable, me: &str, notices: Notices) -> Result<Prepared> {
+    pub fn for_server(resolved: &Readable, me: &str, notices: Notices, observer: Observer) -> Result<Prepared> {
         let Readable { resolved, modules } = resolved;
         let wanted = match modules {
             Ok(()) => peal_deploy::all(&resolved.modules, &resolved.config),
@@ -83,14 +127,18 @@ impl Prepared {
             // Nothing else could be used: what is wrong is told before anything is touched.
             wanted.as_ref().map(drop).map_err(Problems::clone)?;
         }
-        let Ground { host, pools, store, loader } = Ground::new(&resolved.config, &notices)?;
+        // By what a job was started only whoever started it knows.
+        let config = &resolved.config;
+        let within = (config.wall.mode != WallMode::Off).then(|| config.wall.clean.clone());
+        let cleaning = config::cleanup_settings(config, within);
+        let (ground, loader) = Ground::new(resolved, notices, Box::new(|_| String::new()), cleaning)?;
         let (begun, problems) = Beginning::of_server(loader, wanted)?;
         if let Some(problems) = problems {
             crate::say(&format!(
                 "the modules of the configuration cannot be used, those that ran last do:\n{problems}"
             ));
         }
-        Ok(Prepared { me: Proc::new(Nspace::new(me)?, Rank(0)), notices, host, begun, pools, store })
+        Ok(Prepared { me: Proc::new(Nspace::new(me)?, Rank(0)), observer, begun, ground })
     }
 }
 
@@ -105,18 +153,32 @@ pub fn runtime() -> Result<Runtime> {
     builder.enable_all().event_interval(BETWEEN_LOOKS).build().context("cannot start the runtime")
 }
 
+/// Does what a tool does, and ends with it: a terminal that takes nothing, or a server that says nothing, must not keep us.
+pub fn as_tool<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    let runtime = runtime()?;
+    let done = runtime.block_on(work);
+    runtime.shutdown_background();
+    done
+}
+
 impl Node {
     /// Starts the server of what was prepared.
     pub async fn start(prepared: Prepared, config: &Config) -> Result<Node> {
-        let Prepared { me, notices, host, begun: Begun { hosted, beginning }, pools, store } = prepared;
+        let Prepared { me, observer, begun: Begun { hosted, beginning }, ground } = prepared;
+        let Ground { notices, host, pools, sinks, store, keeper, audit } = ground;
         let fabric = EmbeddedFabric::new();
-        let parts = Parts { me, host: host.clone(), fabric, hosted, pools, notices };
+        let recording = audit.clone();
+        let parts = Parts { me, host: host.clone(), fabric, hosted, pools, notices, observer, audit };
         let server = Server::start(config::server_settings(config), parts).await?;
+        if let Some(audit) = recording {
+            server.metrics().show_audit(audit);
+        }
         if let Some(store) = &store {
             server.metrics().show_store(store.clone());
         }
+        peal_deploy::show_sinks(&server.metrics(), sinks.clone());
         let deployer = beginning.at(&server);
-        Ok(Node { server, host, deployer, store })
+        Ok(Node { server, host, deployer, sinks, store, keeper })
     }
 
     /// Serves metrics, if that is wanted.
@@ -134,10 +196,34 @@ fn store(config: &Config) -> Result<Option<Arc<Store>>> {
     Ok(store.map(Arc::new))
 }
 
-/// A name that no other server has, also where process ids begin anew in every container.
-pub fn name() -> String {
+fn open_sinks(resolved: &Resolved, store: Option<&Arc<Store>>) -> Result<Sinks> {
+    let settings = resolved.sinks.iter().map(|sink| sink.to_open()).collect::<Result<Vec<SinkSettings>, _>>();
+    let settings = settings.map_err(|problem| Problems(vec![problem]))?;
+    Sinks::open(settings, store).context("cannot open the sinks")
+}
+
+/// Has written what happened to jobs until now.
+pub async fn finish_records(keeper: Option<Keeper>) {
+    let Some(keeper) = keeper else { return };
+    if let Err(error) = tokio::task::spawn_blocking(move || keeper.finish()).await {
+        tracing::error!(%error, "the records of jobs may not be complete");
+    }
+}
+
+/// Has what waits in sinks delivered, for as long as procs have to read what they are owed. What is not is lost, or in the store.
+pub async fn close_sinks(sinks: Arc<Sinks>, config: &Config) {
+    let deadline = config.server.drain_timeout;
+    match tokio::task::spawn_blocking(move || sinks.close(deadline)).await {
+        Ok(busy) if busy.is_empty() => {}
+        Ok(busy) => tracing::warn!(?busy, "these sinks had more to deliver than there was time for"),
+        Err(error) => tracing::error!(%error, "the sinks could not be closed"),
+    }
+}
+
+/// A name that no other process gives, also where process ids begin anew in every container.
+pub fn unique(prefix: &str) -> String {
     let random = RandomState::new().hash_one(SystemTime::now());
-    format!("peal-{}-{:08x}", std::process::id(), random & 0xffff_ffff)
+    format!("{prefix}-{}-{:08x}", std::process::id(), random & 0xffff_ffff)
 }
 
 /// This node's name.

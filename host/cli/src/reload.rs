@@ -4,15 +4,17 @@ use crate::{
     args::{ConfigArgs, ServerArgs},
     config,
     trace::{self, Followed},
+    wall,
 };
 use anyhow::Result;
-use peal_config::{Config, Given, Policy, Problems, Resolved, Setting, Settings};
-use peal_deploy::{Deployer, Prompt};
+use peal_config::{Config, Given, Policy, Problems, Resolved, Setting, Settings, Sink};
+use peal_deploy::{Deployer, Prompt, Refused};
 use peal_server::{
     Metrics, ServerHandle,
     admin::{Call, Reloaded, Reply},
     metrics::MetricsEndpoint,
 };
+use peal_wall::Raised;
 use std::{
     io::{self, Write},
     path::PathBuf,
@@ -27,7 +29,7 @@ pub struct Reloading {
     /// What the verb's own options say.
     pub given: Vec<Given>,
     /// What holds; settings that need a restart stay as they were at the start.
-    pub current: Resolved,
+    pub current: Config,
     /// Where metrics are served.
     pub endpoint: Option<MetricsEndpoint>,
     /// What is served there.
@@ -38,6 +40,10 @@ pub struct Reloading {
     pub deployer: Deployer,
     /// The files that were read last, also if they made no sense.
     pub looked_at: Vec<PathBuf>,
+    /// What keeps it from reaching what was not named at its start.
+    pub wall: Option<Raised>,
+    /// The sinks that were opened at its start.
+    pub sinks: Vec<Sink>,
 }
 
 impl Reloading {
@@ -45,40 +51,54 @@ impl Reloading {
     pub async fn reload(&mut self, prompt: Prompt) -> Result<Reloaded> {
         let new = config::load(self.sources.clone(), self.given.clone())?;
         config::admin_group(&new).map_err(|problem| Problems(vec![problem]))?;
-        self.looked_at = new.modules.iter().map(|entry| entry.settings.path.clone()).collect();
-        self.looked_at.extend(new.files.iter().cloned());
+        self.looked_at = looked_at(&new);
+        let shut_out = self.wall.as_ref().map(|raised| wall::shut_out(raised, &new.modules)).unwrap_or_default();
+        if !shut_out.is_empty() {
+            return Err(self.deployer.refuse(Refused::Unfit(Problems(shut_out))).into());
+        }
         let wanted = new.config;
         // What can fail comes before anything is changed.
         let endpoint = match wanted.metrics.listen {
-            Some(address) if wanted.metrics != self.current.config.metrics => {
+            Some(address) if wanted.metrics != self.current.metrics => {
                 Some(MetricsEndpoint::start(address, self.metrics.clone()).await?)
             }
             _ => None,
         };
-        // Where state is kept stays as it was at the start.
-        let deployed = self.deployer.configure(new.modules.clone(), &self.current.config, prompt).await?;
-        (self.current.modules, self.current.files) = (new.modules, new.files);
+        // Who must have signed what holds at once, for these modules already. Where state is kept stays as it was at the start.
+        let config = Config { modules: wanted.modules.clone(), ..self.current.clone() };
+        let rules = self.deployer.check_by(config.modules.clone());
+        let deployed = match self.deployer.configure(new.modules, &config, prompt).await {
+            Ok(deployed) => deployed,
+            Err(refused) => {
+                self.deployer.check_by(rules);
+                return Err(refused.into());
+            }
+        };
         let mut reloaded = Reloaded { modules: deployed.changes, ..Reloaded::default() };
-        for key in changed(&self.current.config, &wanted) {
+        for key in changed(&self.current, &wanted) {
             let applied = match key {
                 "trace.filter" => trace::follow(&wanted.trace.filter)? == Followed::Yes,
                 "metrics.listen" => true,
-                key => key.starts_with("policy.") && key.ends_with(".default"),
+                key => key.starts_with("modules.") || (key.starts_with("policy.") && key.ends_with(".default")),
             };
             let list = if applied { &mut reloaded.applied } else { &mut reloaded.needs_restart };
             list.push(key.to_owned());
         }
-        if wanted.metrics != self.current.config.metrics {
+        if !new.sinks.iter().map(|sink| &sink.settings).eq(&self.sinks) {
+            reloaded.needs_restart.push("[[sink]]".to_owned());
+        }
+        if wanted.metrics != self.current.metrics {
             if let Some(old) = std::mem::replace(&mut self.endpoint, endpoint) {
                 old.stop().await;
             }
-            self.current.config.metrics = wanted.metrics;
+            self.current.metrics = wanted.metrics;
         }
         self.server.set_defaults(config::defaults(&wanted.policy));
-        let max_pending = self.current.config.policy.max_pending;
-        self.current.config.policy = Policy { max_pending, ..wanted.policy };
+        let max_pending = self.current.policy.max_pending;
+        self.current.policy = Policy { max_pending, ..wanted.policy };
+        self.current.modules = wanted.modules;
         if reloaded.applied.iter().any(|key| key == "trace.filter") {
-            self.current.config.trace = wanted.trace;
+            self.current.trace = wanted.trace;
         }
         Ok(reloaded)
     }
@@ -86,31 +106,35 @@ impl Reloading {
     /// Has what users installed run as well.
     pub async fn install(&mut self) {
         // What is wrong with it has been told, and keeps nothing else from running.
-        let _ = self.deployer.install(&self.current.config).await;
+        let _ = self.deployer.install(&self.current).await;
     }
 
     /// A job has come or gone.
     pub async fn follow_jobs(&mut self) {
-        let jobs = self.server.jobs().await.unwrap_or_default();
+        // A server that ends says nothing of them, which does not mean that they are gone.
+        let Some(jobs) = self.server.jobs().await else { return };
         self.deployer.follow(jobs.into_iter().map(|job| job.spec.nspace).collect()).await;
     }
 
     /// The files by which the server runs, and those that could join them.
     pub fn files(&self) -> Vec<PathBuf> {
-        let main = config::sources(self.sources.clone(), self.given.clone()).main_file();
-        let drop_ins = main.iter().filter_map(|main| main.parent()).map(|parent| parent.join("modules.d"));
-        let users = peal_deploy::watched(self.current.config.deploy.user_dir.as_deref());
-        let components = self.current.modules.iter().map(|entry| entry.settings.path.clone());
-        let files = self.current.files.iter().cloned();
-        main.iter()
-            .cloned()
-            .chain(drop_ins)
-            .chain(files)
-            .chain(components)
-            .chain(users)
-            .chain(self.looked_at.iter().cloned())
-            .collect()
+        let users = peal_deploy::watched(self.current.deploy.user_dir.as_deref());
+        let named = named(&self.sources, &self.given);
+        named.into_iter().chain(users).chain(self.looked_at.iter().cloned()).collect()
     }
+}
+
+/// The files that a configuration is read from, whether they are there or not.
+pub fn named(sources: &ConfigArgs, given: &[Given]) -> Vec<PathBuf> {
+    let main = config::sources(sources.clone(), given.to_vec()).main_file();
+    let drop_ins = main.iter().filter_map(|main| main.parent()).map(|parent| parent.join("modules.d"));
+    main.iter().cloned().chain(drop_ins).collect()
+}
+
+/// The files of a configuration that was read, and of its modules.
+pub fn looked_at(read: &Resolved) -> Vec<PathBuf> {
+    let components = read.modules.iter().map(|entry| entry.settings.path.clone());
+    components.chain(read.files.iter().cloned()).collect()
 }
 
 /// The keys of the settings that differ.

@@ -2,23 +2,19 @@
 use crate::{
     args::Run,
     config,
+    job::Command,
     node::{self, Node, Prepared},
     transcript,
 };
 use anyhow::{Context, Result};
-use peal_config::{Config, Given, OnAbort};
+use peal_config::{Config, Given, OnAbort, Restart};
 use peal_deploy::Brought;
 use peal_model::Nspace;
 use peal_server::{
-    Heard, Listener, Notice, Notices, Rendezvous, Serves,
-    embedded::{JobEnd, JobRequest, LaunchError, RunningJob, Tagging},
+    Heard, Listener, Notices, Rendezvous, Serves,
+    embedded::{ControlGroups, JobEnd, JobRequest, LaunchError, Reported, Reporting, RestartOf, RunningJob, Tagging},
 };
-use peal_store::{Store, StoreError};
-use std::{
-    process::ExitCode,
-    sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::process::ExitCode;
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc,
@@ -33,14 +29,13 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
     let on_abort = args.on_abort.take().map(|word| Given::option("--on-abort", "run.on_abort", word));
     let resolved = config::load(std::mem::take(&mut args.config), on_abort)?;
     let config = &resolved.config;
-    let me = node::name();
+    let me = node::unique("peal");
     let nspace = Nspace::new(&format!("{me}@1"))?;
     // Modules are compiled and started before anything else: one that does not fit ends the run before it began.
     let brought = Brought { nspace: nspace.clone(), handlers: std::mem::take(&mut args.handlers) };
     let notices = Notices::default();
     let transcript = args.events.then(|| notices.listen(transcript::is_told));
-    let (notices, told) = notices.recorded();
-    let prepared = Prepared::for_job(&resolved, &me, notices, &brought)?;
+    let prepared = Prepared::for_job(&resolved, &me, notices, &brought, command(&args))?;
     let request = request(&args, config, nspace.clone())?;
     let runtime = node::runtime()?;
     let ended = runtime.block_on(async {
@@ -48,12 +43,10 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
         // The job runs as well without.
         let endpoint = node.metrics_endpoint(config).await;
         let _endpoint = endpoint.inspect_err(|error| tracing::warn!(%error, "nobody can read the metrics of this job"));
-        let Node { server, host, store, deployer } = node;
-        // The modules of a job stay as they are; and nobody else must keep the host, whose end ends the record.
+        let Node { server, host, deployer, sinks, keeper, .. } = node;
+        // The modules of a job stay as they are; and nobody else must keep the host, whose end ends the transcript.
         drop(deployer);
-        // Two threads: a terminal that takes nothing must not keep anything from the record.
-        let record = store.map(|store| (told, store, request.clone()));
-        let record = tokio::task::spawn_blocking(|| record.map(keep_record));
+        // A thread of its own: a terminal that takes nothing must not keep anything from the job's record.
         let transcript = tokio::task::spawn_blocking(|| transcript.map(print_transcript));
         let uri = server.uri().to_string();
         // Before the job starts: from then on a signal must not end us without it.
@@ -69,10 +62,11 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
         };
         let last_words = async {
             server.shutdown().await;
+            node::close_sinks(sinks, config).await;
             host.flush().await;
+            node::finish_records(keeper).await;
             // Nobody is left then who could tell more.
             drop(host);
-            record.await?;
             transcript.await?;
             anyhow::Ok(())
         };
@@ -87,13 +81,30 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
     Ok(exit(ended))
 }
 
+/// What the job's record says of how it was started.
+fn command(args: &Run) -> Command {
+    let command = args.program.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+    Box::new(move |_| command.clone())
+}
+
 fn request(args: &Run, config: &Config, nspace: Nspace) -> Result<JobRequest> {
     let (program, rest) = args.program.split_first().context("a program is needed")?;
     let on_abort = match config.run.on_abort {
         OnAbort::Continue => peal_server::embedded::OnAbort::Continue,
         OnAbort::Terminate => peal_server::embedded::OnAbort::Terminate,
     };
+    let restart = match config.run.restart {
+        Restart::Ranks => RestartOf::Ranks,
+        Restart::Job => RestartOf::Job,
+    };
+    let control_groups = match config.run.control_groups {
+        peal_config::ControlGroups::Try => ControlGroups::Try,
+        peal_config::ControlGroups::Off => ControlGroups::Off,
+    };
+    let wanted = Reported::ALL.iter().filter(|(_, word)| args.log.iter().any(|given| given == word));
+    let reporting = Reporting { of: wanted.map(|(reported, _)| *reported).collect(), to: args.log_to.clone() };
     Ok(JobRequest {
+        reporting,
         nspace,
         size: args.procs,
         program: program.clone(),
@@ -102,6 +113,8 @@ fn request(args: &Run, config: &Config, nspace: Nspace) -> Result<JobRequest> {
         on_abort,
         action_timeout: config.run.action_timeout,
         grace: config.run.grace,
+        restart,
+        control_groups,
         tagging: if args.tag_output { Tagging::Rank } else { Tagging::Plain },
     })
 }
@@ -172,14 +185,6 @@ fn ignored_signals() -> u64 {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
 }
 
-/// Keeps the record of a job, on a thread that may wait for disks; ends when nobody can tell any more.
-fn keep_record((mut told, store, request): (mpsc::UnboundedReceiver<Notice>, Arc<Store>, JobRequest)) {
-    while let Some(notice) = told.blocking_recv() {
-        // What cannot be written the store counts and traces itself.
-        let _ = record(&store, &notice, &request);
-    }
-}
-
 /// Tells what happens, on a thread that may wait for terminals; ends when nobody can tell any more.
 fn print_transcript(mut told: Listener) {
     while let Some(heard) = told.blocking_recv() {
@@ -188,23 +193,6 @@ fn print_transcript(mut told: Listener) {
             Heard::Missed(lost) => tracing::warn!(lost, "who reads the transcript does not keep up: notices are lost"),
         }
     }
-}
-
-fn record(store: &Store, notice: &Notice, request: &JobRequest) -> Result<(), StoreError> {
-    match notice {
-        Notice::JobStarted { nspace, size } => {
-            let words = std::iter::once(&request.program).chain(&request.args);
-            let command = words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
-            store.job_started(nspace, *size, &command, now())
-        }
-        Notice::ProcEnded { proc, end } => store.proc_ended(&proc.nspace, proc.rank, &end.to_string()),
-        Notice::JobEnded { nspace, exit_status } => store.job_ended(nspace, *exit_status, now()),
-        _ => Ok(()),
-    }
-}
-
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// Says how the job ended where that was not in order, and passes its exit status on.

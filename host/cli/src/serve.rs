@@ -5,7 +5,8 @@ use crate::{
     config,
     manager::{Manager, State},
     node::{self, Node, Prepared},
-    reload::Reloading,
+    reload::{self, Reloading},
+    wall,
 };
 use anyhow::{Context, Result};
 use peal_config::{Given, Problems};
@@ -28,9 +29,11 @@ pub fn serve(args: Serve) -> Result<ExitCode> {
     // First of all, so that of two servers the second one touches nothing of the first one's.
     let claim = SocketClaim::new(&config.admin.socket.clone().unwrap_or_else(admin::usual_socket))?;
     let socket = claim.path().to_owned();
+    let files = reload::named(&args.at.config, &given);
+    let (wall, observer) = wall::raise(&readable, &files, &socket)?;
     let group = config::admin_group(&readable.resolved).map_err(|problem| Problems(vec![problem]))?;
     let notices = Notices::default();
-    let prepared = Prepared::for_server(&readable, &node::name(), notices.clone())?;
+    let prepared = Prepared::for_server(&readable, &node::unique("peal"), notices.clone(), observer)?;
     let runtime = node::runtime()?;
     runtime.block_on(async {
         let mut signals = Signals::new().context("cannot listen to signals")?;
@@ -54,9 +57,10 @@ pub fn serve(args: Serve) -> Result<ExitCode> {
         let (channel, orders) = AdminChannel::start(claim, parts)?;
         let metrics = node.server.metrics();
         let (sources, handle, deployer) = (args.at.config, node.server.handle(), node.deployer);
-        let current = readable.resolved;
+        let sinks = readable.resolved.sinks.iter().map(|sink| sink.settings.clone()).collect();
+        let (looked_at, current) = (reload::looked_at(&readable.resolved), readable.resolved.config);
         let mut reloading =
-            Reloading { sources, given, current, endpoint, metrics, server: handle, deployer, looked_at: Vec::new() };
+            Reloading { sources, given, current, endpoint, metrics, server: handle, deployer, looked_at, wall, sinks };
         let mut watch = config.deploy.watch.then(|| Watch::new(config.deploy.settle));
         follow(&mut watch, &mut reloading);
         crate::say(&format!("ready: clients find the server at {uri}, administrators at {}", socket.display()));
@@ -66,8 +70,13 @@ pub fn serve(args: Serve) -> Result<ExitCode> {
         supervise(&mut server, &channel, orders, &mut signals, (reloading, watch), &manager).await;
         channel.enter(Phase::Stopping);
         manager.tell(State::Stopping);
+        let last_words = async {
+            server.shutdown().await;
+            node::close_sinks(node.sinks, &config).await;
+            node::finish_records(node.keeper).await;
+        };
         tokio::select! {
-            () = server.shutdown() => {}
+            () = last_words => {}
             () = signals.end() => tracing::warn!("interrupted: events that are still before the handlers are dropped"),
         }
         channel.close().await;

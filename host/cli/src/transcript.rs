@@ -24,6 +24,11 @@ pub fn print(notice: &Notice) {
         Notice::Raised(_) => return,
         Notice::Passed { event, results } => passed(event, results),
         Notice::Wished { nspace, wished } => format!("job {nspace} {}\n", decided(wished)),
+        Notice::Controlled { requester, operation, targets, status } => {
+            let targets = targets.iter().map(rank).collect::<Vec<_>>().join(", ");
+            let requester = requester.as_ref().map_or_else(|| "a module".to_owned(), rank);
+            format!("{operation} for {targets}, as {requester} asked: {status}\n")
+        }
         Notice::JobEnded { nspace, exit_status } => format!("job {nspace} ended with status {exit_status}\n"),
         Notice::JobEnding { nspace, because } => format!("job {nspace} is being ended: {because}\n"),
     };

@@ -20,6 +20,7 @@ impl fmt::Display for Call {
             CommandCode::Query => "PMIx_Query_info",
             CommandCode::Log => "PMIx_Log",
             CommandCode::JobControl => "PMIx_Job_control",
+            CommandCode::Monitor => "PMIx_Process_monitor",
             // Not made by this client.
             other => return write!(f, "{other:?}"),
         })

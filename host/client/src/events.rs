@@ -153,6 +153,7 @@ impl Handler {
             Handler::Component { module, tag } => {
                 let steps = call.steps().clone();
                 let result = module.handle(&EventCall {
+                    number: 0,
                     registration: id.0,
                     tag: *tag,
                     event: event.clone(),
@@ -161,6 +162,9 @@ impl Handler {
                 });
                 let raised = result.notifications.into_iter();
                 let raised = raised.map(|event| Raised { code: event.code, range: event.range, infos: event.infos });
+                if !result.controls.is_empty() || !result.reports.is_empty() {
+                    tracing::warn!(module = module.name(), "in a client, components neither control procs nor log");
+                }
                 let mut wishes = wishes.borrow_mut();
                 wishes.raised.extend(raised);
                 wishes.changes.extend(result.changes.into_iter().map(|change| (module.clone(), change)));

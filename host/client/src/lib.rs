@@ -25,16 +25,15 @@
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), peal_client::ClientError> {
-//! use peal_client::{Attach, ClientError, Tool, ToolSettings};
-//! use peal_model::{Info, Query, Value, key};
+//! use peal_client::{Attach, ClientError, Control, Tool, ToolSettings};
+//! use peal_model::{Query, key};
 //!
 //! let tool = Tool::init(ToolSettings { attach: Attach::Pid(4711), ..ToolSettings::read()? }).await?;
 //! let query = Query { keys: vec![Some(key::PMIX_QUERY_NAMESPACES.0.into())], qualifiers: Vec::new() };
 //! for info in tool.query(&[query]).await?.infos {
 //!     println!("{info:?}");
 //! }
-//! let pause = Info::new(key::PMIX_JOB_CTRL_PAUSE, Value::Bool(true));
-//! match tool.job_control(&[], &[pause]).await {
+//! match tool.control(&[], Control::Pause).await {
 //!     Err(ClientError::Refused { status, infos, .. }) => println!("{status}, because of {infos:?}"),
 //!     other => drop(other?),
 //! }
@@ -44,11 +43,14 @@
 
 mod call;
 mod client;
+mod control;
+mod controlled;
 mod data;
 mod environment;
 mod error;
 mod events;
 mod link;
+mod monitor;
 mod notices;
 mod open;
 mod queue;
@@ -60,10 +62,18 @@ mod tool;
 
 pub use call::Call;
 pub use client::Client;
+pub use control::{CleanupRequest, Control, ControlRequest, Preemption};
+pub use controlled::{ControlStatus, Controlled, ProcOutcome, reasons};
 pub use environment::Environment;
 pub use error::ClientError;
 pub use events::{Handler, HandlerCall};
-pub use peal_core::{chain::Outcome, class::Levels, registration::RegistrationId};
+pub use monitor::{FileSign, Heartbeats, UsageOf, Watch};
+pub use peal_core::{
+    chain::Outcome,
+    class::Levels,
+    job_control::{ControlState, Depth, Method as CheckpointMethod, Subdirectories, Top, Which},
+    registration::RegistrationId,
+};
 pub use rendezvous::{Attach, Places};
 pub use services::Findings;
 pub use settings::ClientSettings;

@@ -4,7 +4,7 @@ use crate::{
     open::{Answer, Asker, NoRoom, Open},
     queue::{Arrival, EventQueue},
 };
-use peal_model::{Info, Proc, Reply, Request};
+use peal_model::{CommandCode, Info, Proc, Reply, Request};
 use peal_wire::{
     BufferType, Codec, Credential, Dialect, Encoding, Frame, FrameDecoder, GDS_HASH, Hello, Limits, PeerKind, Release,
     ServerUri, Tag, User, Welcome, WelcomeDecoder, WireError,
@@ -174,6 +174,13 @@ impl Link {
         let room = self.room(call).await?;
         let tag = self.open.tag().map_err(|_| self.lost(call))?;
         room.send(self.frame(tag, payload));
+        Ok(())
+    }
+
+    /// Sends a heartbeat: a tag that says it all, and that nobody answers.
+    pub(crate) async fn beat(&self) -> Result<(), ClientError> {
+        let room = self.room(Call(CommandCode::Monitor)).await?;
+        room.send(self.frame(Tag::HEARTBEAT, Vec::new()));
         Ok(())
     }
 

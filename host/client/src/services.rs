@@ -15,11 +15,17 @@ pub struct Findings {
 impl Client {
     /// Writes to log channels (`PMIx_Log`, RFC "Logging extension"): the keys of `data` name the channels, such as
     /// `PMIX_LOG_STDERR`. `PMIX_LOG_GENERATE_TIMESTAMP` among the directives sends the time of this call along.
-    pub async fn log(&self, data: &[Info], directives: &[Info]) -> Result<(), ClientError> {
+    ///
+    /// Returns what became of each channel that was tried, by its key and a status, where not all went well; a server of the C
+    /// library never tells. So does [`ClientError::Refused`] where the whole counts as failed.
+    pub async fn log(&self, data: &[Info], directives: &[Info]) -> Result<Vec<Info>, ClientError> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map(|now| now.as_secs()).unwrap_or_default();
         let timestamp = if directives.is_true(key::PMIX_LOG_GENERATE_TIMESTAMP) { now } else { 0 };
         let log = Request::Log { timestamp, data: data.to_vec(), directives: directives.to_vec() };
-        self.ask(log).await.map(drop)
+        match self.ask(log).await? {
+            Reply::Infos { infos, .. } => Ok(infos),
+            _ => Ok(Vec::new()),
+        }
     }
 
     /// Controls procs (`PMIx_Job_control`, RFC "Job control and monitoring"); without targets, our own job. If it is refused,

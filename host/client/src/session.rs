@@ -89,6 +89,11 @@ impl Session {
         attaching.settled()
     }
 
+    /// Tells the server that calls go to that we are alive.
+    pub(crate) async fn beat(&self) -> Result<(), ClientError> {
+        self.link(CommandCode::Monitor)?.beat().await
+    }
+
     /// Lets calls go to this server from now on.
     pub(crate) fn prefer(&self, server: &Proc) -> Result<(), ClientError> {
         let mut links = lock(&self.links);

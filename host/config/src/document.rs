@@ -1,10 +1,12 @@
 //! Reading a document: its tables against the table of settings, key by key.
 use crate::{
+    module_settings::Module,
     nearest::{instead, nearest},
     problem::{Origin, Problem},
     reading::{Reading, described, quoted},
-    settings::{Config, Module},
-    table::{Setting, Settings},
+    settings::Config,
+    sink::Sink,
+    table::{Listed, Setting, Settings},
 };
 use std::{collections::BTreeMap, ops::Range};
 use toml::{
@@ -15,25 +17,27 @@ use toml::{
 /// Where the settings that somebody gave come from, by key.
 pub(crate) type Origins = BTreeMap<&'static str, Origin>;
 
-/// The most modules of a site.
-const MAX_MODULES: usize = 1024;
-
-/// A module and where its settings stand.
+/// One of several things of a kind, such as a module, and where its settings stand.
 #[derive(Clone, PartialEq, Debug)]
-pub struct ModuleEntry {
+pub struct Entry<T> {
     /// Its settings.
-    pub settings: Module,
+    pub settings: T,
     pub(crate) table: Origin,
     pub(crate) origins: Origins,
 }
 
-impl ModuleEntry {
+/// A module and where its settings stand.
+pub type ModuleEntry = Entry<Module>;
+/// A sink and where its settings stand.
+pub type SinkEntry = Entry<Sink>;
+
+impl<T> Entry<T> {
     /// Where a setting was given; none where it has its default.
     pub fn given(&self, key: &str) -> Option<&Origin> {
         self.origins.get(key)
     }
 
-    /// Where to point when something is wrong with a setting: to its key, or to the module where it was not given.
+    /// Where to point when something is wrong with a setting: to its key, or to the table where it was not given.
     pub fn at(&self, key: &str) -> &Origin {
         self.given(key).unwrap_or(&self.table)
     }
@@ -50,6 +54,7 @@ pub(crate) struct Said {
     pub(crate) config: Config,
     pub(crate) origins: Origins,
     pub(crate) modules: Vec<ModuleEntry>,
+    pub(crate) sinks: Vec<SinkEntry>,
 }
 
 impl Said {
@@ -57,7 +62,7 @@ impl Said {
     pub(crate) fn take_main(&mut self, text: &str, reading: &mut Reading<'_>) {
         let Some(document) = parse(text, reading) else { return };
         self.take_settings(document.get_ref(), reading);
-        self.take_modules(document.get_ref(), reading);
+        take_tables(document.get_ref(), &mut self.modules, reading);
     }
 
     /// Takes in `peal.toml` without its modules.
@@ -73,62 +78,79 @@ impl Said {
         if table.is_empty() {
             return;
         }
-        if !table.contains_key("module") {
-            return self.take_module(table, &(0..0), reading);
+        if !table.contains_key(Module::HEAD) && !table.contains_key(Sink::HEAD) {
+            return take_table(table, &(0..0), &mut self.modules, reading);
         }
-        for (name, _) in table.iter().filter(|(name, _)| name.get_ref() != "module") {
+        for (name, _) in table.iter().filter(|(name, _)| name.get_ref() != Module::HEAD) {
             let message = format!(
-                "{} stands beside [[module]]; a file of modules.d holds [[module]] tables or one module at top level, \
-                 other settings belong into peal.toml",
+                "{} stands in a file of modules.d, which holds [[module]] tables or one module at top level; other settings \
+                 belong into peal.toml",
                 quoted(name.get_ref())
             );
             reading.wrong(&name.span(), message);
         }
-        self.take_modules(table, reading);
+        take_tables(table, &mut self.modules, reading);
     }
 
+    /// All but modules.
     fn take_settings(&mut self, table: &DeTable<'_>, reading: &mut Reading<'_>) {
-        let settings = table.iter().filter(|(name, _)| name.get_ref() != "module");
+        let settings = table.iter().filter(|(name, _)| ![Module::HEAD, Sink::HEAD].contains(&name.get_ref().as_ref()));
         read_table(settings, "", &mut self.config, &mut self.origins, reading);
+        take_tables(table, &mut self.sinks, reading);
     }
+}
 
-    fn take_modules(&mut self, document: &DeTable<'_>, reading: &mut Reading<'_>) {
-        let Some(value) = document.get("module") else { return };
-        let DeValue::Array(tables) = value.get_ref() else {
-            return reading.wrong(&value.span(), format!("module is {}; write [[module]]", described(value.get_ref())));
-        };
-        for table in tables.iter() {
-            match table.get_ref() {
-                DeValue::Table(module) => self.take_module(module, &table.span(), reading),
-                other => reading.wrong(&table.span(), format!("a module is {}; write [[module]]", described(other))),
-            }
+/// Takes in the tables of one kind.
+fn take_tables<T: Listed>(document: &DeTable<'_>, into: &mut Vec<Entry<T>>, reading: &mut Reading<'_>) {
+    let head = T::HEAD;
+    let Some((name, value)) = document.iter().find(|(name, _)| name.get_ref() == head) else { return };
+    let DeValue::Array(tables) = value.get_ref() else {
+        // Settings of all modules stand in a section that has nearly that name.
+        let is_section = |table: &DeTable<'_>| table.iter().any(|(key, _)| is_of_all_modules(key.get_ref()));
+        if head == Module::HEAD && value.get_ref().as_table().is_some_and(is_section) {
+            return reading.wrong(&name.span(), "unknown key \"module\"; did you mean `modules`?");
+        }
+        let found = described(value.get_ref());
+        return reading.wrong(&value.span(), format!("{head} is {found}; write [[{head}]]"));
+    };
+    for table in tables.iter() {
+        match table.get_ref() {
+            DeValue::Table(one) => take_table(one, &table.span(), into, reading),
+            other => reading.wrong(&table.span(), format!("a {head} is {}; write [[{head}]]", described(other))),
         }
     }
+}
 
-    fn take_module(&mut self, table: &DeTable<'_>, span: &Range<usize>, reading: &mut Reading<'_>) {
-        let (mut settings, mut origins) = (Module::default(), Origins::new());
-        read_table(table.iter(), "module", &mut settings, &mut origins, reading);
-        for setting in Module::ALL.iter().filter(|setting| setting.is_required()) {
-            let name = setting.key.rsplit('.').next().unwrap_or(setting.key);
-            // What was given and is wrong has been told.
-            if !origins.contains_key(setting.key) {
-                reading.wrong(span, format!("a module needs `{name}`, {}", setting.wanted()));
-            }
-        }
-        let entry = ModuleEntry { table: reading.source.origin(span), settings, origins };
-        let other = self.modules.iter().find(|other| other.settings.name == entry.settings.name);
-        if let Some(other) = other.filter(|other| !other.settings.name.is_empty()) {
-            let (name, there) = (quoted(&entry.settings.name), other.at("module.name"));
-            reading.problem(
-                entry
-                    .problem("module.name", format!("module.name is {name}, as that of {there}; names are given once")),
-            );
-        } else if self.modules.len() == MAX_MODULES {
-            reading.wrong(span, format!("there are more than {MAX_MODULES} modules"));
-        } else {
-            self.modules.push(entry);
+fn take_table<T: Listed>(
+    table: &DeTable<'_>,
+    span: &Range<usize>,
+    into: &mut Vec<Entry<T>>,
+    reading: &mut Reading<'_>,
+) {
+    let (head, mut settings, mut origins) = (T::HEAD, T::default(), Origins::new());
+    read_table(table.iter(), head, &mut settings, &mut origins, reading);
+    for setting in T::ALL.iter().filter(|setting| setting.is_required()) {
+        let name = setting.key.rsplit('.').next().unwrap_or(setting.key);
+        // What was given and is wrong has been told.
+        if !origins.contains_key(setting.key) {
+            reading.wrong(span, format!("a {head} needs `{name}`, {}", setting.wanted()));
         }
     }
+    let entry = Entry { table: reading.source.origin(span), settings, origins };
+    let (key, name) = (join(head, "name"), entry.settings.name());
+    let other = into.iter().find(|other| other.settings.name() == name);
+    if let Some(other) = other.filter(|_| !name.is_empty()) {
+        let (name, there) = (quoted(name), other.at(&key));
+        reading.problem(entry.problem(&key, format!("{key} is {name}, as that of {there}; names are given once")));
+    } else if into.len() == T::MOST {
+        reading.wrong(span, format!("there are more than {} of [[{head}]]", T::MOST));
+    } else {
+        into.push(entry);
+    }
+}
+
+fn is_of_all_modules(name: &str) -> bool {
+    Setting::<Config>::of(&join("modules", name)).is_some()
 }
 
 /// Parses a document; what is no TOML is noted.
@@ -141,11 +163,11 @@ fn parse<'i>(text: &'i str, reading: &mut Reading<'_>) -> Option<Spanned<DeTable
     errors.is_empty().then_some(document)
 }
 
-type Entry<'t, 'i> = (&'t Spanned<std::borrow::Cow<'i, str>>, &'t Spanned<DeValue<'i>>);
+type Row<'t, 'i> = (&'t Spanned<std::borrow::Cow<'i, str>>, &'t Spanned<DeValue<'i>>);
 
 /// Reads the keys of a table that stands at `prefix`.
 fn read_table<'t, 'i: 't, T: Settings>(
-    table: impl Iterator<Item = Entry<'t, 'i>>,
+    table: impl Iterator<Item = Row<'t, 'i>>,
     prefix: &str,
     into: &mut T,
     origins: &mut Origins,
@@ -194,7 +216,7 @@ fn unknown<T: Settings>(prefix: &str, name: &str) -> String {
         }
     }
     if prefix.is_empty() {
-        names.push("module");
+        names.extend([Module::HEAD, Sink::HEAD]);
     }
     let mut elsewhere = keys.filter(|key| key.rsplit('.').next() == Some(name));
     let hint = match (nearest(name, names.iter().copied()), elsewhere.next()) {
@@ -206,7 +228,8 @@ fn unknown<T: Settings>(prefix: &str, name: &str) -> String {
 
 /// What to say of a whole key that is none, as the command line gives it.
 pub(crate) fn unknown_key(key: &str) -> String {
-    if key == "module" || is_within(key, "module") {
+    let is_of_all = key.strip_prefix("module.").is_some_and(is_of_all_modules);
+    if (key == "module" || is_within(key, "module")) && !is_of_all {
         return format!("{} is a setting of modules, which stand in files: [[module]]", quoted(key));
     }
     let near = nearest(key, Config::ALL.iter().map(|setting| setting.key));

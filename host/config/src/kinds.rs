@@ -5,7 +5,7 @@ use crate::{
 };
 use std::{
     net::SocketAddr,
-    num::NonZeroUsize,
+    num::{NonZeroU32, NonZeroUsize},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -13,7 +13,7 @@ use toml::{Spanned, Value, de::DeValue};
 use tracing_subscriber::EnvFilter;
 
 /// The longest text of a setting, in bytes.
-const MAX_TEXT: usize = 4096;
+pub(crate) const MAX_TEXT: usize = 4096;
 
 /// A kind of value: what stands in the table beside the type, and knows the bounds.
 pub(crate) trait Kind<T> {
@@ -122,6 +122,8 @@ numbers! {
     u32: |number| u32::try_from(number).ok(), |number| Some(i64::from(number));
     u64: Some, |number| i64::try_from(number).ok();
     usize: |number| usize::try_from(number).ok(), |number| i64::try_from(number).ok();
+    NonZeroU32: |number| u32::try_from(number).ok().and_then(NonZeroU32::new),
+        |number: NonZeroU32| Some(i64::from(number.get()));
     NonZeroUsize: |number| usize::try_from(number).ok().and_then(NonZeroUsize::new),
         |number: NonZeroUsize| i64::try_from(number.get()).ok();
 }
@@ -231,21 +233,21 @@ impl Kind<PathBuf> for FilePath {
     }
 }
 
-/// The name of a group of users.
-pub(crate) struct GroupName;
+/// A kind of text that is taken as it is, if it fits.
+pub(crate) trait Text {
+    /// Whether it does.
+    fn fits(&self, text: &str) -> bool;
+    /// What would be right.
+    fn wanted(&self) -> String;
+}
 
-impl Kind<String> for GroupName {
+impl<K: Text> Kind<String> for K {
     fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<String> {
-        let is_name = |name: &&str| {
-            !name.is_empty()
-                && name.len() <= 32
-                && !name.contains(|c: char| c == ':' || c.is_whitespace() || c.is_control())
-        };
-        let name = value.get_ref().as_str().filter(is_name).map(str::to_owned);
-        if name.is_none() {
-            reading.refuse(value, &self.wanted());
+        let text = value.get_ref().as_str().filter(|text| self.fits(text)).map(str::to_owned);
+        if text.is_none() {
+            reading.refuse(value, &Text::wanted(self));
         }
-        name
+        text
     }
 
     fn write(&self, value: &String) -> Option<Value> {
@@ -253,7 +255,7 @@ impl Kind<String> for GroupName {
     }
 
     fn wanted(&self) -> String {
-        "the name of a group, of at most 32 characters".to_owned()
+        Text::wanted(self)
     }
 
     fn is_text(&self) -> bool {
@@ -261,29 +263,30 @@ impl Kind<String> for GroupName {
     }
 }
 
+/// The name of a group of users.
+pub(crate) struct GroupName;
+
+impl Text for GroupName {
+    fn fits(&self, text: &str) -> bool {
+        let is_part = |c: char| c != ':' && !c.is_whitespace() && !c.is_control();
+        !text.is_empty() && text.len() <= 32 && text.chars().all(is_part)
+    }
+
+    fn wanted(&self) -> String {
+        "the name of a group, of at most 32 characters".to_owned()
+    }
+}
+
 /// What to trace, by levels and by where lines come from.
 pub(crate) struct TraceFilter;
 
-impl Kind<String> for TraceFilter {
-    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<String> {
-        let is_filter = |text: &&str| text.len() <= MAX_TEXT && EnvFilter::try_new(text).is_ok();
-        let filter = value.get_ref().as_str().filter(is_filter).map(str::to_owned);
-        if filter.is_none() {
-            reading.refuse(value, &self.wanted());
-        }
-        filter
-    }
-
-    fn write(&self, value: &String) -> Option<Value> {
-        Some(Value::String(value.clone()))
+impl Text for TraceFilter {
+    fn fits(&self, text: &str) -> bool {
+        text.len() <= MAX_TEXT && EnvFilter::try_new(text).is_ok()
     }
 
     fn wanted(&self) -> String {
         "levels and where they hold, as in \"info\" or \"warn,peal_server=debug\"".to_owned()
-    }
-
-    fn is_text(&self) -> bool {
-        true
     }
 }
 

@@ -1,12 +1,13 @@
 //! The layers that settings come from: built-in, file, drop-ins, environment, command line; each overrides those before.
 use crate::{
-    document::{ModuleEntry, Origins, Said, unknown_key},
+    document::{ModuleEntry, Origins, Said, SinkEntry, unknown_key},
     files::{self, FileError},
-    nearest::nearest,
+    nearest::{instead, nearest},
     problem::{Origin, Problem, Problems},
     reading::{Reading, Source},
     settings::Config,
     table::{Setting, Settings},
+    values::SinkName,
 };
 use std::{
     borrow::Cow,
@@ -18,7 +19,7 @@ use toml::{Spanned, de::DeValue};
 /// The variable that names the file.
 const FILE_VARIABLE: &str = "PEAL_CONFIG";
 /// Variables of Peal that are no settings.
-const OTHER_VARIABLES: [&str; 2] = [FILE_VARIABLE, "PEAL_LOG"];
+const OTHER_VARIABLES: [&str; 4] = [FILE_VARIABLE, "PEAL_LOG", "PEAL_PROC", "PEAL_CHECKPOINT"];
 
 /// A setting given on the command line.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -65,6 +66,8 @@ pub struct Resolved {
     pub config: Config,
     /// The site's modules, in the order of their registration.
     pub modules: Vec<ModuleEntry>,
+    /// The ways out that it opens.
+    pub sinks: Vec<SinkEntry>,
     /// The files that were read.
     pub files: Vec<PathBuf>,
     pub(crate) origins: Origins,
@@ -96,8 +99,12 @@ impl Sources {
         }
         layers.read_environment();
         layers.read_command_line();
-        let Layers { said: Said { config, origins, modules }, files, problems, .. } = layers;
-        if problems.is_empty() { Ok(Resolved { config, modules, files, origins }) } else { Err(Problems(problems)) }
+        layers.match_sinks();
+        let Layers { said: Said { config, origins, modules, sinks }, files, problems, .. } = layers;
+        if !problems.is_empty() {
+            return Err(Problems(problems));
+        }
+        Ok(Resolved { config, modules, sinks, files, origins })
     }
 
     /// Where the file is, or would be.
@@ -175,6 +182,26 @@ impl Layers<'_> {
             key: "",
         };
         take(&mut self.said, text, &mut reading);
+    }
+
+    /// Looks whether sinks are what they must be, and those that modules name are there.
+    fn match_sinks(&mut self) {
+        let Said { modules, sinks, .. } = &self.said;
+        // What was wrong in itself makes no sense together.
+        if self.problems.is_empty() {
+            self.problems.extend(sinks.iter().filter_map(|sink| sink.to_open().err()));
+        }
+        for module in modules {
+            for wanted in &module.settings.sinks {
+                let SinkName::Opened(name) = wanted else { continue };
+                if sinks.iter().all(|sink| sink.settings.name != *name) {
+                    let known = SinkName::BUILT_IN.into_iter().chain(sinks.iter().map(|sink| &*sink.settings.name));
+                    let hint = instead(name, &known.collect::<Vec<_>>());
+                    let message = format!("module.sinks: no [[sink]] is called {name:?}; {hint}");
+                    self.problems.push(module.problem("module.sinks", message));
+                }
+            }
+        }
     }
 
     fn read_environment(&mut self) {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! settings.rs   the table: every key with its type, bounds, default, meaning and an example. There is no second list
+//!   sink.rs       the same for sinks
 //!   kinds.rs      how values of each type are read and written, and what would be right
 //! Sources       the layers: built-in, file, drop-ins, environment, command line
 //!   load          -> Resolved: a plain Config, the modules, and the origin of every value; or all Problems at once
@@ -20,30 +21,39 @@ mod files;
 mod kinds;
 mod layers;
 mod module_kinds;
+mod module_settings;
 mod nearest;
+mod policy;
 mod problem;
 mod reading;
 mod saved;
 mod settings;
+mod signing;
+mod sink;
+mod sink_kinds;
 mod table;
 mod values;
 mod view;
 pub mod words;
 
 pub use c_names::{C_NAMES, CName};
-pub use document::ModuleEntry;
+pub use document::{Entry, ModuleEntry, SinkEntry};
 pub use files::{Exposed, check_owner};
 pub use layers::{Given, Resolved, Sources};
+pub use module_settings::{Limits, Module};
 pub use nearest::nearest;
 pub use problem::{Origin, Position, Problem, Problems};
 pub use saved::{recalled, saved};
 pub use settings::{
-    Admin, Brought, Config, Deploy, Events, Identity, Limits, Log, Metrics, Module, Policy, Run, Sandbox, Server,
-    Store, Tenant, Tools, Trace,
+    Admin, Audit, Brought, Config, Control, Deploy, Events, Identity, Log, Metrics, Modules, Policy, Run, Sandbox,
+    Server, Store, Tenant, Tools, Trace, Wall,
 };
+pub use signing::{KeyError, KeyId, TrustedKey};
+pub use sink::Sink;
 pub use table::{Setting, Settings};
 pub use values::{
-    EventLevels, Files, FilesMode, FuelCount, IdentityCheck, Isolation, Mode, OnAbort, OnFailure, OrderedChannel,
-    PolicyDefault, Requirement, Scope, SinkName, User, Word,
+    AuditFailure, ControlGroups, Durability, EventLevels, Files, FilesMode, FuelCount, IdentityCheck, Isolation, Mode,
+    ModuleOwner, OnAbort, OnFailure, OrderedChannel, PolicyDefault, Requirement, Restart, Scope, SinkName, Syslog,
+    User, WallMode, Word,
 };
 pub use view::{Shown, View};

@@ -1,12 +1,15 @@
 //! The kinds of values that only modules have: codes, places, grants, channels, settings of their own.
 use crate::{
-    kinds::{Kind, alternatives},
+    kinds::{Kind, Text, alternatives},
+    module_settings::Module,
     nearest::instead,
     reading::{Reading, described, quoted},
+    table::Listed,
     values::{Scope, User},
+    words,
 };
 use peal_core::{log::CHANNELS, pattern::NspacePattern, registration::Place};
-use peal_model::{Info, Key, Nspace, Proc, Rank, Status, Value as PmixValue};
+use peal_model::{Info, Key, Proc, Status, Value as PmixValue};
 use std::fmt::Write as _;
 use toml::{Spanned, Table, Value, de::DeValue};
 
@@ -14,6 +17,15 @@ use toml::{Spanned, Table, Value, de::DeValue};
 const MAX_LIST: usize = 1024;
 /// The longest name of a module, in bytes: results appear under it, as a key.
 const MAX_NAME: usize = Key::MAX;
+
+impl Listed for Module {
+    const HEAD: &'static str = "module";
+    const MOST: usize = 1024;
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
 
 /// A list of values of one kind, none of them twice.
 pub(crate) struct List<K>(pub(crate) K);
@@ -169,6 +181,27 @@ impl Kind<String> for Capability {
     }
 }
 
+/// The key of an info, by its name in the Standard or as it is.
+pub(crate) struct InfoKey;
+
+impl Kind<String> for InfoKey {
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<String> {
+        let key = value.get_ref().as_str().and_then(|name| crate::words::key(name).ok());
+        if key.is_none() {
+            reading.refuse(value, &self.wanted());
+        }
+        key.map(|key| key.as_str().to_owned())
+    }
+
+    fn write(&self, value: &String) -> Option<Value> {
+        Some(Value::String(value.clone()))
+    }
+
+    fn wanted(&self) -> String {
+        "a key, as in \"pmix.cred\" or \"PMIX_CREDENTIAL\"".to_owned()
+    }
+}
+
 /// A log channel: one of the Standard's by its short name or key, or a key of the site's own, which has a dot.
 pub(crate) struct Channel;
 
@@ -285,21 +318,10 @@ impl Kind<Scope> for ModuleScope {
 /// A proc, or all procs of a job.
 pub(crate) struct ProcName;
 
-impl ProcName {
-    fn parse(text: &str) -> Option<Proc> {
-        let (nspace, rank) = text.rsplit_once(':')?;
-        let nspace = Nspace::new(nspace).ok().filter(|_| !nspace.is_empty() && !nspace.contains(char::is_control))?;
-        if rank == "*" {
-            return Some(Proc::all(nspace));
-        }
-        let rank = Rank(rank.parse().ok()?);
-        rank.is_valid().then_some(Proc::new(nspace, rank))
-    }
-}
-
 impl Kind<Proc> for ProcName {
     fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<Proc> {
-        let proc = value.get_ref().as_str().and_then(ProcName::parse);
+        let is_plain = |proc: &Proc| !proc.nspace.as_str().contains(char::is_control);
+        let proc = value.get_ref().as_str().and_then(|text| words::proc(text).ok()).filter(is_plain);
         if proc.is_none() {
             reading.refuse(value, &self.wanted());
         }
@@ -307,8 +329,7 @@ impl Kind<Proc> for ProcName {
     }
 
     fn write(&self, value: &Proc) -> Option<Value> {
-        let rank = if value.rank.is_valid() { value.rank.0.to_string() } else { "*".to_owned() };
-        Some(Value::String(format!("{}:{rank}", value.nspace)))
+        words::proc_text(value).map(Value::String)
     }
 
     fn wanted(&self) -> String {
@@ -319,18 +340,9 @@ impl Kind<Proc> for ProcName {
 /// What a module is called.
 pub(crate) struct ModuleName;
 
-impl Kind<String> for ModuleName {
-    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<String> {
-        let is_name = |name: &&str| !name.is_empty() && name.len() <= MAX_NAME && !name.contains(char::is_control);
-        let name = value.get_ref().as_str().filter(is_name).map(str::to_owned);
-        if name.is_none() {
-            reading.refuse(value, &self.wanted());
-        }
-        name
-    }
-
-    fn write(&self, value: &String) -> Option<Value> {
-        Some(Value::String(value.clone()))
+impl Text for ModuleName {
+    fn fits(&self, text: &str) -> bool {
+        !text.is_empty() && text.len() <= MAX_NAME && !text.contains(char::is_control)
     }
 
     fn wanted(&self) -> String {

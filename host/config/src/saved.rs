@@ -1,9 +1,9 @@
 //! Modules as a document that says the same again, wherever it is read: for those who keep what a server has run.
 use crate::{
     document::{ModuleEntry, Said},
+    module_settings::Module,
     problem::{Problem, Problems},
     reading::{Reading, Source},
-    settings::Module,
     table::Settings,
 };
 use std::{fmt::Write, path::Path};

@@ -1,21 +1,23 @@
-//! The table of settings: every key, its type, default, bounds, meaning, and a value other than the default.
+//! The table of settings, but for those of modules and sinks: every key, its type, default, bounds, meaning, and a value other than the default.
 //!
 //! Reading, `peal config show`, the environment's names, the example file and the tables for readers are made from it.
 use crate::{
-    file_kinds::FilesGrant,
-    kinds::{ChannelOrder, FilePath, GroupName, Loopback, Millis, Number, Required, Switch, TraceFilter, Unset, Words},
-    module_kinds::{
-        Capability, Channel, Code, List, ModuleName, ModuleScope, OwnSettings, Placement, ProcName, Sha256,
-    },
+    kinds::{ChannelOrder, FilePath, GroupName, Loopback, Millis, Number, Switch, TraceFilter, Unset, Words},
+    module_kinds::{Capability, InfoKey, List},
+    signing::{PublicKey, TrustedKey},
     table::settings,
     values::{
-        EventLevels, Files, FuelCount, IdentityCheck, Isolation, Mode, OnAbort, OnFailure, OrderedChannel,
-        PolicyDefault, Scope, SinkName,
+        AuditFailure, ControlGroups, Durability, FuelCount, IdentityCheck, ModuleOwner, OnAbort, OrderedChannel,
+        PolicyDefault, Restart, Syslog, WallMode,
     },
 };
-use peal_core::registration::Place;
-use peal_model::{Hook, Info, Key, Proc, Status};
-use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
+use peal_model::key;
+use std::{
+    net::SocketAddr,
+    num::{NonZeroU32, NonZeroUsize},
+    path::PathBuf,
+    time::Duration,
+};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -41,6 +43,17 @@ settings! {
         action_timeout "run.action_timeout_ms": Duration = Duration::from_secs(5), Millis(0, DAY), "1000";
         /// How long procs that are to end have before they are killed.
         grace "run.grace_ms": Duration = Duration::from_secs(3), Millis(0, DAY), "500";
+        /// Who is started again where a proc is to be: only those that were named, or all procs of their job.
+        restart "run.restart": Restart = Restart::Ranks, Words, "\"job\"";
+        /// Whether procs are kept in control groups (cgroup v2) of their own, which are frozen to pause them; where that is not
+        /// possible, they are paused by signals.
+        control_groups "run.control_groups": ControlGroups = ControlGroups::Try, Words, "\"off\"";
+        /// How many paths the procs of one job may register to be removed when they have ended, names to be ignored among them.
+        cleanup_paths "run.cleanup_paths": usize = 4096, Number(0, MILLION), "64";
+        /// How many files and directories are looked at to remove what one registration names.
+        cleanup_entries "run.cleanup_entries": u64 = MILLION, Number(0, 1000 * MILLION), "10000";
+        /// How many directories below each other are gone into for that.
+        cleanup_depth "run.cleanup_depth": usize = 64, Number(0, 1000), "8";
     }
 
     /// What is traced on standard error.
@@ -53,6 +66,9 @@ settings! {
     "server" server: Server {
         /// How much memory one event may take, in bytes.
         max_event_bytes "server.max_event_bytes": usize = MIB, Number(1024, 1 << 30), "65536";
+        /// Whether it writes to log channels that other servers do not have (`PMIX_SERVER_GATEWAY`); what is logged to stdout and
+        /// stderr anywhere appears here then.
+        gateway "server.gateway": bool = false, Switch, "true";
         /// How much memory the keys and values that one proc has put may take, in bytes.
         max_put_bytes "server.max_put_bytes": usize = 256 * MIB, Number(0, TIB), "1048576";
         /// How many gets of one client may wait for keys that are not there yet.
@@ -91,6 +107,14 @@ settings! {
         chain_drain_timeout "server.chain_drain_timeout_ms": Duration = Duration::from_secs(10), Millis(0, DAY), "1000";
         /// How long the host environment may take to register for events of the environment; the client that wants them waits.
         host_timeout "server.host_timeout_ms": Duration = Duration::from_secs(5), Millis(1, DAY), "1000";
+        /// Whether it watches those procs that want to be watched (`PMIX_SERVER_ENABLE_MONITORING`); else the host environment is asked.
+        monitoring "server.monitoring": bool = true, Switch, "false";
+        /// How many monitors one proc may have.
+        max_monitors "server.max_monitors": usize = 64, Number(0, MILLION), "8";
+        /// How many monitors all procs may have; half of them for one user.
+        max_all_monitors "server.max_all_monitors": usize = 65_536, Number(0, MILLION), "1000";
+        /// How many of these may be of files, each of which keeps a directory open; half of them for one user.
+        max_monitored_files "server.max_monitored_files": usize = 512, Number(0, MILLION), "64";
         /// How long clients have to take what is left for them at the end.
         drain_timeout "server.drain_timeout_ms": Duration = Duration::from_secs(5), Millis(0, DAY), "1000";
     }
@@ -130,6 +154,8 @@ settings! {
         job_control "policy.job-control.default": PolicyDefault = PolicyDefault::BuiltIn, Words, "\"deny\"";
         /// Who may have which procs monitored.
         monitor "policy.monitor.default": PolicyDefault = PolicyDefault::BuiltIn, Words, "\"deny\"";
+        /// Who is provided with nodes; unless a policy provides them, or this grants, nobody.
+        provision "policy.provision.default": PolicyDefault = PolicyDefault::BuiltIn, Words, "\"deny\"";
         /// Who may write to log channels.
         log "policy.log.default": PolicyDefault = PolicyDefault::BuiltIn, Words, "\"deny\"";
         /// Who may form groups with whom.
@@ -146,6 +172,16 @@ settings! {
         max_pending "policy.max_pending": usize = 1024, Number(1, MILLION), "64";
     }
 
+    /// Requests to control jobs (`PMIx_Job_control`).
+    "control" control: Control {
+        /// How many requests may have not ended, those of one user at most half of them; as many that have are remembered.
+        max_requests "control.max_requests": usize = 1024, Number(2, 100_000), "64";
+        /// How long procs may take for a checkpoint, where a request does not say.
+        checkpoint_timeout "control.checkpoint_timeout_ms": Duration = Duration::from_secs(300), Millis(1, DAY), "60000";
+        /// How long procs have between the alert that they are preempted and that, where a request does not say.
+        preempt_grace "control.preempt_grace_ms": Duration = Duration::from_secs(30), Millis(0, DAY), "5000";
+    }
+
     /// Requests to log (`PMIx_Log`).
     "log" log: Log {
         /// The order in which channels are tried where a request names none, by their names without `PMIX_LOG_`; `:req`
@@ -153,6 +189,10 @@ settings! {
         order "log.order": Vec<OrderedChannel> = Vec::new(), ChannelOrder, "\"local_syslog:req,global_syslog,email\"";
         /// Whether to stop at the first channel that succeeds, where a request does not say.
         once "log.once": bool = false, Switch, "true";
+        /// For how long a request that is like one that was logged (`PMIX_LOG_KEY`, `PMIX_LOG_VAL`) is only counted; never with 0.
+        aggregate_window "log.aggregate_window_ms": Duration = Duration::from_secs(5), Millis(0, 3_600_000), "60000";
+        /// How many different requests are remembered for that.
+        aggregate_entries "log.aggregate_entries": usize = 1024, Number(0, 65_536), "64";
     }
 
     /// Connections of tools.
@@ -199,6 +239,25 @@ settings! {
         settle "deploy.settle_ms": Duration = Duration::from_millis(250), Millis(0, 60_000), "2000";
     }
 
+    /// Who must have signed the components of modules. The signature of `quota.wasm` lies beside it, in `quota.wasm.minisig`. A reload
+    /// takes over what is said here, for all that is loaded from then on.
+    "modules" modules: Modules {
+        /// Whose modules must be signed by a key that is trusted for them: of theirs, nothing else is loaded.
+        require_signature "modules.require_signature": Vec<ModuleOwner> = Vec::new(), List(Words), "[\"site\", \"brought\"]";
+        /// The public keys that are trusted for everybody's modules: the second line of a `.pub` of `peal module keygen` or minisign.
+        trusted_keys "modules.trusted_keys": Vec<TrustedKey> = Vec::new(), List(PublicKey),
+            "[\"RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\"]";
+        /// Those that are trusted for modules of users as well.
+        user_keys "modules.user_keys": Vec<TrustedKey> = Vec::new(), List(PublicKey),
+            "[\"RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\"]";
+        /// Those that are trusted for modules that the site gives jobs of some names as well.
+        namespace_keys "modules.namespace_keys": Vec<TrustedKey> = Vec::new(), List(PublicKey),
+            "[\"RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\"]";
+        /// Those that are trusted for what jobs bring as well.
+        brought_keys "modules.brought_keys": Vec<TrustedKey> = Vec::new(), List(PublicKey),
+            "[\"RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\"]";
+    }
+
     /// What outlives the process.
     "store" store: Store {
         /// The SQLite database for the record of jobs and the state of modules.
@@ -207,13 +266,65 @@ settings! {
         max_bytes "store.max_bytes": u64 = GIB as u64, Number(1 << 20, TIB), "67108864";
     }
 
+    /// The audit trail: every call of every module, every decision and every change among the modules. `peal audit` reads it.
+    "audit" audit: Audit {
+        /// The SQLite database for it.
+        path "audit.path": Option<PathBuf> = None, Unset("nothing is recorded", FilePath), "\"/var/lib/peal/audit.db\"";
+        /// What to do where a decision cannot be recorded, as when the disk is full: deny what policies grant, or go on without a
+        /// record. Has to be said where there is a trail.
+        on_failure "audit.on_failure": Option<AuditFailure> = None, Unset("has to be said with audit.path", Words), "\"deny\"";
+        /// The key that it is sealed with, made where there is none. Its public key is written beside it.
+        key "audit.key": Option<PathBuf> = None, Unset("the database's name with .key behind it", FilePath), "\"/etc/peal/audit.key\"";
+        /// What a record survives once it is written: the end of the process, or of the machine as well, for which each group
+        /// waits for the disk.
+        durability "audit.durability": Durability = Durability::Process, Words, "\"machine\"";
+        /// How large the database may become, in bytes. The oldest records make room.
+        max_bytes "audit.max_bytes": u64 = GIB as u64, Number(1 << 20, TIB), "10737418240";
+        /// For how many days records are kept, if there is room for so many.
+        keep_days "audit.keep_days": Option<u32> = None, Unset("as long as there is room", Number(1, 36_500)), "90";
+        /// How many records may wait to be written. Beyond them calls of handlers and channels are left out and counted; calls of
+        /// policies wait.
+        queue "audit.queue": usize = 8192, Number(16, MILLION), "1024";
+        /// Of how many instances of a handler one is recorded, from its first call to its last: 1 is all of them. What policies and
+        /// channels do is always recorded.
+        sample_handlers "audit.sample_handlers": NonZeroU32 = NonZeroU32::MIN, Number(1, 1000), "10";
+        /// The keys of infos, and of modules' configurations, whose values are not kept: a digest stands for each.
+        secrets "audit.secrets": Vec<String> = audit_secrets(), List(InfoKey), "[\"pmix.cred\", \"password\"]";
+        /// A file that checkpoints are added to: best on another machine's disk.
+        checkpoint_file "audit.checkpoint_file": Option<PathBuf> = None, Unset("there is none", FilePath), "\"/mnt/log/peal.checkpoints\"";
+        /// Whether they go to the system's log as well.
+        checkpoint_syslog "audit.checkpoint_syslog": Syslog = Syslog::No, Words, "\"yes\"";
+        /// After how many records there is a checkpoint.
+        checkpoint_records "audit.checkpoint_records": u64 = 1000, Number(1, 1000 * MILLION), "100";
+        /// After how long there is one, if there are records.
+        checkpoint_time "audit.checkpoint_ms": Duration = Duration::from_secs(10), Millis(10, DAY), "60000";
+    }
+
+    /// The wall that the kernel keeps around `peal serve`: what the server can still reach if somebody takes it over. It changes only
+    /// what its configuration names at the start, reads nothing that is shut, runs nothing, connects nowhere, and makes no system
+    /// call that a server has no use for.
+    "wall" wall: Wall {
+        /// Whether there is one: as far as the kernel can, or else no server.
+        mode "wall.mode": WallMode = WallMode::Try, Words, "\"require\"";
+        /// The directories in which it reads nothing but what its configuration names.
+        shut "wall.shut": Vec<PathBuf> = ["/etc", "/home", "/root"].map(PathBuf::from).into(), List(FilePath), "[\"/etc\", \"/home\", \"/srv\"]";
+        /// Files and directories in those that it may read all the same, as where components will lie that are not named yet.
+        read "wall.read": Vec<PathBuf> = Vec::new(), List(FilePath), "[\"/opt/site/modules\"]";
+        /// The directories below which it removes what procs have registered for when they have ended; whoever took it over could
+        /// remove more there.
+        clean "wall.clean": Vec<PathBuf> = ["/tmp", "/var/tmp", "/dev/shm"].map(PathBuf::from).into(), List(FilePath), "[\"/scratch\"]";
+        /// Those that it may change as well, as where modules that are not named yet will have directories.
+        write "wall.write": Vec<PathBuf> = Vec::new(), List(FilePath), "[\"/srv/modules\"]";
+    }
+
     /// The engine that runs components.
     "sandbox" sandbox: Sandbox {
         /// Where compiled code is kept; only its owner may be able to write there.
         cache_dir "sandbox.cache_dir": Option<PathBuf> = None, Unset("~/.cache/peal/compiled", FilePath), "\"/var/cache/peal\"";
         /// The threads on which the chains of jobs run.
         threads "sandbox.threads": Option<NonZeroUsize> = None, Unset("one per core", Number(1, 1024)), "2";
-        /// The most instances of all modules together.
+        /// The most instances of all modules together; users' and jobs' have three quarters of it at most. One of a large component, as
+        /// in Python or JavaScript, counts as several: one for each 8 core instances, 2 memories or 4 tables.
         max_instances "sandbox.max_instances": u32 = 1000, Number(1, 100_000), "64";
         /// For which modules fuel is counted: for those that have a limit of it, or for all, which slows all of them down.
         fuel "sandbox.fuel": FuelCount = FuelCount::WhereLimited, Words, "\"always\"";
@@ -255,101 +366,12 @@ settings! {
     }
 }
 
+/// Credentials, and keys of encryption and of networks.
+fn audit_secrets() -> Vec<String> {
+    [key::PMIX_CREDENTIAL, key::PMIX_CRYPTO_KEY, key::PMIX_ALLOC_NETWORK_SEC_KEY].map(|key| key.0.to_owned()).to_vec()
+}
+
 /// What tells a tenant's module nothing that is not its own, and lets it write nowhere but to what is kept for it.
 fn tenant_grants() -> Vec<String> {
     ["logging", "clock", "notify", "registration", "state", "random", "wasi"].map(str::to_owned).to_vec()
-}
-
-settings! {
-    /// A module: a component that the site deploys.
-    "module" Module {
-        /// What it is called; its results appear under this name. No two modules have the same.
-        name "module.name": String = String::new(), Required(ModuleName), "\"same-user\"";
-        /// Its file.
-        path "module.path": PathBuf = PathBuf::new(), Required(FilePath), "\"same-user.wasm\"";
-        /// The digest that the file must have.
-        sha256 "module.sha256": Option<[u8; 32]> = None, Unset("any", Sha256),
-            "\"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\"";
-        /// Whose it is: a handler of a user or a job sees what concerns their procs, in a chain of its own behind the site's.
-        scope "module.scope": Scope = Scope::Site, ModuleScope, "\"namespace:solver\"";
-        /// Whether it takes part or, as a shadow, is only asked what it would do: `peal module diff` shows where that differs.
-        mode "module.mode": Mode = Mode::Active, Words, "\"shadow\"";
-        /// The events that a handler is for; an empty array means all.
-        codes "module.codes": Vec<Status> = Vec::new(), List(Code), "[\"PMIX_ERR_PROC_ABORTED_BY_SIG\", -3001]";
-        /// The classes of events that a handler is for: those about jobs, those about the environment, or both.
-        levels "module.levels": EventLevels = EventLevels::Job, Words, "\"both\"";
-        /// If any procs are named, a handler is called only for events that affect one of them, or that do not say whom they affect.
-        affected "module.affected": Vec<Proc> = Vec::new(), List(ProcName), "[\"solver:0\", \"viewer:*\"]";
-        /// Where it stands in its chain.
-        place "module.place": Place = Place::Append, Placement, "{ after = \"other\" }";
-        /// Whether a handler is called only once.
-        oneshot "module.oneshot": bool = false, Switch, "true";
-        /// What a policy that fails counts as.
-        on_failure "module.on_failure": OnFailure = OnFailure::Deny, Words, "\"pass\"";
-        /// The log channels that it is.
-        channels "module.channels": Vec<Key> = Vec::new(), List(Channel), "[\"stdout\", \"site.log.board\"]";
-        /// The capabilities that it may import.
-        grants "module.grants": Vec<String> = Vec::new(), List(Capability), "[\"logging\"]";
-        /// Where it may write, with the capability `sink`.
-        sinks "module.sinks": Vec<SinkName> = Vec::new(), List(Words), "[\"stderr\"]";
-        /// The directories that it may use, with the capability `files`: what it calls each, where that is, whether it may
-        /// write there, and if so how many bytes all files there may take.
-        files "module.files": Vec<Files> = Vec::new(), List(FilesGrant),
-            "[{ name = \"spool\", path = \"/var/spool/peal\", mode = \"read-write\", max_bytes = 1048576 }]";
-        /// Who shares the memory of an instance: all calls, those that procs of the same job have caused, or nobody.
-        isolation "module.isolation": Option<Isolation> = None,
-            Unset("\"module\" for the site's, \"namespace\" for those of users and jobs", Words), "\"call\"";
-        /// How much it may keep, with the capability `state`, in bytes.
-        state_quota "module.state_quota": u64 = MIB as u64, Number(0, TIB), "65536";
-        /// Settings of its own, handed to its `init`.
-        config "module.config": Vec<Info> = Vec::new(), OwnSettings, "{ greeting = \"hello\", times = 3 }";
-    }
-
-    /// What a module may use.
-    "module.limits" limits: Limits {
-        /// Bytes of all memories and tables of one instance.
-        memory "module.limits.memory": usize = 64 * MIB, Number(64 * KIB as u64, 1 << 34), "16777216";
-        /// The same of all its instances together.
-        memory_total "module.limits.memory_total": usize = 512 * MIB, Number(64 * KIB as u64, TIB), "67108864";
-        /// How long one call may run, host calls not counted. The start and the init of an instance have as long each.
-        call_time "module.limits.call_time_ms": Duration = Duration::from_millis(100), Millis(1, 600_000), "20";
-        /// How long one call may spend in host calls.
-        host_time "module.limits.host_time_ms": Duration = Duration::from_secs(1), Millis(1, 600_000), "500";
-        /// Fuel of one call: about one for each instruction. A module with such a limit is somewhat slower.
-        fuel "module.limits.fuel": Option<u64> = None, Unset("not limited", Number(1, 1 << 62)), "100000000";
-        /// Bytes that one call may push.
-        output "module.limits.output": usize = MIB, Number(0, 1 << 30), "65536";
-        /// Events that one call may raise.
-        notifications "module.limits.notifications": usize = 16, Number(0, 10_000), "4";
-        /// Host calls of one call.
-        host_calls "module.limits.host_calls": u32 = 5000, Number(1, 1000 * MILLION), "500";
-        /// Calls after which an instance is replaced.
-        max_calls "module.limits.max_calls": u64 = 10_000, Number(1, MILLION * MILLION), "100";
-        /// Warm instances kept for the next calls.
-        instances "module.limits.instances": usize = 8, Number(0, 1000), "2";
-        /// Lines that it may write to the trace in a second, reports of its failures among them; at once twice as many.
-        log_lines "module.limits.log_lines": u32 = 50, Number(1, MILLION), "5";
-        /// Failures within the window after which it is not called any more, until it is reset; 0 for never.
-        failures "module.limits.failures": u32 = 10, Number(0, 100_000), "3";
-        /// The window.
-        failure_window "module.limits.failure_window_ms": Duration = Duration::from_secs(60), Millis(1, DAY), "10000";
-    }
-}
-
-impl Policy {
-    /// What holds where all policies of a hook pass.
-    pub fn default_of(&self, hook: Hook) -> PolicyDefault {
-        match hook {
-            Hook::Connection => self.connection,
-            Hook::Event => self.event,
-            Hook::JobControl => self.job_control,
-            Hook::Monitor => self.monitor,
-            Hook::Log => self.log,
-            Hook::Group => self.group,
-            Hook::Spawn => self.spawn,
-            Hook::Publish => self.publish,
-            Hook::Lookup => self.lookup,
-            Hook::Query => self.query,
-        }
-    }
 }

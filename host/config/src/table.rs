@@ -25,6 +25,17 @@ pub trait Settings: Default + Sized + 'static {
     const SECTIONS: &'static [(&'static str, &'static [&'static str])];
 }
 
+/// What there may be several of, each in a table of its own with a name.
+pub(crate) trait Listed: Settings {
+    /// What heads such a table, and their keys begin with.
+    const HEAD: &'static str;
+    /// The most of them.
+    const MOST: usize;
+
+    /// What tells it from others; nothing until it was given.
+    fn name(&self) -> &str;
+}
+
 impl<T: Settings> Setting<T> {
     /// What it means.
     pub fn meaning(&self) -> String {

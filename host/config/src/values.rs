@@ -45,6 +45,22 @@ words! {
         Continue = "continue",
     }
 
+    /// Who is started again where a proc is to be.
+    Restart {
+        /// Those that were named.
+        Ranks = "ranks",
+        /// All procs of their job.
+        Job = "job",
+    }
+
+    /// Whether procs are kept in control groups.
+    ControlGroups {
+        /// Where that is possible.
+        Try = "try",
+        /// They are not.
+        Off = "off",
+    }
+
     /// What holds where every policy of a hook passes.
     PolicyDefault {
         /// The rule that Peal comes with.
@@ -89,6 +105,18 @@ words! {
         Shadow = "shadow",
     }
 
+    /// Whose a module is, as far as rules for signatures tell owners apart.
+    ModuleOwner {
+        /// The site's.
+        Site = "site",
+        /// A user's: one that they installed, or that the site gave them.
+        User = "user",
+        /// One that the site gave jobs of some names.
+        Namespace = "namespace",
+        /// One that a job brings.
+        Brought = "brought",
+    }
+
     /// Who shares the memory of an instance.
     Isolation {
         /// All calls of the module.
@@ -107,6 +135,40 @@ words! {
         Always = "always",
     }
 
+    /// What to do where a decision cannot be recorded.
+    AuditFailure {
+        /// What was granted is denied.
+        Deny = "deny",
+        /// What was granted stays granted.
+        Continue = "continue",
+    }
+
+    /// What a record survives.
+    Durability {
+        /// The end of the process.
+        Process = "process",
+        /// The end of the machine.
+        Machine = "machine",
+    }
+
+    /// Whether the system's log has checkpoints of the audit trail.
+    Syslog {
+        /// It has not.
+        No = "no",
+        /// It has.
+        Yes = "yes",
+    }
+
+    /// Whether the kernel confines the server.
+    WallMode {
+        /// It does not.
+        Off = "off",
+        /// As far as it can.
+        Try = "try",
+        /// It does, or there is no server.
+        Require = "require",
+    }
+
     /// What may be done in a directory.
     FilesMode {
         /// Files are read.
@@ -115,12 +177,70 @@ words! {
         ReadWrite = "read-write",
     }
 
-    /// Where a channel may write.
-    SinkName {
-        /// The standard output of `peal`.
-        Stdout = "stdout",
-        /// The standard error of `peal`.
-        Stderr = "stderr",
+    /// What accepted messages of a sink survive.
+    Keep {
+        /// Nothing: they are in memory.
+        Memory = "memory",
+        /// The end of the process: they are in the store.
+        Store = "store",
+    }
+
+    /// Whether what is said to a mail server can be read on the way.
+    Encryption {
+        /// Not, behind the first words: a server that does not offer STARTTLS gets nothing.
+        StartTls = "start-tls",
+        /// Only where the server does not offer STARTTLS, or somebody on the way takes out that it does.
+        StartTlsIfOffered = "start-tls-if-offered",
+        /// Not at all.
+        Tls = "tls",
+        /// It can.
+        None = "none",
+    }
+
+    /// When a message is on the disk.
+    FileSync {
+        /// When the system writes it.
+        Never = "never",
+        /// Before its requester is told.
+        Each = "each",
+    }
+}
+
+/// Where a module may write.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum SinkName {
+    /// The standard output of the job that logs.
+    Stdout,
+    /// Its standard error.
+    Stderr,
+    /// The record of that job.
+    JobRecord,
+    /// A sink that the admin opened.
+    Opened(String),
+}
+
+impl SinkName {
+    /// The names of those that are always there.
+    pub const BUILT_IN: [&str; 3] = ["stdout", "stderr", "job-record"];
+
+    /// The sink of this name.
+    pub fn of(name: &str) -> SinkName {
+        match name {
+            "stdout" => SinkName::Stdout,
+            "stderr" => SinkName::Stderr,
+            "job-record" => SinkName::JobRecord,
+            other => SinkName::Opened(other.to_owned()),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        match self {
+            SinkName::Stdout => "stdout",
+            SinkName::Stderr => "stderr",
+            SinkName::JobRecord => "job-record",
+            SinkName::Opened(name) => name,
+        }
     }
 }
 
@@ -133,7 +253,7 @@ pub struct Files {
     pub path: PathBuf,
     /// What may be done there.
     pub mode: FilesMode,
-    /// How many bytes all files there may take, where it may be written to.
+    /// How many bytes all files there may take, each counting for 4096 at least, where it may be written to.
     pub max_bytes: u64,
 }
 

@@ -1,8 +1,9 @@
 //! What `peal config show` prints: every setting, its value and its origin, for people (as TOML) or as JSON.
 use crate::{
+    document::Entry,
     layers::Resolved,
     problem::Origin,
-    settings::{Config, Module},
+    settings::Config,
     table::{Setting, Settings},
 };
 use serde::Serialize;
@@ -32,18 +33,27 @@ pub struct View {
     pub settings: Vec<Shown>,
     /// The settings of each module.
     pub modules: Vec<Vec<Shown>>,
+    /// The settings of each sink.
+    pub sinks: Vec<Vec<Shown>>,
 }
 
 impl Resolved {
     /// All of it, to be shown.
     pub fn view(&self) -> View {
         let settings = Config::ALL.iter().map(|setting| shown(setting, &self.config, self.origin(setting.key)));
-        let modules = self.modules.iter().map(|module| {
-            let origin = |setting: &Setting<Module>| module.given(setting.key).unwrap_or(&Origin::BuiltIn);
-            Module::ALL.iter().map(|setting| shown(setting, &module.settings, origin(setting))).collect()
-        });
-        View { files: self.files.clone(), settings: settings.collect(), modules: modules.collect() }
+        let (modules, sinks) = (self.modules.iter().map(entry), self.sinks.iter().map(entry));
+        View {
+            files: self.files.clone(),
+            settings: settings.collect(),
+            modules: modules.collect(),
+            sinks: sinks.collect(),
+        }
     }
+}
+
+fn entry<T: Settings>(entry: &Entry<T>) -> Vec<Shown> {
+    let origin = |setting: &Setting<T>| entry.given(setting.key).unwrap_or(&Origin::BuiltIn);
+    T::ALL.iter().map(|setting| shown(setting, &entry.settings, origin(setting))).collect()
 }
 
 fn shown<T: Settings>(setting: &Setting<T>, of: &T, origin: &Origin) -> Shown {
@@ -68,14 +78,21 @@ impl fmt::Display for View {
             }
             write_line(f, rest, shown)?;
         }
-        for module in &self.modules {
-            writeln!(f, "\n[[module]]")?;
-            for shown in module {
-                write_line(f, shown.key.strip_prefix("module.").unwrap_or(shown.key), shown)?;
+        for (head, entries) in [("sink", &self.sinks), ("module", &self.modules)] {
+            for entry in entries {
+                writeln!(f, "\n[[{head}]]")?;
+                for shown in entry {
+                    write_line(f, rest(shown.key, head), shown)?;
+                }
             }
         }
         Ok(())
     }
+}
+
+/// A key without what heads its table.
+fn rest<'k>(key: &'k str, head: &str) -> &'k str {
+    key.strip_prefix(head).and_then(|rest| rest.strip_prefix('.')).unwrap_or(key)
 }
 
 fn write_line(f: &mut fmt::Formatter<'_>, name: &str, shown: &Shown) -> fmt::Result {

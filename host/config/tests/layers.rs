@@ -1,7 +1,8 @@
 //! Every key is read from every layer, each layer overrides those before it, and everybody can see where a value comes from.
 mod support;
 
-use peal_config::{Config, Given, Module, OnAbort, Origin, Setting, Settings, Sources, docs};
+use peal_config::{Config, Given, Module, OnAbort, Origin, Setting, Settings, Sink, Sources, docs};
+use peal_sinks::SinkKind;
 use std::collections::BTreeSet;
 use support::{Site, line, load, with_option, with_variable};
 
@@ -89,6 +90,13 @@ fn every_key_of_the_example_file_is_read_and_says_the_default() {
     for setting in Module::ALL {
         assert!(all.modules[0].given(setting.key).is_some(), "{} is not in the example", setting.key);
     }
+    for setting in Sink::ALL {
+        let of_some = all.sinks.iter().find(|sink| sink.given(setting.key).is_some());
+        let sink = of_some.unwrap_or_else(|| panic!("{} is not in the example", setting.key));
+        assert_ne!(setting.value(&sink.settings), setting.value(&Sink::default()), "{}", setting.key);
+    }
+    let kinds: Vec<SinkKind> = all.sinks.iter().map(|sink| sink.to_open().unwrap().kind).collect();
+    assert!(matches!(kinds[..], [SinkKind::Syslog(_), SinkKind::Mail(_), SinkKind::File(_)]), "{kinds:?}");
 }
 
 #[test]
@@ -181,7 +189,7 @@ fn drop_ins_follow_in_the_order_of_their_names() {
     let problems = site.load().unwrap_err();
     assert_eq!(problems.len(), 2, "{problems:#?}");
     assert!(
-        problems[0].starts_with("modules.d/40-wrong.toml:4:2: \"server\" stands beside [[module]]"),
+        problems[0].starts_with("modules.d/40-wrong.toml:4:2: \"server\" stands in a file of modules.d"),
         "{problems:#?}"
     );
     assert!(

@@ -1,7 +1,7 @@
 //! What is wrong is refused with its file, line and column and with what would be right, all of it at once.
 mod support;
 
-use peal_config::{C_NAMES, Config, Module, Setting, Settings, docs};
+use peal_config::{C_NAMES, Config, Module, Setting, Settings, Sink, docs};
 use std::collections::BTreeSet;
 use support::{load, problem, with_option, with_variable};
 
@@ -159,7 +159,11 @@ fn a_wrong_value_is_refused_with_what_would_be_right() {
         ),
         ("channels = [\"stdot\"]", "4:13: module.channels: there is no channel \"stdot\"; did you mean `stdout`?"),
         ("channels = [\"pmix.log.syspri\"]", "4:13: module.channels: there is no channel \"pmix.log.syspri\""),
-        ("sinks = [\"mail\"]", "4:10: module.sinks is \"mail\"; it should be \"stdout\" or \"stderr\""),
+        (
+            "sinks = [\"a b\"]",
+            "4:10: module.sinks is \"a b\"; it should be \"stdout\", \"stderr\", \"job-record\" or the name of a [[sink]]",
+        ),
+        ("sinks = [\"stdut\"]", "4:1: module.sinks: no [[sink]] is called \"stdut\"; did you mean `stdout`?"),
         ("on_failure = \"retry\"", "4:14: module.on_failure is \"retry\"; it should be \"deny\" or \"pass\""),
         (
             "scope = \"user\"",
@@ -180,6 +184,45 @@ fn a_wrong_value_is_refused_with_what_would_be_right() {
     ] {
         assert!(module(line).starts_with(&format!("peal.toml:{says}")), "{line}: {}", module(line));
     }
+    let sink = |lines: &str| problem(&format!("[[sink]]\nname = \"s\"\n{lines}\n"));
+    let one_of = "a sink has one of `syslog.address`, `mail.server` and `file.path`";
+    for (lines, says) in [
+        ("", &*format!("2:1: {one_of}")),
+        (
+            "file.path = \"f\"\nsyslog.address = \"unix:/dev/log\"",
+            &format!("3:6: {one_of}; this one has sink.syslog.address"),
+        ),
+        (
+            "file.path = \"f\"\nmail.hello = \"h\"",
+            "4:6: sink.mail.hello says nothing of a sink that has sink.file.path",
+        ),
+        (
+            "file.path = \"f\"\nfile.mode = \"755\"",
+            "4:13: sink.file.mode is \"755\"; it should be who may read and write",
+        ),
+        ("syslog.address = \"log:514\"", "3:18: sink.syslog.address: \"log:514\" is no address of a syslog server"),
+        (
+            "syslog.address = \"tcp://log:514\"\nsyslog.ca = \"ca\"",
+            "4:8: sink.syslog.ca is for an address that begins with tls://",
+        ),
+        (
+            "syslog.address = \"tls://log:1\"\nsyslog.key = \"k\"",
+            "4:8: a key needs its certificate: sink.syslog.certificate",
+        ),
+        ("mail.server = \"m\"", "3:15: sink.mail.server: \"m\" is no mail server"),
+        ("mail.server = \"m:25\"", "3:6: a sink of mail needs `mail.sender`, an address"),
+        ("mail.server = \"m:25\"\nmail.sender = \"a@b.c\"\nmail.user = \"u\"", "5:6: a user needs a password"),
+        ("mail.allowed_senders = [\"x\"]", "3:25: sink.mail.allowed_senders: \"x\" stands for no address"),
+        ("retry_first_ms = 9000\nretry_longest_ms = 10\nfile.path = \"f\"", "3:1: sink.retry_first_ms is more than"),
+        ("keep = \"disk\"", "3:8: sink.keep is \"disk\"; it should be \"memory\" or \"store\""),
+    ] {
+        assert!(sink(lines).starts_with(&format!("peal.toml:{says}")), "{lines}: {}", sink(lines));
+    }
+    assert!(
+        problem("[[sink]]\nname = \"stdout\"\n").starts_with("peal.toml:2:8: sink.name is \"stdout\"; it should be")
+    );
+    let twice = "[[sink]]\nname = \"s\"\nfile.path = \"a\"\n[[sink]]\nname = \"s\"\nfile.path = \"b\"\n";
+    assert!(problem(twice).starts_with("peal.toml:5:1: sink.name is \"s\", as that of peal.toml:2:1"));
     assert_eq!(
         problem("[[module]]\npath = \"m\"\n").split("; ").next().unwrap(),
         "peal.toml:1:1: a module needs `name`, a name of at most 511 bytes, without control characters"
@@ -239,7 +282,12 @@ fn every_setting_that_stands_beside_a_c_name_exists() {
         }
         let mentioned = name.note.split('`').skip(1).step_by(2).filter(|word| word.contains('.'));
         for key in mentioned {
-            assert!(Setting::<Config>::of(key).is_some(), "{} mentions {key}, which is no setting", name.c);
+            let is_of_sinks = Setting::<Sink>::of(key).is_some();
+            assert!(
+                is_of_sinks || Setting::<Config>::of(key).is_some(),
+                "{} mentions {key}, which is no setting",
+                name.c
+            );
         }
     }
 }

@@ -62,6 +62,8 @@ pub enum What<'a> {
     Registration,
     /// To write to log channels.
     Log,
+    /// To have nodes provided.
+    Provision,
     /// To control, watch or ask about others, or to act as some user.
     Others {
         /// Which hook it is.
@@ -79,6 +81,9 @@ impl<'a> Case<'a> {
             Matter::Event { .. } => What::Event { claimed: request.infos.value_of(key::PMIX_EVENT_PROXY) },
             Matter::Registration => What::Registration,
             Matter::JobControl => What::Others { hook: Hook::JobControl, users: &[] },
+            Matter::Monitor => What::Others { hook: Hook::Monitor, users: &[] },
+            Matter::Provision => What::Provision,
+            Matter::Log => What::Log,
         };
         let PolicyRequest { requester, identity, server, targets, .. } = request;
         Case { requester: requester.as_ref(), identity: *identity, server: *server, targets, what }
@@ -92,6 +97,7 @@ impl What<'_> {
             What::Connection(_) => Hook::Connection,
             What::Event { .. } | What::Registration => Hook::Event,
             What::Log => Hook::Log,
+            What::Provision => Hook::Provision,
             What::Others { hook, .. } => *hook,
         }
     }
@@ -139,6 +145,9 @@ pub enum Refused {
         /// The server's user.
         server: u32,
     },
+    /// Nodes that nobody provides.
+    #[error("the site has no provisioner, or none that provides this")]
+    NoProvisioner,
     /// The site wants it so.
     #[error("the site's default for {0} is to deny")]
     Configured(Hook),
@@ -153,6 +162,7 @@ impl Refused {
     pub fn status(&self) -> Status {
         match self {
             Refused::Unknown(_) => code::PMIX_ERR_NOT_FOUND,
+            Refused::NoProvisioner => code::PMIX_ERR_NOT_SUPPORTED,
             _ => code::PMIX_ERR_NO_PERMISSIONS,
         }
     }
@@ -176,6 +186,9 @@ fn built_in(case: &Case<'_>) -> Result<(), Refused> {
         What::Event { claimed } => own_event(case, claimed),
         // The channels that there are, are those that the admin lists; what is not there nobody can be granted.
         What::Log | What::Registration => Ok(()),
+        What::Provision => Err(Refused::NoProvisioner),
+        // Only what the site's own modules ask for has no name.
+        What::Others { .. } if case.requester.is_none() && case.identity == Some(case.server) => Ok(()),
         What::Others { users, .. } => own_only(case, users),
     }
 }

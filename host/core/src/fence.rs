@@ -162,6 +162,13 @@ impl Fences {
         gone.into_iter().filter_map(|id| self.finish(id)).flat_map(|(waiting, _)| waiting).collect()
     }
 
+    /// A proc starts anew and knows of no fence: who waits in those that it has a part in; the fences are gone.
+    pub(crate) fn drop_proc(&mut self, proc: &Proc) -> Vec<RequestId> {
+        let has_part = |fence: &&Fence| fence.missing.contains(proc) || fence.arrived.contains(proc);
+        let gone: Vec<FenceId> = self.open.values().filter(has_part).map(|fence| fence.id).collect();
+        gone.into_iter().filter_map(|id| self.finish(id)).flat_map(|(waiting, _)| waiting).collect()
+    }
+
     /// Those who wait in fences whose time is over; the fences are gone.
     pub(crate) fn expire(&mut self, now: Time) -> Vec<RequestId> {
         if self.deadlines.next().is_none_or(|next| next > now) {

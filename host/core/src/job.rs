@@ -136,6 +136,20 @@ impl Job {
         census
     }
 
+    /// What a rank is told from now on of the checkpoint from which it goes on (`PMIX_JOB_CTRL_RESTART`), if from one.
+    pub(crate) fn restarts(&mut self, rank: Rank, checkpoint: Option<&str>) {
+        let mut info = (*self.info).clone();
+        for entry in &mut info.entries {
+            if let JobEntry::Rank(of, kvals) = entry
+                && *of == rank
+            {
+                kvals.retain(|kval| kval.key != key::PMIX_JOB_CTRL_RESTART);
+                kvals.extend(checkpoint.map(|id| Kval::new(key::PMIX_JOB_CTRL_RESTART, Value::string(id))));
+            }
+        }
+        self.info = Arc::new(info);
+    }
+
     /// What the host said of one rank, or of the job as a whole for the wildcard rank.
     pub(crate) fn values_of(&self, proc: &Proc) -> RankData {
         RankData { proc: proc.clone(), kvals: self.said_of(proc).cloned().collect() }

@@ -6,6 +6,7 @@
 //! - [`termination`]: what its handlers wish to become of a job.
 //! - [`policy`] and [`defaults`]: who may do what, by the site's policies and where these say nothing.
 //! - [`job_control`] and [`log`]: what a job-control request asks for, and where a log request goes.
+//! - [`monitor`]: what a request to be watched asks for, and when it is told that somebody is silent.
 //! - [`server`]: what a server does with the requests of its clients: life cycle, modex, fences, events and
 //!   what of them is kept for those who cannot hear them yet.
 
@@ -21,6 +22,7 @@ pub mod job;
 pub mod job_control;
 pub mod log;
 mod modex;
+pub mod monitor;
 pub mod order;
 pub mod owner;
 pub mod pattern;
@@ -29,6 +31,7 @@ pub mod reach;
 pub mod registration;
 mod retained;
 pub mod server;
+pub mod targets;
 pub mod termination;
 mod time;
 

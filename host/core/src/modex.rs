@@ -182,6 +182,11 @@ impl Modex {
         self.deadlines.next()
     }
 
+    /// Drops all that a proc put. Gets that wait for it go on waiting, until it puts what they want or their time is over.
+    pub(crate) fn drop_proc(&mut self, proc: &Proc) {
+        self.committed.remove(proc);
+    }
+
     /// Drops all that the procs of a namespace put.
     pub(crate) fn drop_job(&mut self, nspace: &Nspace) {
         self.committed.retain(|proc, _| proc.nspace != *nspace);

@@ -6,7 +6,7 @@ use crate::{
     audience::Aim,
     chain::{ChainRun, Member},
     class::Head,
-    registration::{Category, Place, Registration, RegistrationError, RegistrationId},
+    registration::{Category, Mode, Place, Registration, RegistrationError, RegistrationId},
 };
 use peal_model::Event;
 use std::sync::Arc;
@@ -18,23 +18,52 @@ struct Entry<H> {
     handler: H,
 }
 
+/// A place that one handler may hold. Shadows stand there beside whoever does.
+#[derive(Clone, Debug)]
+struct Slot<H>(Vec<Entry<H>>);
+
+impl<H> Default for Slot<H> {
+    fn default() -> Self {
+        Slot(Vec::new())
+    }
+}
+
+impl<H> Slot<H> {
+    fn fill(&mut self, place: &'static str, entry: Entry<H>) -> Result<(), RegistrationError> {
+        let takes_part = |entry: &&Entry<H>| entry.registration.mode == Mode::Active;
+        if let (Some(holder), true) = (self.0.iter().find(takes_part), takes_part(&&entry)) {
+            return Err(RegistrationError::Taken { place, holder: holder.registration.name.to_string() });
+        }
+        self.0.push(entry);
+        Ok(())
+    }
+
+    fn take(&mut self, id: RegistrationId) -> Option<Entry<H>> {
+        self.0.iter().position(|entry| entry.id == id).map(|at| self.0.remove(at))
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|entry| *entry.registration.name == *name)
+    }
+}
+
 /// The handlers of one category.
 #[derive(Clone, Debug)]
 struct Bucket<H> {
-    first: Option<Entry<H>>,
+    first: Slot<H>,
     list: Vec<Entry<H>>,
-    last: Option<Entry<H>>,
+    last: Slot<H>,
 }
 
 impl<H> Default for Bucket<H> {
     fn default() -> Self {
-        Bucket { first: None, list: Vec::new(), last: None }
+        Bucket { first: Slot::default(), list: Vec::new(), last: Slot::default() }
     }
 }
 
 impl<H> Bucket<H> {
     fn iter(&self) -> impl Iterator<Item = &Entry<H>> {
-        self.first.iter().chain(&self.list).chain(&self.last)
+        self.first.0.iter().chain(&self.list).chain(&self.last.0)
     }
 
     fn insert_at(&mut self, at: usize, entry: Entry<H>) {
@@ -42,45 +71,38 @@ impl<H> Bucket<H> {
     }
 
     fn take(&mut self, id: RegistrationId) -> Option<Entry<H>> {
-        let held = |slot: &Option<Entry<H>>| slot.as_ref().is_some_and(|entry| entry.id == id);
-        if held(&self.first) {
-            return self.first.take();
-        }
-        if held(&self.last) {
-            return self.last.take();
-        }
-        self.list.iter().position(|entry| entry.id == id).map(|at| self.list.remove(at))
+        let listed = || self.list.iter().position(|entry| entry.id == id).map(|at| self.list.remove(at));
+        self.first.take(id).or_else(|| self.last.take(id)).or_else(listed)
     }
 
     /// Where in the list a handler next to `name` goes; `offset` is 0 for before it and 1 for after it.
     fn beside(&self, name: &str, offset: usize) -> Option<Result<usize, RegistrationError>> {
-        let is = |slot: &Option<Entry<H>>| slot.as_ref().is_some_and(|entry| *entry.registration.name == *name);
         let beyond = |place| RegistrationError::Beyond { name: name.to_owned(), place };
-        if is(&self.first) {
+        if self.first.has(name) {
             return Some(if offset == 0 { Err(beyond("FIRST_IN_CATEGORY")) } else { Ok(0) });
         }
         if let Some(at) = self.list.iter().position(|entry| *entry.registration.name == *name) {
             return Some(Ok(at + offset));
         }
-        is(&self.last).then(|| if offset == 1 { Err(beyond("LAST_IN_CATEGORY")) } else { Ok(self.list.len()) })
+        self.last.has(name).then(|| if offset == 1 { Err(beyond("LAST_IN_CATEGORY")) } else { Ok(self.list.len()) })
     }
 }
 
 /// The registrations of one owner, in the order in which their handlers run. `H` is whatever is called.
 #[derive(Clone, Debug)]
 pub struct Registrations<H> {
-    first: Option<Entry<H>>,
+    first: Slot<H>,
     single: Bucket<H>,
     multi: Bucket<H>,
     default: Bucket<H>,
-    last: Option<Entry<H>>,
+    last: Slot<H>,
     next: u64,
 }
 
 impl<H> Default for Registrations<H> {
     fn default() -> Self {
         let (single, multi, default) = (Bucket::default(), Bucket::default(), Bucket::default());
-        Registrations { first: None, single, multi, default, last: None, next: 1 }
+        Registrations { first: Slot::default(), single, multi, default, last: Slot::default(), next: 1 }
     }
 }
 
@@ -111,10 +133,10 @@ impl<H> Registrations<H> {
     fn insert(&mut self, entry: Entry<H>) -> Result<(), RegistrationError> {
         let category = entry.registration.codes.category();
         match entry.registration.place.clone() {
-            Place::First => fill(&mut self.first, "FIRST", entry)?,
-            Place::Last => fill(&mut self.last, "LAST", entry)?,
-            Place::FirstInCategory => fill(&mut self.bucket_mut(category).first, "FIRST_IN_CATEGORY", entry)?,
-            Place::LastInCategory => fill(&mut self.bucket_mut(category).last, "LAST_IN_CATEGORY", entry)?,
+            Place::First => self.first.fill("FIRST", entry)?,
+            Place::Last => self.last.fill("LAST", entry)?,
+            Place::FirstInCategory => self.bucket_mut(category).first.fill("FIRST_IN_CATEGORY", entry)?,
+            Place::LastInCategory => self.bucket_mut(category).last.fill("LAST_IN_CATEGORY", entry)?,
             Place::Prepend => self.bucket_mut(category).insert_at(0, entry),
             Place::Append => self.bucket_mut(category).insert_at(usize::MAX, entry),
             Place::Before(name) => {
@@ -131,12 +153,9 @@ impl<H> Registrations<H> {
 
     /// Takes a handler out; nothing if there is none of that number.
     pub fn deregister(&mut self, id: RegistrationId) -> Option<H> {
-        for slot in [&mut self.first, &mut self.last] {
-            if slot.as_ref().is_some_and(|entry| entry.id == id) {
-                return slot.take().map(|entry| entry.handler);
-            }
-        }
-        let taken = Category::ALL.into_iter().find_map(|category| self.bucket_mut(category).take(id));
+        let outermost = self.first.take(id).or_else(|| self.last.take(id));
+        let taken =
+            outermost.or_else(|| Category::ALL.into_iter().find_map(|category| self.bucket_mut(category).take(id)));
         taken.map(|entry| entry.handler)
     }
 
@@ -153,7 +172,7 @@ impl<H> Registrations<H> {
 
     fn entries(&self) -> impl Iterator<Item = &Entry<H>> {
         let buckets = [&self.single, &self.multi, &self.default].into_iter().flat_map(Bucket::iter);
-        self.first.iter().chain(buckets).chain(&self.last)
+        self.first.0.iter().chain(buckets).chain(&self.last.0)
     }
 
     /// Whether nobody is registered.
@@ -182,7 +201,7 @@ impl<H> Registrations<H> {
             return found;
         }
         for (slot, place) in [(&self.first, "FIRST"), (&self.last, "LAST")] {
-            if slot.as_ref().is_some_and(|entry| *entry.registration.name == *name) {
+            if slot.has(name) {
                 return Err(RegistrationError::Beyond { name: name.to_owned(), place });
             }
         }
@@ -206,15 +225,5 @@ impl<H: Clone> Registrations<H> {
             handler: entry.handler.clone(),
         });
         ChainRun::new(members.collect(), event)
-    }
-}
-
-fn fill<H>(slot: &mut Option<Entry<H>>, place: &'static str, entry: Entry<H>) -> Result<(), RegistrationError> {
-    match slot {
-        Some(holder) => Err(RegistrationError::Taken { place, holder: holder.registration.name.to_string() }),
-        None => {
-            *slot = Some(entry);
-            Ok(())
-        }
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     defaults::{self, Case, HookDefault, Refused},
     order::Registrations,
-    registration::{Codes, Place, Registration, RegistrationError},
+    registration::{Codes, Mode, Place, Registration, RegistrationError},
 };
 use peal_model::{Amendment, Info, KeyName, Matter, PolicyOutcome, PolicyRequest, Range, Status, Step, Value, code};
 use std::{collections::VecDeque, fmt, sync::Arc};
@@ -37,6 +37,8 @@ pub enum DecidedBy {
     Overload,
     /// Nobody: whoever asked has lost its name to a job.
     Eviction,
+    /// Nobody: what was decided could not be recorded.
+    Unrecorded,
 }
 
 impl fmt::Display for DecidedBy {
@@ -46,6 +48,7 @@ impl fmt::Display for DecidedBy {
             DecidedBy::Default => f.write_str("the default"),
             DecidedBy::Overload => f.write_str("the server, which has too much to decide"),
             DecidedBy::Eviction => f.write_str("the server, since a job has that name now,"),
+            DecidedBy::Unrecorded => f.write_str("the server, which cannot record what it grants,"),
         }
     }
 }
@@ -61,6 +64,11 @@ pub enum Verdict {
         amended: Vec<Info>,
         /// The range of an event, as it has become; none where it is about something else.
         range: Option<Range>,
+        /// What is to be logged, as it has become; none where it is about something else.
+        data: Option<Vec<Info>>,
+        /// Of nodes that are provided: what the requester is told by whoever provides them. Nothing where it is about something
+        /// else.
+        answer: Vec<Info>,
     },
     /// It may not.
     Denied {
@@ -78,6 +86,12 @@ impl Verdict {
     pub fn overload() -> Verdict {
         let reasons = vec![reason("too many requests wait for the site's policies; try again")];
         Verdict::Denied { by: DecidedBy::Overload, status: code::PMIX_ERR_OUT_OF_RESOURCE, reasons }
+    }
+
+    /// It was granted, and that could not be recorded.
+    pub fn unrecorded() -> Verdict {
+        let reasons = vec![reason("what is granted cannot be recorded, as it must be; tell the administrators")];
+        Verdict::Denied { by: DecidedBy::Unrecorded, status: code::PMIX_ERR_NOT_AVAILABLE, reasons }
     }
 
     /// Whoever asked is not any more who they were.
@@ -136,11 +150,11 @@ impl<P> PolicyChain<P> {
     pub fn register(
         &mut self,
         name: &str,
-        place: Place,
+        (place, mode): (Place, Mode),
         on_failure: OnFailure,
         policy: P,
     ) -> Result<(), RegistrationError> {
-        let registration = Registration { place, ..Registration::new(name, Codes::Default) };
+        let registration = Registration { place, mode, ..Registration::new(name, Codes::Default) };
         self.policies.register(registration, Policy { on_failure, policy }).map(|_| ())
     }
 
@@ -221,7 +235,7 @@ impl<P> PolicyRun<P> {
 /// What a hook's default says.
 pub fn by_default(default: HookDefault, request: &PolicyRequest) -> Verdict {
     match defaults::decide(default, &Case::of(request)) {
-        Ok(()) => granted(DecidedBy::Default, request),
+        Ok(()) => granted(DecidedBy::Default, request, &[]),
         Err(refused) => refused.into(),
     }
 }
@@ -263,7 +277,7 @@ impl<P> PendingPolicy<P> {
             }
             Ok(PolicyOutcome::Grant) => {
                 run.amend(said.amendment);
-                run.verdict = Some(granted(by, &run.request));
+                run.verdict = Some(granted(by, &run.request, &said.infos));
                 (code::PMIX_SUCCESS, said.infos)
             }
             Ok(PolicyOutcome::Deny(status)) => {
@@ -286,14 +300,19 @@ impl<P> PendingPolicy<P> {
 }
 
 impl<P> PolicyRun<P> {
-    fn amend(&mut self, Amendment { infos, range }: Amendment) {
-        if infos.is_none() && range.is_none() {
+    fn amend(&mut self, amendment: Amendment) {
+        if amendment == Amendment::default() {
             return;
         }
+        let Amendment { infos, range, data } = amendment;
         let request = Arc::make_mut(&mut self.request);
         if let Some(amended) = infos {
             match request.matter {
-                Matter::JobControl | Matter::Registration => request.directives = amended,
+                Matter::JobControl | Matter::Monitor | Matter::Registration | Matter::Log => {
+                    request.directives = amended;
+                }
+                // They are those of a request for job control, which was decided about before.
+                Matter::Provision => {}
                 Matter::Event { .. } | Matter::Connection(_) => request.infos = amended,
             }
         }
@@ -302,15 +321,22 @@ impl<P> PolicyRun<P> {
         {
             *range = amended;
         }
+        if let (Matter::Log, Some(rewritten)) = (&request.matter, data) {
+            request.infos = rewritten;
+        }
     }
 }
 
-/// The request as it has become.
-fn granted(by: DecidedBy, request: &PolicyRequest) -> Verdict {
+/// The request as it has become, and what whoever granted it said.
+fn granted(by: DecidedBy, request: &PolicyRequest, said: &[Info]) -> Verdict {
     let range = if let Matter::Event { range, .. } = request.matter { Some(range) } else { None };
+    let data = (request.matter == Matter::Log).then(|| request.infos.clone());
     let amended = match request.matter {
-        Matter::JobControl | Matter::Registration => &request.directives,
+        Matter::JobControl | Matter::Monitor | Matter::Provision | Matter::Registration | Matter::Log => {
+            &request.directives
+        }
         Matter::Event { .. } | Matter::Connection(_) => &request.infos,
     };
-    Verdict::Granted { by, amended: amended.clone(), range }
+    let answer = if request.matter == Matter::Provision { said.to_vec() } else { Vec::new() };
+    Verdict::Granted { by, amended: amended.clone(), range, data, answer }
 }

@@ -112,6 +112,16 @@ pub enum Place {
     After(String),
 }
 
+/// Whether who is registered takes part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Mode {
+    /// It does.
+    #[default]
+    Active,
+    /// It only looks on: a shadow stands where it would act, and is in nobody's way.
+    Shadow,
+}
+
 /// How long a registration stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Lifetime {
@@ -154,6 +164,8 @@ pub struct Registration {
     pub codes: Codes,
     /// Where it wants to stand.
     pub place: Place,
+    /// Whether it takes part.
+    pub mode: Mode,
     /// How long it stands.
     pub lifetime: Lifetime,
     /// The classes of events that it is for (`PMIX_EVENT_JOB_LEVEL`, `PMIX_EVENT_ENVIRO_LEVEL`).
@@ -254,6 +266,7 @@ impl Registration {
             name: name.into(),
             codes,
             place: Place::default(),
+            mode: Mode::default(),
             lifetime: Lifetime::default(),
             levels: Levels::JobSpecific,
             sources: Sources::default(),

@@ -12,6 +12,14 @@ pub enum Wish {
 }
 
 impl Wish {
+    /// Its word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Wish::Termination => "termination",
+            Wish::NoTermination => "no termination",
+        }
+    }
+
     fn of(info: &Info) -> Option<Wish> {
         let wish = if info.key == key::PMIX_EVENT_WANT_TERMINATION {
             Wish::Termination

@@ -6,12 +6,15 @@ use peal_core::{
     job::JobSpec,
     job_control::JobAction,
     policy::{DecidedBy, REASON, Verdict},
-    server::{Action, Allowance, DecisionId, Entrance, PeerId, Raiser, RequestId, Server, Settings, Upcall},
+    server::{
+        Action, Allowance, DecisionId, Entrance, Monitoring, PeerId, Raiser, RequestId, Server, Settings, Upcall,
+    },
 };
 use peal_model::{
     ConnectionKind, Event, Hook, Identity, Info, Infos, Matter, Nspace, Peer, Proc, Query, Range, Rank, Reply, Request,
     Status, Value, code, key,
 };
+use std::sync::Arc;
 
 const ALICE: Identity = Identity { uid: 1000, gid: 100 };
 const BOB: Identity = Identity { uid: 2000, gid: 100 };
@@ -114,7 +117,13 @@ fn asked(actions: &[Action]) -> DecisionId {
 }
 
 fn granted(infos: Vec<Info>) -> Verdict {
-    Verdict::Granted { by: DecidedBy::Policy("yes".to_owned()), amended: infos, range: None }
+    Verdict::Granted {
+        by: DecidedBy::Policy("yes".to_owned()),
+        amended: infos,
+        range: None,
+        data: None,
+        answer: Vec::new(),
+    }
 }
 
 fn denied(status: Status) -> Verdict {
@@ -127,7 +136,7 @@ fn without_policies_the_default_decides_at_once_and_names_what_is_in_the_way() {
     let mut stage = Stage::policed(&[]);
     let own = stage.kill(proc("alice", 1));
     let [Action::Host(Upcall::JobControl { control, source, .. })] = &own[..] else { panic!("{own:?}") };
-    assert_eq!((control.action, source), (JobAction::Kill, &proc("alice", 0)));
+    assert_eq!((&control.action, source.as_ref()), (&JobAction::Kill, Some(&proc("alice", 0))));
     assert_eq!(control.targets, [proc("alice", 1)]);
     for (target, status, words) in [
         (proc("bob", 0), code::PMIX_ERR_NO_PERMISSIONS, "bob:0 belongs to user 2000, alice:0 to user 1000"),
@@ -215,7 +224,7 @@ fn requests_that_name_others_are_refused_row_by_row() {
         assert!(matches!(&actions[0], Action::Denied(denial) if denial.hook == hook), "{request:?}");
         let mut defaults = Defaults::default();
         defaults.set(hook, HookDefault::Grant);
-        let mut open = Stage::with(Settings { defaults, ..Settings::default() }, &[]);
+        let mut open = Stage::with(Settings { defaults, monitoring: Monitoring::Host, ..Settings::default() }, &[]);
         let actions = open.ask(open.alice[0], request);
         assert!(matches!(actions[..], [Action::Host(Upcall::Request { .. })]), "{actions:?}");
     }
@@ -268,7 +277,8 @@ fn events_reach_other_users_only_if_a_policy_says_so_also_those_who_register_lat
     assert_eq!(hearers(&stage.server.decided(id, granted(Vec::new()))), [stage.alice[1]]);
     assert_eq!(hearers(&stage.register(stage.bob)), [stage.bob], "granted is granted to those who come late too");
     let id = asked(&stage.notify(stage.alice[0], Vec::new()));
-    let passed = Verdict::Granted { by: DecidedBy::Default, amended: Vec::new(), range: None };
+    let passed =
+        Verdict::Granted { by: DecidedBy::Default, amended: Vec::new(), range: None, data: None, answer: Vec::new() };
     assert_eq!(hearers(&stage.server.decided(id, passed)), [stage.alice[1]], "all policies passed");
     let id = asked(&stage.notify(stage.alice[0], Vec::new()));
     let actions = stage.server.decided(id, denied(Status(-3100)));
@@ -314,7 +324,8 @@ fn policies_for_events_may_refuse_or_narrow_registrations_and_narrow_ranges() {
     // The same event, in a range that makes it one about her job.
     let raised = stage.notify(stage.alice[0], Vec::new());
     let by = DecidedBy::Policy("narrows".to_owned());
-    let narrowed = Verdict::Granted { by, amended: Vec::new(), range: Some(Range::Namespace) };
+    let narrowed =
+        Verdict::Granted { by, amended: Vec::new(), range: Some(Range::Namespace), data: None, answer: Vec::new() };
     let spread = stage.decide(&raised, narrowed);
     assert_eq!(hearers(&spread), [stage.alice[1]]);
     assert!(
@@ -347,8 +358,10 @@ fn what_tenants_handlers_raise_must_be_permitted_and_what_the_sites_raise_not() 
     };
     let mut stage = Stage::policed(&[Hook::Event]);
     let id = asked(&stage.server.raise(event(), Raiser::Tenant(ALICE), Allowance(3)).unwrap());
-    let actions =
-        stage.server.decided(id, Verdict::Granted { by: DecidedBy::Default, amended: Vec::new(), range: None });
+    let actions = stage.server.decided(
+        id,
+        Verdict::Granted { by: DecidedBy::Default, amended: Vec::new(), range: None, data: None, answer: Vec::new() },
+    );
     assert!(actions.iter().any(|action| matches!(action, Action::Chain { allowance: Allowance(3), .. })));
     assert!(reach(&actions).is_some_and(|reach| !reach.includes(Some(BOB.uid))));
     let id = asked(&stage.server.raise(event(), Raiser::Tenant(ALICE), Allowance(3)).unwrap());
@@ -402,7 +415,7 @@ fn the_events_of_one_source_keep_the_order_of_their_decisions() {
 #[test]
 fn connections_are_asked_about_where_there_are_policies() {
     let me = proc("alice", 0);
-    let enter = |stage: &mut Stage, kind| stage.server.entrance(kind, &me, ALICE, peer());
+    let enter = |stage: &mut Stage, kind| stage.server.entrance(kind, &me, (ALICE, Arc::default()), peer());
     assert_eq!(enter(&mut Stage::policed(&[]), ConnectionKind::Client), Entrance::Open);
     let Entrance::Ask(_, request) = enter(&mut Stage::policed(&[Hook::Connection]), ConnectionKind::Client) else {
         panic!()
@@ -421,7 +434,8 @@ fn tools_may_come_of_root_of_the_servers_user_and_of_users_with_a_job() {
     let tool = proc("tool", 0);
     for (uid, welcome) in [(0, true), (500, true), (ALICE.uid, true), (BOB.uid, true), (3000, false)] {
         let identity = Identity { uid, gid: 1 };
-        let entrance = Stage::policed(&[]).server.entrance(ConnectionKind::Tool, &tool, identity, peer());
+        let entrance =
+            Stage::policed(&[]).server.entrance(ConnectionKind::Tool, &tool, (identity, Arc::default()), peer());
         match entrance {
             Entrance::Shut(denial) => {
                 assert!(
@@ -432,28 +446,7 @@ fn tools_may_come_of_root_of_the_servers_user_and_of_users_with_a_job() {
         }
     }
     let mut stage = Stage::policed(&[Hook::Connection]);
-    let asked = stage.server.entrance(ConnectionKind::Tool, &tool, BOB, peer());
+    let asked = stage.server.entrance(ConnectionKind::Tool, &tool, (BOB, Arc::default()), peer());
     let Entrance::Ask(_, request) = asked else { panic!("{asked:?}") };
     assert_eq!(request.targets[0].proc, Proc::all(Nspace::new("bob").unwrap()));
-}
-
-#[test]
-fn log_requests_go_on_with_who_really_asks_unless_the_site_wants_none() {
-    let forged = Info::new(key::PMIX_LOG_SOURCE, Value::Proc(proc("bob", 0)));
-    let log = |directives| Request::Log {
-        timestamp: 0,
-        data: vec![Info::new(key::PMIX_LOG_STDOUT, Value::string("text"))],
-        directives,
-    };
-    let mut stage = Stage::policed(&[]);
-    let when = Info::new(key::PMIX_LOG_TIMESTAMP, Value::Time(7));
-    let actions = stage.ask(stage.alice[0], log(vec![forged, when.clone()]));
-    let [Action::Log { request, .. }] = &actions[..] else { panic!("{actions:?}") };
-    assert_eq!((&request.source, request.identity), (&Some(proc("alice", 0)), Some(ALICE)));
-    assert_eq!((request.timestamp, &request.directives), (Some(7), &vec![when]));
-    let mut defaults = Defaults::default();
-    defaults.set(Hook::Log, HookDefault::Deny);
-    let mut closed = Stage::with(Settings { defaults, ..Settings::default() }, &[]);
-    let actions = closed.ask(closed.alice[0], log(Vec::new()));
-    assert_eq!(statuses(&actions), [code::PMIX_ERR_NO_PERMISSIONS]);
 }

@@ -1,8 +1,11 @@
-//! What a job-control request asks for: read whole, or refused with what stands in the way.
+//! Reads job-control requests: every directive of the RFC, right and wrong.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
-use peal_core::job_control::{JobAction, JobControl, JobControlError, read};
-use peal_model::{Info, InfoFlags, KeyName, Nspace, Proc, Rank, Value, code, key, rank};
-use std::collections::BTreeSet;
+use peal_core::job_control::{
+    Ambiguous, Asked, CheckpointOrder, Cleanup, Declaration, Depth, GRACE, JobAction, JobControlError, Method, PREEMPT,
+    Subdirectories, Top, Wanted, Which, read,
+};
+use peal_model::{DataArray, Info, InfoFlags, KeyName, Nspace, Proc, Rank, Status, Value, code, key, rank};
+use std::{collections::BTreeSet, time::Duration};
 
 fn proc(job: &str, rank: u32) -> Proc {
     Proc::new(Nspace::new(job).unwrap(), Rank(rank))
@@ -22,12 +25,28 @@ fn ranks(nspace: &Nspace) -> Option<BTreeSet<Rank>> {
     Some((0..size).map(Rank).collect())
 }
 
-fn ask(targets: &[Proc], directives: Vec<Info>) -> Result<JobControl, JobControlError> {
-    read(&proc("mine", 1), targets, directives, ranks)
+fn ask(targets: &[Proc], directives: Vec<Info>) -> Result<Asked, JobControlError> {
+    read(Some(&proc("mine", 1)), targets, directives, ranks)
+}
+
+fn wanted(directives: &[Info]) -> Wanted {
+    ask(&[], directives.to_vec()).unwrap().wanted
 }
 
 fn yes(key: KeyName) -> Info {
     Info::new(key, Value::Bool(true))
+}
+
+fn text(key: KeyName, text: &str) -> Info {
+    Info::new(key, Value::string(text))
+}
+
+fn number(key: KeyName, number: i32) -> Info {
+    Info::new(key, Value::Int(number))
+}
+
+fn mine() -> Vec<Proc> {
+    vec![proc("mine", 0), proc("mine", 1), proc("mine", 2)]
 }
 
 #[test]
@@ -35,61 +54,203 @@ fn each_action_by_its_directive() {
     for (directive, action) in [
         (yes(key::PMIX_JOB_CTRL_TERMINATE), JobAction::Terminate),
         (yes(key::PMIX_JOB_CTRL_KILL), JobAction::Kill),
-        (Info::new(key::PMIX_JOB_CTRL_SIGNAL, Value::Int(10)), JobAction::Signal(10)),
+        (yes(key::PMIX_JOB_CTRL_PAUSE), JobAction::Pause),
+        (yes(key::PMIX_JOB_CTRL_RESUME), JobAction::Resume),
+        (number(key::PMIX_JOB_CTRL_SIGNAL, 10), JobAction::Signal(10)),
         (Info::new(key::PMIX_JOB_CTRL_SIGNAL, Value::Uint8(64)), JobAction::Signal(64)),
+        (text(key::PMIX_JOB_CTRL_RESTART, "ck.1"), JobAction::Restart { checkpoint: Some("ck.1".to_owned()) }),
+        (text(key::PMIX_JOB_CTRL_RESTART, ""), JobAction::Restart { checkpoint: None }),
+        (Info::new(key::PMIX_JOB_CTRL_RESTART, Value::String(None)), JobAction::Restart { checkpoint: None }),
     ] {
-        let id = Info::new(key::PMIX_JOB_CTRL_ID, Value::string("mine"));
-        let control = ask(&[], vec![id, directive.clone()]).unwrap();
-        assert_eq!((control.action, control.id.as_deref()), (action, Some("mine")), "{directive:?}");
-        assert_eq!(control.directives.len(), 2, "hosts see all of them");
+        let id = text(key::PMIX_JOB_CTRL_ID, "mine");
+        let asked = ask(&[], vec![id, directive.clone()]).unwrap();
+        assert_eq!(asked.wanted, Wanted::Act { action, targets: mine() }, "{directive:?}");
+        assert_eq!((asked.name.as_deref(), asked.directives.len()), (Some("mine"), 2), "hosts see all of them");
     }
 }
 
 #[test]
 fn targets_none_procs_wildcards_and_several_jobs_each_proc_once() {
-    let kill = || vec![yes(key::PMIX_JOB_CTRL_KILL)];
-    let mine = [proc("mine", 0), proc("mine", 1), proc("mine", 2)];
-    assert_eq!(ask(&[], kill()).unwrap().targets, mine);
-    assert_eq!(ask(&[all("mine"), proc("mine", 2)], kill()).unwrap().targets, mine);
+    let kill = |targets: &[Proc]| match ask(targets, vec![yes(key::PMIX_JOB_CTRL_KILL)]).unwrap().wanted {
+        Wanted::Act { targets, .. } => targets,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(kill(&[]), mine());
+    assert_eq!(kill(&[all("mine"), proc("mine", 2)]), mine());
     let local = Proc::new(Nspace::new("other").unwrap(), rank::PMIX_RANK_LOCAL_PEERS);
-    let both = ask(&[proc("mine", 2), local, proc("mine", 2)], kill()).unwrap();
-    assert_eq!(both.targets, [proc("mine", 2), proc("other", 0), proc("other", 1)]);
+    let both = kill(&[proc("mine", 2), local, proc("mine", 2)]);
+    assert_eq!(both, [proc("mine", 2), proc("other", 0), proc("other", 1)]);
+    let nobody = read(None, &[], vec![yes(key::PMIX_JOB_CTRL_KILL)], ranks).unwrap_err();
+    assert_eq!((nobody.clone(), nobody.status()), (JobControlError::Nobody, code::PMIX_ERR_BAD_PARAM));
+}
+
+#[test]
+fn the_key_with_two_meanings_is_a_signal_or_a_time() {
+    let (ckpt, two) = (text(key::PMIX_JOB_CTRL_CHECKPOINT, "ck"), key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL);
+    assert_eq!(two, key::PMIX_JOB_CTRL_CHECKPOINT_TIMEOUT);
+    let event = number(key::PMIX_JOB_CTRL_CHECKPOINT_EVENT, -3500);
+    let time = |seconds| Some(Duration::from_secs(seconds));
+    let usr2 = Some(Method::Signal(12));
+    for (more, method, ambiguous, timeout) in [
+        (vec![], None, None, None),
+        (vec![event.clone()], Some(Method::Event(Status(-3500))), None, None),
+        (vec![yes(key::PMIX_JOB_CTRL_CHECKPOINT_EVENT)], Some(Method::Event(code::PMIX_JCTRL_CHECKPOINT)), None, None),
+        (vec![number(two, 12)], None, Some(Ambiguous(12)), None),
+        (vec![number(two, 65)], None, None, time(65)),
+        (vec![number(two, 12), number(two, 30)], usr2, None, time(30)),
+        (vec![event, number(two, 12)], Some(Method::Event(Status(-3500))), None, time(12)),
+        (vec![number(two, 12), number(key::PMIX_TIMEOUT, 7)], usr2, None, time(7)),
+    ] {
+        let order = CheckpointOrder { checkpoint: "ck".to_owned(), method, ambiguous, timeout };
+        let asked = wanted(&[vec![ckpt.clone()], more.clone()].concat());
+        assert_eq!(asked, Wanted::Checkpoint { order, targets: mine() }, "{more:?}");
+    }
+}
+
+#[test]
+fn what_is_no_action_on_procs_of_ones_own() {
+    let methods =
+        |infos: Vec<Info>| Info::new(key::PMIX_JOB_CTRL_CHECKPOINT_METHOD, Value::DataArray(DataArray::infos(infos)));
+    // As in the example of the RFC.
+    let both = methods(vec![
+        number(key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL, 12),
+        Info::new(key::PMIX_JOB_CTRL_CHECKPOINT_EVENT, Value::Status(code::PMIX_JCTRL_CHECKPOINT)),
+    ]);
+    let declared = vec![Method::Signal(12), Method::Event(code::PMIX_JCTRL_CHECKPOINT)];
+    let declaration = Declaration { preemptible: Some(true), methods: Some(declared) };
+    let declares = Wanted::Declare { declaration, cleanup: None };
+    // Targets do not matter for it, not even such as do not exist.
+    let asked = ask(&[proc("gone", 0)], vec![yes(key::PMIX_JOB_CTRL_PREEMPTIBLE), both]).unwrap();
+    assert_eq!(asked.wanted, declares);
+
+    let cancel = |value| wanted(&[Info::new(key::PMIX_JOB_CTRL_CANCEL, value)]);
+    assert_eq!(cancel(Value::string("ck")), Wanted::Cancel(Which::Named("ck".to_owned())));
+    assert_eq!(
+        [cancel(Value::String(None)), cancel(Value::Undef)],
+        [Wanted::Cancel(Which::All), Wanted::Cancel(Which::All)]
+    );
+
+    let (nodes, image) =
+        (text(key::PMIX_JOB_CTRL_PROVISION, "node[01-16]"), text(key::PMIX_JOB_CTRL_PROVISION_IMAGE, "c7"));
+    let provision =
+        |image: Option<&str>| Wanted::Provision { nodes: "node[01-16]".to_owned(), image: image.map(str::to_owned) };
+    assert_eq!(wanted(std::slice::from_ref(&nodes)), provision(None));
+    assert_eq!(wanted(&[nodes, image]), provision(Some("c7")));
+
+    let preempt = wanted(&[text(PREEMPT, "pause"), number(GRACE, 5)]);
+    let grace = Some(Duration::from_secs(5));
+    assert_eq!(preempt, Wanted::Preempt { action: JobAction::Pause, grace, targets: mine() });
+}
+
+#[test]
+fn what_is_to_be_removed_and_how() {
+    let (files, dirs) = (key::PMIX_REGISTER_CLEANUP, key::PMIX_REGISTER_CLEANUP_DIR);
+    let plain = Cleanup {
+        procs: mine(),
+        files: vec!["/tmp/a".into(), "/tmp/b".into()],
+        directories: Vec::new(),
+        depth: Depth::Flat,
+        subdirectories: Subdirectories::All,
+        top: Top::Remove,
+        ignored: BTreeSet::new(),
+    };
+    let cleanup = |directives: &[Info]| match wanted(directives) {
+        Wanted::Declare { cleanup: Some(cleanup), .. } => cleanup,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(cleanup(&[text(files, "/tmp/a,,/tmp/b")]), plain);
+    let every = cleanup(&[
+        text(dirs, "/tmp/d"),
+        yes(key::PMIX_CLEANUP_RECURSIVE),
+        yes(key::PMIX_CLEANUP_EMPTY),
+        yes(key::PMIX_CLEANUP_LEAVE_TOPDIR),
+        text(key::PMIX_CLEANUP_IGNORE, "keep,me"),
+    ]);
+    let (files_of_none, directories) = (Vec::new(), vec!["/tmp/d".into()]);
+    let (depth, subdirectories, top) = (Depth::Recursive, Subdirectories::OnlyEmpty, Top::Leave);
+    let ignored = ["keep", "me"].map(Into::into).into();
+    let procs = mine();
+    assert_eq!(every, Cleanup { procs, files: files_of_none, directories, depth, subdirectories, top, ignored });
 }
 
 #[test]
 fn what_makes_no_sense_is_refused_and_says_why() {
     let (kill, term) = (yes(key::PMIX_JOB_CTRL_KILL), yes(key::PMIX_JOB_CTRL_TERMINATE));
     let required = |key| Info { flags: InfoFlags::REQUIRED, ..yes(key) };
-    let (unknown, bad) = (KeyName("site.own"), code::PMIX_ERR_BAD_PARAM);
-    let number = |number| Info::new(key::PMIX_JOB_CTRL_SIGNAL, Value::Int(number));
-    for (targets, directives, status, words) in [
-        (vec![], vec![], bad, "no action is asked for"),
-        (vec![], vec![Info::new(key::PMIX_JOB_CTRL_KILL, Value::Bool(false))], bad, "no action is asked for"),
-        (vec![], vec![yes(unknown)], bad, "no action is asked for"),
-        (vec![], vec![kill.clone(), term], bad, "pmix.jctrl.kill and pmix.jctrl.term are asked for at once"),
-        (vec![], vec![number(10), number(12)], bad, "pmix.jctrl.sig and pmix.jctrl.sig are asked for at once"),
-        (vec![], vec![Info::new(key::PMIX_JOB_CTRL_KILL, Value::Int(1))], bad, "pmix.jctrl.kill should be a PMIX_BOOL"),
-        (vec![], vec![number(0)], bad, "pmix.jctrl.sig should be the number of a signal"),
-        (vec![], vec![number(65)], bad, "pmix.jctrl.sig should be the number of a signal"),
-        (vec![], vec![number(-9)], bad, "pmix.jctrl.sig should be the number of a signal"),
-        (vec![], vec![Info::new(key::PMIX_JOB_CTRL_SIGNAL, Value::string("9"))], bad, "pmix.jctrl.sig should be"),
-        (vec![], vec![kill.clone(), yes(key::PMIX_JOB_CTRL_ID)], bad, "pmix.jctrl.id should be a PMIX_STRING"),
-        (vec![], vec![kill.clone(), required(unknown)], code::PMIX_ERR_NOT_SUPPORTED, "\"site.own\"".trim_matches('"')),
-        (vec![], vec![yes(key::PMIX_JOB_CTRL_PAUSE)], code::PMIX_ERR_NOT_SUPPORTED, "pmix.jctrl.pause"),
+    let (unknown, bad, none) = (KeyName("site.own"), code::PMIX_ERR_BAD_PARAM, code::PMIX_ERR_NOT_FOUND);
+    let signal = |number_of| number(key::PMIX_JOB_CTRL_SIGNAL, number_of);
+    let methods = key::PMIX_JOB_CTRL_CHECKPOINT_METHOD;
+    let array = |infos: Vec<Info>| Info::new(methods, Value::DataArray(DataArray::infos(infos)));
+    let (dir, file) = (key::PMIX_REGISTER_CLEANUP_DIR, key::PMIX_REGISTER_CLEANUP);
+    let conflict = code::PMIX_ERR_CONFLICTING_CLEANUP_DIRECTIVES;
+    let ckpt = || text(key::PMIX_JOB_CTRL_CHECKPOINT, "ck");
+    let two = key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL;
+    let long = "x".repeat(300);
+    for (directives, status, words) in [
+        (vec![], bad, "nothing is asked for"),
+        (vec![Info::new(key::PMIX_JOB_CTRL_KILL, Value::Bool(false))], bad, "nothing is asked for"),
+        (vec![yes(unknown)], bad, "nothing is asked for"),
+        (vec![kill.clone(), term], bad, "pmix.jctrl.kill and pmix.jctrl.term are asked for at once"),
+        (vec![signal(10), signal(12)], bad, "pmix.jctrl.sig and pmix.jctrl.sig are asked for at once"),
+        (vec![kill.clone(), ckpt()], bad, "pmix.jctrl.kill and pmix.jctrl.ckpt are asked for at once"),
+        (vec![kill.clone(), yes(key::PMIX_JOB_CTRL_PREEMPTIBLE)], bad, "pmix.jctrl.kill and pmix.jctrl.preempt"),
+        (vec![kill.clone(), text(file, "/tmp/x")], bad, "pmix.jctrl.kill and pmix.reg.cleanup"),
+        (vec![Info::new(key::PMIX_JOB_CTRL_KILL, Value::Int(1))], bad, "pmix.jctrl.kill should be a PMIX_BOOL"),
+        (vec![number(key::PMIX_JOB_CTRL_PAUSE, 1)], bad, "pmix.jctrl.pause should be a PMIX_BOOL"),
+        (vec![signal(0)], bad, "pmix.jctrl.sig should be the number of a signal"),
+        (vec![signal(65)], bad, "pmix.jctrl.sig should be the number of a signal"),
+        (vec![signal(-9)], bad, "pmix.jctrl.sig should be the number of a signal"),
+        (vec![text(key::PMIX_JOB_CTRL_SIGNAL, "9")], bad, "pmix.jctrl.sig should be"),
+        (vec![kill.clone(), yes(key::PMIX_JOB_CTRL_ID)], bad, "pmix.jctrl.id should be a PMIX_STRING"),
+        (vec![kill.clone(), text(key::PMIX_JOB_CTRL_ID, "a\nb")], bad, "pmix.jctrl.id should be"),
+        (vec![kill.clone(), text(key::PMIX_JOB_CTRL_ID, &long)], bad, "pmix.jctrl.id should be"),
+        (vec![kill.clone(), required(unknown)], code::PMIX_ERR_NOT_SUPPORTED, "site.own"),
+        (vec![text(key::PMIX_JOB_CTRL_CHECKPOINT, "")], bad, "pmix.jctrl.ckpt should be a name"),
+        (vec![ckpt(), number(two, -1)], bad, "pmix.jctrl.ckptsig should be"),
+        (vec![ckpt(), number(two, 90), number(two, 5)], bad, "the number of a signal, from 1 to 64, and after it"),
+        (vec![ckpt(), number(two, 1), number(two, 5), number(two, 6)], bad, "asked for at once"),
+        (vec![ckpt(), number(key::PMIX_JOB_CTRL_CHECKPOINT_EVENT, 5)], bad, "pmix.jctrl.ckptev should be the code"),
+        (vec![kill.clone(), number(two, 12)], bad, "pmix.jctrl.ckptsig means nothing without pmix.jctrl.ckpt"),
+        (vec![kill.clone(), number(GRACE, 1)], bad, "peal.jctrl.grace means nothing without peal.jctrl.preempt"),
+        (vec![text(PREEMPT, "hug")], bad, "peal.jctrl.preempt should be pause, terminate or kill"),
         (
-            vec![],
-            vec![Info::new(key::PMIX_REGISTER_CLEANUP, Value::string("/tmp/x"))],
-            code::PMIX_ERR_NOT_SUPPORTED,
-            "pmix.reg.cleanup",
+            vec![kill.clone(), text(key::PMIX_JOB_CTRL_PROVISION_IMAGE, "i")],
+            bad,
+            "means nothing without pmix.jctrl.pvn",
         ),
-        (vec![proc("gone", 0)], vec![kill.clone()], code::PMIX_ERR_NOT_FOUND, "there is no namespace \"gone\" here"),
-        (vec![proc("mine", 3)], vec![kill.clone()], code::PMIX_ERR_NOT_FOUND, "mine:3 does not exist"),
-        (vec![all("mine"), proc("mine", 3)], vec![kill.clone()], code::PMIX_ERR_NOT_FOUND, "mine:3 does not exist"),
+        (vec![text(key::PMIX_JOB_CTRL_PROVISION, "")], bad, "pmix.jctrl.pvn should be a description of nodes"),
+        (vec![array(vec![])], bad, "pmix.jctrl.ckmethod should be an array of 1 to 16 infos"),
+        (vec![array(vec![yes(unknown)])], bad, "pmix.jctrl.ckmethod should be an array"),
+        (vec![yes(methods)], bad, "pmix.jctrl.ckmethod should be an array"),
+        (vec![array(vec![number(two, 70)])], bad, "pmix.jctrl.ckptsig should be the number of a signal"),
+        (vec![text(file, "relative")], bad, "pmix.reg.cleanup should be 1 to 1024 absolute paths"),
+        (vec![text(file, "/tmp/../etc")], bad, "pmix.reg.cleanup should be"),
+        (vec![text(dir, "/")], bad, "pmix.reg.cleanupdir should be"),
+        (vec![text(dir, "")], bad, "pmix.reg.cleanupdir should be"),
+        (vec![yes(file)], bad, "pmix.reg.cleanup should be"),
+        (
+            vec![text(file, "/tmp/x"), yes(key::PMIX_CLEANUP_RECURSIVE)],
+            bad,
+            "means nothing without pmix.reg.cleanupdir",
+        ),
+        (vec![text(dir, "/tmp/x"), text(key::PMIX_CLEANUP_IGNORE, "a/b")], bad, "pmix.clnup.ignore should be"),
+        (vec![text(dir, "/tmp/x"), text(key::PMIX_CLEANUP_IGNORE, "x")], conflict, "among those that are ignored"),
+        (vec![text(dir, "/tmp/x"), text(file, "/tmp/x")], conflict, "as a file and as a directory"),
+        (vec![yes(key::PMIX_LOG_EMAIL), kill.clone()], bad, "pmix.log.email should be an array"),
+        (vec![required(key::PMIX_JOB_CTRL_DEFINE_PSET), kill.clone()], code::PMIX_ERR_NOT_SUPPORTED, "defpset"),
     ] {
-        let error = ask(&targets, directives.clone()).unwrap_err();
+        let error = ask(&[], directives.clone()).unwrap_err();
         assert_eq!(error.status(), status, "{directives:?}");
         assert!(error.to_string().contains(words), "{error} should tell of {words}");
     }
+    for (targets, words) in [
+        (vec![proc("gone", 0)], "there is no namespace \"gone\" here"),
+        (vec![proc("mine", 3)], "mine:3 does not exist"),
+        (vec![all("mine"), proc("mine", 3)], "mine:3 does not exist"),
+    ] {
+        let error = ask(&targets, vec![kill.clone()]).unwrap_err();
+        assert_eq!((error.status(), error.to_string().contains(words)), (none, true), "{error}");
+    }
     // An optional directive that nobody knows is passed by, and the same action twice is one.
-    assert_eq!(ask(&[], vec![yes(unknown), kill.clone(), kill]).unwrap().action, JobAction::Kill);
+    assert_eq!(wanted(&[yes(unknown), kill.clone(), kill]), Wanted::Act { action: JobAction::Kill, targets: mine() });
 }

@@ -1,6 +1,8 @@
 //! Where log requests go: channels, their order, when it is enough, and what the requester is told.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
-use peal_core::log::{LogSettings, Logged, MAX_CHANNELS, Malformed, Need, NextChannel, Writer, channel, route};
+use peal_core::log::{
+    Arrival, LogSettings, Logged, MAX_CHANNELS, Malformed, Need, NextChannel, Writer, channel, route,
+};
 use peal_model::{DataArray, Info, InfoFlags, Key, KeyName, LogRequest, Nspace, Proc, Rank, Status, Value, code, key};
 use std::sync::Arc;
 
@@ -35,7 +37,8 @@ fn log_as(
     answers: &[(KeyName, Status)],
 ) -> Result<(Vec<(String, Writer)>, Status), Status> {
     let offered: Arc<[Key]> = answers.iter().map(|(key, _)| Key::from(*key)).collect();
-    let mut run = route(request(data, directives), &offered, settings).map_err(|malformed| malformed.status())?;
+    let routed = route(request(data, directives), &offered, settings, Arrival::default());
+    let mut run = routed.map_err(|malformed| malformed.status())?;
     let mut tried = Vec::new();
     loop {
         match run.advance() {
@@ -145,11 +148,12 @@ fn what_is_unknown_or_not_served_goes_to_the_host_and_a_sites_own_channel_does_n
 fn each_channel_gets_what_is_for_it_and_the_payload_and_nothing_else() {
     let future = KeyName("pmix.log.future");
     let payload = || [text(KeyName("app.progress")), text(key::PMIX_LOG_MSG)];
-    let about = || vec![text(key::PMIX_LOG_TIMESTAMP)];
+    let about = || vec![text(key::PMIX_LOG_EMAIL_SUBJECT)];
     // One that a module serves, one that only the host knows, and a site's own, whose key is like no other channel's.
     let named = [text(OUT), text(future), text(BOARD)];
     let asked = request(named.iter().cloned().chain(payload()).collect(), about());
-    let mut run = route(asked.clone(), &[OUT.into(), BOARD.into()].into(), &LogSettings::default()).unwrap();
+    let mut run =
+        route(asked.clone(), &[OUT.into(), BOARD.into()].into(), &LogSettings::default(), Arrival::default()).unwrap();
     for (info, writer) in named.iter().zip([Writer::Module, Writer::Host, Writer::Module]) {
         let NextChannel::Try(pending) = run.advance() else { panic!() };
         assert_eq!((pending.channel(), pending.writer()), (&info.key, writer));
@@ -159,7 +163,7 @@ fn each_channel_gets_what_is_for_it_and_the_payload_and_nothing_else() {
         run = pending.finish(code::PMIX_SUCCESS, Vec::new());
     }
     // Where the site has no such channel, its key is an application's like any other.
-    let run = route(asked, &[OUT.into()].into(), &LogSettings::default()).unwrap();
+    let run = route(asked, &[OUT.into()].into(), &LogSettings::default(), Arrival::default()).unwrap();
     let NextChannel::Try(out) = run.advance() else { panic!() };
     assert_eq!(out.request().data, [&[text(OUT), text(BOARD)][..], &payload()].concat());
 }
@@ -167,7 +171,8 @@ fn each_channel_gets_what_is_for_it_and_the_payload_and_nothing_else() {
 #[test]
 fn a_request_names_no_more_channels_than_it_may_however_often() {
     let named = |count: usize| (0..count).map(|at| text_of(Key::new(&format!("pmix.log.{at}")).unwrap()));
-    let routed = |data: Vec<Info>| route(request(data, vec![]), &[].into(), &LogSettings::default());
+    let routed =
+        |data: Vec<Info>| route(request(data, vec![]), &[].into(), &LogSettings::default(), Arrival::default());
     assert!(routed(named(MAX_CHANNELS).collect()).is_ok());
     let error = routed(named(MAX_CHANNELS + 1).collect()).unwrap_err();
     assert_eq!((&error, error.status()), (&Malformed::TooMany, code::PMIX_ERR_BAD_PARAM));
@@ -194,7 +199,7 @@ fn the_sites_order_comes_first_where_none_is_named_and_its_marks_hold_always() {
         (channel("stderr").unwrap(), Need::Required),
         (channel("pager").unwrap(), Need::Optional),
     ];
-    let settings = LogSettings { order, once: false };
+    let settings = LogSettings { order, ..LogSettings::default() };
     let payload = vec![text(KeyName("app.progress"))];
     let (tried, status) = log_as(&settings, payload, vec![], &GOOD).unwrap();
     let names: Vec<&str> = tried.iter().map(|(channel, _)| channel.as_str()).collect();

@@ -5,7 +5,7 @@ use peal_core::{
     chain::{Next, Outcome},
     class::Levels,
     order::Registrations,
-    registration::{Category, Codes, Lifetime, Place, Registration, RegistrationError, RegistrationId, Sources},
+    registration::{Category, Codes, Lifetime, Mode, Place, Registration, RegistrationError, RegistrationId, Sources},
 };
 use peal_model::{Event, Info, Nspace, Proc, Range, Rank, Status, Value, code, key};
 use proptest::prelude::*;
@@ -112,6 +112,30 @@ fn every_conflict_says_who_holds_the_place() {
     let infos = [key::PMIX_EVENT_HDLR_FIRST, key::PMIX_EVENT_HDLR_LAST].map(|key| Info::new(key, Value::Bool(true)));
     let error = Registration::from_directives(&[], &infos, None).unwrap_err();
     assert_eq!(error.to_string(), "pmix.evfirst and pmix.evlast exclude each other; give one place");
+}
+
+#[test]
+fn a_shadow_stands_where_it_would_act_and_is_in_nobodys_way() {
+    let places = [Place::First, Place::Last, Place::FirstInCategory, Place::LastInCategory];
+    let mut chain = Registrations::default();
+    let mut add = |name: &str, place: &Place, mode| {
+        let registration = Registration { place: place.clone(), mode, ..Registration::new(name, codes_of(&[-1])) };
+        chain.register(registration, ())
+    };
+    for place in &places {
+        let ids = [("shadow", Mode::Shadow), ("active", Mode::Active), ("late shadow", Mode::Shadow)]
+            .map(|(name, mode)| add(name, place, mode).unwrap());
+        assert!(
+            matches!(add("second", place, Mode::Active), Err(RegistrationError::Taken { holder, .. }) if holder == "active")
+        );
+        assert!(ids.is_sorted());
+    }
+    let each = ["shadow", "active", "late shadow"];
+    assert_eq!(order(&chain, -1), [each; 4].concat());
+    for id in chain.iter().map(|(id, ..)| id).collect::<Vec<_>>() {
+        assert!(chain.deregister(id).is_some());
+    }
+    assert!(chain.is_empty());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use peal_core::{
     defaults::HookDefault,
     policy::{Decided, DecidedBy, NextPolicy, OnFailure, PolicyChain, PolicyFailure, REASON, Said, Verdict},
-    registration::{Place, RegistrationError},
+    registration::{Mode, Place, RegistrationError},
 };
 use peal_model::{
     Amendment, Identity, Info, Infos, KeyName, Matter, Nspace, PolicyOutcome, PolicyRequest, Proc, Range, Rank, Status,
@@ -26,6 +26,8 @@ fn request(matter: Matter, owner: u32) -> Arc<PolicyRequest> {
         requester: Some(proc.clone()),
         identity: Some(ME),
         server: Identity { uid: 0, gid: 0 },
+        groups: Arc::default(),
+        provision: None,
         peer: None,
         targets: vec![Target { proc, owner: Some(Identity { uid: owner, gid: 100 }) }],
         codes: Vec::new(),
@@ -47,7 +49,7 @@ fn failed() -> Said {
 fn chain(policies: &[(&str, OnFailure, Said)]) -> PolicyChain<Said> {
     let mut chain = PolicyChain::default();
     for (name, on_failure, said) in policies {
-        chain.register(name, Place::Append, *on_failure, said.clone()).unwrap();
+        chain.register(name, (Place::Append, Mode::Active), *on_failure, said.clone()).unwrap();
     }
     chain
 }
@@ -96,7 +98,16 @@ fn the_first_grant_or_deny_decides_and_those_after_it_are_not_asked() {
     );
     assert_eq!(ran(&granted), ["yes"]);
     let amended = vec![note("directives as asked")];
-    assert_eq!(granted.verdict, Verdict::Granted { by: DecidedBy::Policy("yes".to_owned()), amended, range: None });
+    assert_eq!(
+        granted.verdict,
+        Verdict::Granted {
+            by: DecidedBy::Policy("yes".to_owned()),
+            amended,
+            range: None,
+            data: None,
+            answer: Vec::new()
+        }
+    );
 }
 
 #[test]
@@ -129,7 +140,7 @@ fn a_policy_that_fails_counts_as_its_on_failure() {
 }
 
 fn amendment(text: &str) -> Amendment {
-    Amendment { infos: Some(vec![note(text)]), range: None }
+    Amendment { infos: Some(vec![note(text)]), ..Amendment::default() }
 }
 
 #[test]
@@ -151,7 +162,7 @@ fn the_range_of_an_event_can_be_narrowed_and_not_widened() {
         (Global, ProcLocal, Global),
         (Global, Undef, Global),
     ] {
-        let amendment = Amendment { infos: None, range: Some(amended) };
+        let amendment = Amendment { range: Some(amended), ..Amendment::default() };
         let chain = chain(&[("narrows", OnFailure::Deny, Said { amendment, ..said(PolicyOutcome::Pass) })]);
         let request = request(Matter::Event { code: Status(-3001), range: asked }, ME.uid);
         let Verdict::Granted { range, amended: infos, .. } = run(&chain, &request).verdict else { panic!() };
@@ -165,13 +176,21 @@ fn amendments_are_seen_by_those_after_and_by_the_host() {
     let amends = |text: &str| Said { amendment: amendment(text), ..said(PolicyOutcome::Pass) };
     let chain = chain(&[("one", OnFailure::Deny, amends("by one")), ("two", OnFailure::Deny, amends("by two"))]);
     let event = Matter::Event { code: Status(-3001), range: Range::Global };
-    for (matter, seen) in [(Matter::JobControl, "directives"), (Matter::Registration, "directives"), (event, "infos")] {
+    for (matter, seen) in [
+        (Matter::JobControl, "directives"),
+        (Matter::Registration, "directives"),
+        (Matter::Monitor, "directives"),
+        (Matter::Log, "directives"),
+        (event, "infos"),
+    ] {
         let asked = request(matter, ME.uid);
         let NextPolicy::Ask(first) = chain.run(asked.clone(), HookDefault::BuiltIn).advance() else { panic!() };
         let one = first.policy().clone();
         let NextPolicy::Ask(second) = first.finish(one).advance() else { panic!() };
         let (amended, other) = match matter {
-            Matter::JobControl | Matter::Registration => (&second.request().directives, &second.request().infos),
+            Matter::JobControl | Matter::Monitor | Matter::Registration | Matter::Log => {
+                (&second.request().directives, &second.request().infos)
+            }
             _ => (&second.request().infos, &second.request().directives),
         };
         assert_eq!(*amended, [note("by one")], "{seen}");
@@ -180,6 +199,25 @@ fn amendments_are_seen_by_those_after_and_by_the_host() {
         let Verdict::Granted { amended, .. } = run(&chain, &asked).verdict else { panic!() };
         assert_eq!(amended, [note("by two")]);
     }
+}
+
+#[test]
+fn what_is_to_be_logged_is_rewritten_for_those_after_and_nothing_else_is() {
+    let rewrites = |text: &str| {
+        let amendment = Amendment { data: Some(vec![note(text)]), ..Amendment::default() };
+        Said { amendment, ..said(PolicyOutcome::Pass) }
+    };
+    let chain = chain(&[("one", OnFailure::Deny, rewrites("by one")), ("two", OnFailure::Deny, rewrites("by two"))]);
+    let asked = request(Matter::Log, ME.uid);
+    let NextPolicy::Ask(first) = chain.run(asked.clone(), HookDefault::BuiltIn).advance() else { panic!() };
+    let one = first.policy().clone();
+    let NextPolicy::Ask(second) = first.finish(one).advance() else { panic!() };
+    assert_eq!(second.request().infos, [note("by one")]);
+    let Verdict::Granted { amended, data, .. } = run(&chain, &asked).verdict else { panic!() };
+    assert_eq!((amended, data), (asked.directives.clone(), Some(vec![note("by two")])));
+    let job_control = request(Matter::JobControl, ME.uid);
+    let Verdict::Granted { amended, data, .. } = run(&chain, &job_control).verdict else { panic!() };
+    assert_eq!((amended, data), (job_control.directives.clone(), None));
 }
 
 #[test]
@@ -194,7 +232,7 @@ fn a_denial_never_looks_like_a_success() {
 #[test]
 fn placement_words_hold_over_one_category() {
     let mut chain = PolicyChain::default();
-    let mut add = |name, place| chain.register(name, place, OnFailure::Deny, said(PolicyOutcome::Pass));
+    let mut add = |name, place| chain.register(name, (place, Mode::Active), OnFailure::Deny, said(PolicyOutcome::Pass));
     add("middle", Place::Append).unwrap();
     add("last", Place::Last).unwrap();
     add("before", Place::Before("middle".to_owned())).unwrap();

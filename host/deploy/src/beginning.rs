@@ -6,8 +6,8 @@ use crate::{
     set::ModuleSet,
     version::{Versions, Wanted},
 };
+use peal_audit::Entry;
 use peal_config::Problems;
-use peal_model::Nspace;
 use peal_server::{ChainView, Hosted};
 use std::sync::Arc;
 
@@ -31,12 +31,10 @@ pub struct Begun {
 
 impl Beginning {
     /// Loads the modules of a configuration, and those that a job brings. Nothing of it is remembered: for a server of one job.
-    pub fn of_job(loader: Loader, wanted: Vec<Wanted>, job: Option<&Brought>) -> Result<Begun, Problems> {
-        let jobs: Vec<Nspace> = job.iter().map(|job| job.nspace.clone()).collect();
-        let mut running = ModuleSet::load(&loader, &wanted, &jobs, &ModuleSet::default())?;
-        if let Some(job) = job {
-            running.bring(&loader, job).map_err(|problem| Problems(vec![problem]))?;
-        }
+    pub fn of_job(loader: Loader, wanted: Vec<Wanted>, job: &Brought) -> Result<Begun, Problems> {
+        let jobs = std::slice::from_ref(&job.nspace);
+        let mut running = ModuleSet::load(&loader, &wanted, jobs, &ModuleSet::default())?;
+        running.bring(&loader, job).map_err(|problem| Problems(vec![problem]))?;
         let hosted = running.seated(&ChainView::default())?;
         let (versions, overrides) = (Versions::default(), Overrides::default());
         let (loader, standing) = (Arc::new(loader), wanted.into());
@@ -50,7 +48,7 @@ impl Beginning {
         wanted: Result<Vec<Wanted>, Problems>,
     ) -> Result<(Begun, Option<Problems>), Problems> {
         let store = loader.store().map(|store| &**store);
-        let (versions, overrides) = (Versions::recall(store), Overrides::recall(store));
+        let (versions, overrides) = (Versions::recall(store, &loader.config().modules), Overrides::recall(store));
         let load = |wanted: &[Wanted]| {
             let standing: Arc<[Wanted]> = overrides.applied(wanted).into();
             let running = ModuleSet::load(&loader, &standing, &[], &ModuleSet::default())?;
@@ -69,6 +67,9 @@ impl Beginning {
         };
         let mut beginning = Beginning { loader: Arc::new(loader), running, standing, versions, overrides };
         let is_known = beginning.versions.latest().is_some_and(|last| is_same(&last.wanted, &wanted));
+        let version = beginning.versions.latest().map_or(0, |version| version.number) + u64::from(!is_known);
+        let changes = wanted.iter().map(|(_, component)| format!("{} runs", component.title)).collect();
+        beginning.loader.note(Entry::Deployed { version, cause: cause.clone(), changes });
         if !is_known {
             let store = beginning.loader.store().cloned();
             beginning.versions.add(wanted, cause, store.as_deref());

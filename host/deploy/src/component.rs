@@ -3,12 +3,13 @@ use crate::{
     limits::{self, HeadCount},
     scope::{self, Whose},
     seats::Seats,
+    signature::{Signature, SignatureError, Signer},
     users::UserDirectory,
 };
 use peal_config::{Config, Exposed, Mode, ModuleEntry, Problem, Problems, check_owner};
 use peal_core::owner::Owner;
 use peal_model::Hook;
-use peal_sandbox::{Capability, Digest, Grants, Inspection, MAX_COMPONENT_BYTES, Role, inspect};
+use peal_sandbox::{Capability, Digest, Directories, Grants, Inspection, MAX_COMPONENT_BYTES, Role, inspect};
 use rustix::fs::OFlags;
 use std::{
     fs::{File, OpenOptions},
@@ -47,7 +48,7 @@ pub fn read(path: &Path) -> Result<Vec<u8>, ReadError> {
 }
 
 /// Opens a file, and nothing else: a pipe would keep us waiting for whoever writes to it.
-fn open(path: &Path) -> Result<File, ReadError> {
+pub(crate) fn open(path: &Path) -> Result<File, ReadError> {
     let cannot = |source| ReadError::Io { path: path.to_owned(), source };
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(cannot)?;
@@ -86,17 +87,22 @@ pub struct Component {
     pub whose: Whose,
     /// The user who installed it; none for the site.
     pub installed_by: Option<u32>,
+    /// What administrators call the module: `UID/NAME` where a user installed it.
+    pub title: String,
+    /// What was beside it.
+    pub signature: Result<Signature, SignatureError>,
+    /// Who signed it, if they were trusted when it was read.
+    pub signer: Option<Signer>,
 }
 
 impl Component {
     /// A component whose bytes were kept when it ran.
-    pub(crate) fn kept(entry: &ModuleEntry, bytes: Vec<u8>) -> Result<Component, Problem> {
-        inspected(entry, bytes, Home::Site)
-    }
-
-    /// What administrators call it: `UID/NAME` where a user installed it.
-    pub(crate) fn title(&self, name: &str) -> String {
-        self.installed_by.map_or_else(|| name.to_owned(), |uid| format!("{uid}/{name}"))
+    pub(crate) fn kept(
+        entry: &ModuleEntry,
+        bytes: Vec<u8>,
+        signature: Result<Signature, SignatureError>,
+    ) -> Result<Component, Problem> {
+        inspected(entry, bytes, signature, Home::Site)
     }
 }
 
@@ -123,14 +129,15 @@ pub(crate) fn fitting(
     let (mut components, mut problems, mut seats) = (Vec::new(), Vec::new(), Seats::default());
     let mut heads = HeadCount::new(config);
     for entry in modules {
-        match of(entry, home) {
+        match of(entry, home).map(|component| component.signed(&config.modules)) {
             Ok(component) => {
                 let (inspection, owner) = (&component.inspection, component.whose.any());
+                problems.extend(component.unsigned(entry, &config.modules));
                 problems.extend(unfit(entry, inspection, config));
                 problems.extend(scope::unfit(entry, &owner, inspection, config));
                 let counted = heads.add(&owner);
                 problems.extend(counted.err().map(|error| entry.problem("module.scope", error.to_string())));
-                problems.extend(limits::files(entry, entry.settings.mode).err());
+                problems.extend(limits::files(entry, entry.settings.mode, &Directories::default()).err());
                 problems.extend(seats.take(entry, &owner, &inspection.roles));
                 components.push((entry.clone(), component));
             }
@@ -159,17 +166,30 @@ fn of(entry: &ModuleEntry, home: Home<'_>) -> Result<Component, Problem> {
             return Err(entry.problem("module.sha256", message));
         }
     }
-    inspected(entry, bytes, home)
+    let signature = match home {
+        Home::Site => Signature::beside(&settings.path),
+        Home::User(directory) => directory.signature(&settings.path),
+    };
+    inspected(entry, bytes, signature, home)
 }
 
-fn inspected(entry: &ModuleEntry, bytes: Vec<u8>, home: Home<'_>) -> Result<Component, Problem> {
-    let (whose, installed_by) = match home {
-        Home::Site => (scope::whose(entry)?, None),
-        Home::User(directory) => (Whose::One(Owner::User(directory.uid())), Some(directory.uid())),
+fn inspected(
+    entry: &ModuleEntry,
+    bytes: Vec<u8>,
+    signature: Result<Signature, SignatureError>,
+    home: Home<'_>,
+) -> Result<Component, Problem> {
+    let name = &entry.settings.name;
+    let (whose, installed_by, title) = match home {
+        Home::Site => (scope::whose(entry)?, None, name.clone()),
+        Home::User(directory) => {
+            let uid = directory.uid();
+            (Whose::One(Owner::User(uid)), Some(uid), format!("{uid}/{name}"))
+        }
     };
-    let inspection = inspect(&bytes)
-        .map_err(|error| entry.problem("module.path", format!("module {}: {error}", entry.settings.name)))?;
-    Ok(Component { bytes: bytes.into(), inspection, whose, installed_by })
+    let inspection =
+        inspect(&bytes).map_err(|error| entry.problem("module.path", format!("module {name}: {error}")))?;
+    Ok(Component { bytes: bytes.into(), inspection, whose, installed_by, title, signature, signer: None })
 }
 
 /// What a setting needs, so that it means anything.

@@ -5,7 +5,9 @@ use crate::{
     load::{Audience, Loader},
     news::{self, News},
     overrides::{Overrides, changes, is_same},
+    recorded,
     refused::Refused,
+    scope::Whose,
     set::ModuleSet,
     status::is_quarantined,
     users::{self, Installed},
@@ -14,7 +16,7 @@ use crate::{
 use peal_config::{Config, Mode, ModuleEntry, Problem, Problems, nearest};
 use peal_model::Nspace;
 use peal_server::{
-    ChainView, Metrics, Server, ServerHandle, Shadows,
+    ChainView, Metrics, Server, ServerHandle, Shadows, StoredState,
     admin::{ChangeKind, Deployed, ModuleCall, ModuleChange, Reply},
 };
 use peal_store::ModuleOverride;
@@ -138,11 +140,28 @@ impl Deployer {
     pub async fn follow(&mut self, jobs: Vec<Nspace>) {
         let concerned = |(_, component): &Wanted| component.whose.owners(&jobs) != component.whose.owners(&self.jobs);
         let concerns = self.standing.iter().any(concerned);
+        let gone: Vec<Nspace> = self.jobs.iter().filter(|job| !jobs.contains(job)).cloned().collect();
         self.jobs = jobs;
         if concerns {
             // Whose job it is has nothing to do with what is wrong with a module.
-            let _ = self.replace(self.standing.clone()).await;
+            let _ = self.replace(self.standing.clone()).await.map_err(|refused| self.refuse(refused));
         }
+        self.forget(gone).await;
+    }
+
+    /// What modules for jobs of some names kept for these goes with them.
+    async fn forget(&self, gone: Vec<Nspace>) {
+        let Some(store) = self.loader.store().cloned() else { return };
+        let wanted = self.wanted();
+        let clear = move || {
+            let of_jobs = wanted.iter().filter(|(_, component)| matches!(component.whose, Whose::Jobs(_)));
+            for (_, component) in of_jobs {
+                for owner in component.whose.owners(&gone) {
+                    StoredState::new(&store, &component.title, &owner, 0).clear();
+                }
+            }
+        };
+        blocking(clear).await;
     }
 
     /// Takes over what users installed, as far as it starts; for each user all of it, or what there was before.
@@ -174,7 +193,7 @@ impl Deployer {
 
     fn refuse_user(&mut self, uid: u32, wanted: Vec<Wanted>, problems: Problems) {
         tracing::warn!(uid, "what a user installed is not taken");
-        drop(self.refuse(Refused::Unfit(problems.clone())));
+        self.refuse(Refused::Unfit(problems.clone()));
         self.users.refused.insert(uid, (wanted, problems));
     }
 
@@ -202,7 +221,7 @@ impl Deployer {
     }
 
     /// Calls a module again that was quarantined.
-    pub fn reset(&mut self, name: &str) -> Result<Deployed, Refused> {
+    fn reset(&mut self, name: &str) -> Result<Deployed, Refused> {
         self.find(name)?;
         let quarantined = self.running.titled(name).filter(|member| is_quarantined(member));
         let mut changes = Vec::new();
@@ -214,21 +233,21 @@ impl Deployer {
     }
 
     /// Runs a module no more, until it is enabled again.
-    pub async fn disable(&mut self, name: &str) -> Result<Deployed, Refused> {
+    async fn disable(&mut self, name: &str) -> Result<Deployed, Refused> {
         self.find(name)?;
         let overrides = self.overrides.with(name, ModuleOverride::Disabled);
         self.with_overrides(overrides, &format!("disable {name}")).await
     }
 
     /// Runs a module again that was disabled.
-    pub async fn enable(&mut self, name: &str) -> Result<Deployed, Refused> {
+    async fn enable(&mut self, name: &str) -> Result<Deployed, Refused> {
         self.find(name)?;
         let overrides = self.overrides.without(name, ModuleOverride::Disabled);
         self.with_overrides(overrides, &format!("enable {name}")).await
     }
 
     /// Has a shadow take part.
-    pub async fn promote(&mut self, name: &str) -> Result<Deployed, Refused> {
+    async fn promote(&mut self, name: &str) -> Result<Deployed, Refused> {
         let (entry, component) = self.find(name)?;
         if entry.settings.mode != Mode::Shadow {
             return Err(Refused::NoShadow { name: name.to_owned() });
@@ -264,7 +283,7 @@ impl Deployer {
     }
 
     /// Runs the modules of an earlier version again; of the one before where none is named.
-    pub async fn rollback(&mut self, to: Option<u64>) -> Result<Deployed, Refused> {
+    async fn rollback(&mut self, to: Option<u64>) -> Result<Deployed, Refused> {
         let version = match to {
             None => self.versions.previous().ok_or(Refused::NoPrevious)?,
             Some(number) => self.versions.numbered(number).ok_or_else(|| Refused::NoSuchVersion {
@@ -282,19 +301,18 @@ impl Deployer {
         self.deploy(wanted, &cause).await
     }
 
-    fn version(&self) -> u64 {
+    /// The number of the version that runs.
+    pub(crate) fn version(&self) -> u64 {
         self.versions.latest().map_or(0, |version| version.number)
     }
 
     /// The module of this name among those that are wanted.
     fn find(&self, name: &str) -> Result<Wanted, Refused> {
         let wanted = self.everything(&self.wanted());
-        let title = |(entry, component): &Wanted| component.title(&entry.settings.name);
-        if let Some(found) = wanted.iter().find(|wanted| title(wanted) == name) {
+        if let Some(found) = wanted.iter().find(|(_, component)| component.title == name) {
             return Ok(found.clone());
         }
-        let titles: Vec<String> = wanted.iter().map(title).collect();
-        let near = nearest(name, titles.iter().map(String::as_str)).map(str::to_owned);
+        let near = nearest(name, wanted.iter().map(|(_, component)| component.title.as_str())).map(str::to_owned);
         Err(Refused::NoSuchModule { name: name.to_owned(), near })
     }
 
@@ -336,12 +354,16 @@ impl Deployer {
         }
         tracing::info!(version, cause, changes = changes.len(), "the modules were changed");
         self.handle.notify(news::event(&News::Deployed { version, changes: &changes }));
-        Ok(Deployed { version, changes })
+        let deployed = Deployed { version, changes };
+        recorded::deployed(&self.loader, cause, &deployed).await;
+        Ok(deployed)
     }
 
-    fn refuse(&self, refused: Refused) -> Refused {
+    /// Counts and tells that others were to run and cannot: the modules stay as they are.
+    pub fn refuse(&self, refused: Refused) -> Refused {
         self.metrics.counters().module_deployments_refused.count();
         tracing::warn!(%refused, "the modules stay as they are");
+        recorded::refused(&self.loader, &refused);
         self.handle.notify(news::event(&News::Refused));
         refused
     }
@@ -350,39 +372,49 @@ impl Deployer {
     /// before or, if that is in the way as well, nothing: the site comes first.
     async fn replace_with_users(&mut self, site: &[Wanted]) -> Result<(), Refused> {
         let newest = std::mem::take(&mut self.users.wanted);
-        let mut tried: Vec<BTreeMap<u32, Vec<Wanted>>> = Vec::new();
-        let mut first = None;
-        for users in [newest, self.users.running.clone(), BTreeMap::new()] {
-            let is_new = |other: &BTreeMap<u32, Vec<Wanted>>| {
-                !other.keys().eq(users.keys())
-                    || !other.values().zip(users.values()).all(|(one, other)| is_same(one, other))
-            };
-            if !tried.iter().all(is_new) {
-                continue;
+        let mut attempts = vec![newest.clone()];
+        for users in [self.users.running.clone(), BTreeMap::new()] {
+            if !attempts.iter().any(|known| is_same_of_each(known, &users)) {
+                attempts.push(users);
             }
-            self.users.wanted = users.clone();
+        }
+        let mut first = None;
+        for users in attempts {
+            self.users.wanted = users;
             let standing: Arc<[Wanted]> = self.overrides.applied(&self.everything(site)).into();
-            let done =
-                if changes(&self.standing, &standing).is_empty() { Ok(()) } else { self.replace(standing).await };
+            let done = if changes(&self.standing, &standing).is_empty() {
+                // They may have been signed anew.
+                self.standing = standing;
+                Ok(())
+            } else {
+                self.replace(standing).await
+            };
             match done {
                 Ok(()) => {
-                    let newest = tried.first().cloned().unwrap_or_default();
-                    for (uid, wanted) in newest.into_iter().filter(|(uid, _)| !users.contains_key(uid)) {
-                        let why = "these modules do not go with those of the site".to_owned();
-                        self.refuse_user(uid, wanted, Problems(vec![Problem::of_file(why)]));
+                    self.users.running = self.users.wanted.clone();
+                    if let Some(refused) = first {
+                        self.refuse(refused);
+                        self.note_refused(newest);
                     }
-                    self.users.running = users;
                     return Ok(());
                 }
                 Err(refused) => first = first.or(Some(refused)),
             }
-            tried.push(users);
         }
         self.users.wanted = self.users.running.clone();
-        Err(first.unwrap_or(Refused::Stopped))
+        Err(self.refuse(first.unwrap_or(Refused::Stopped)))
     }
 
-    /// Puts these in the place of those that run, or leaves all as it is.
+    /// Users of whom nothing runs now had installed what does not go with the site's.
+    fn note_refused(&mut self, newest: BTreeMap<u32, Vec<Wanted>>) {
+        for (uid, wanted) in newest.into_iter().filter(|(uid, _)| !self.users.wanted.contains_key(uid)) {
+            tracing::warn!(uid, "what a user installed is not taken");
+            let why = "these modules do not go with those of the site".to_owned();
+            self.users.refused.insert(uid, (wanted, Problems(vec![Problem::of_file(why)])));
+        }
+    }
+
+    /// Puts these in the place of those that run, or leaves all as it is, and says why to whoever tells.
     async fn replace(&mut self, standing: Arc<[Wanted]>) -> Result<(), Refused> {
         let (loader, running, chains) = (self.loader.clone(), self.running.clone(), self.chains.clone());
         let (members, jobs) = (standing.clone(), self.jobs.clone());
@@ -392,7 +424,8 @@ impl Deployer {
             Ok((set, hosted))
         });
         let loaded: Result<_, Problems> = loaded.await;
-        let (set, hosted) = loaded.map_err(|problems| self.refuse(Refused::Unfit(problems)))?;
+        let (set, hosted) = loaded?;
+        set.stay_quarantined(&self.running);
         self.handle.deploy(hosted).await.ok_or(Refused::Stopped)?;
         (self.running, self.standing) = (set, standing);
         let running = &self.running;
@@ -402,8 +435,13 @@ impl Deployer {
     }
 }
 
+/// Whether each user has the same in both.
+fn is_same_of_each(some: &BTreeMap<u32, Vec<Wanted>>, others: &BTreeMap<u32, Vec<Wanted>>) -> bool {
+    some.keys().eq(others.keys()) && some.values().zip(others.values()).all(|(one, other)| is_same(one, other))
+}
+
 /// What may take long, or runs guests, away from the runtime's thread.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         // It is never aborted, so it has panicked: as if it had done so here.

@@ -5,10 +5,13 @@
 //! scope.rs       whose a module is, and what it may be and have therefore
 //! limits.rs      what modules may use and have, each for itself and all of one owner together
 //! seats.rs       where each would stand
+//! sinks.rs       what modules write to
 //! load.rs        one module: compiled, started, told its settings -> Member
+//! signature.rs   who signed a component, and who must have
 //! set.rs         all modules of a server -> ModuleSet, and the seats that they take -> Hosted
 //! overrides.rs   what administrators said of them beside, and what leads from one set to another
 //! terms.rs       on which terms a component would run
+//! usage.rs       what modules may know of the use of the machine
 //! users.rs       what users installed for all of their jobs
 //! version.rs     what was wanted: the versions, also across restarts
 //! news.rs        what events tell of changes
@@ -26,12 +29,16 @@ mod load;
 mod news;
 mod overrides;
 mod pools;
+mod recorded;
 mod refused;
 mod scope;
 mod seats;
 mod set;
+mod signature;
+mod sinks;
 mod status;
 mod terms;
+mod usage;
 mod users;
 mod version;
 mod watch;
@@ -40,9 +47,12 @@ pub use beginning::{Beginning, Begun};
 pub use component::{Component, ReadError, all, read};
 pub use deployer::{Deployer, Prompt};
 pub use load::{Brought, Loader};
-pub use pools::{engine, pools};
+pub use pools::{code_dir, engine, pools};
 pub use refused::Refused;
-pub use terms::{Terms, terms};
+pub use signature::{Signature, SignatureError, Signer, signature_place};
+pub use sinks::{Outlets, show_sinks};
+pub use terms::{InterfaceTerms, Sample, Standing, Terms, Verdict, terms};
+pub use usage::Gauge;
 pub use users::watched;
 pub use version::Wanted;
 pub use watch::Watch;

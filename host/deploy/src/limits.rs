@@ -2,7 +2,9 @@
 //! owner together.
 use peal_config::{Config, FilesMode, Mode, Module, ModuleEntry, Problem};
 use peal_core::owner::Owner;
-use peal_sandbox::{Access, Capability, Directory, FuelCount, Grants, Isolation, Limits, Tenant, TenantLimits};
+use peal_sandbox::{
+    Access, Capability, Directories, Directory, FuelCount, Grants, Isolation, Limits, Tenant, TenantLimits,
+};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
@@ -94,14 +96,18 @@ pub(crate) fn tenants_may_have(config: &Config, capability: Capability) -> bool 
 }
 
 /// The directories that a module may use, opened.
-pub(crate) fn files(entry: &ModuleEntry, mode: Mode) -> Result<BTreeMap<String, Arc<Directory>>, Problem> {
+pub(crate) fn files(
+    entry: &ModuleEntry,
+    mode: Mode,
+    directories: &Directories,
+) -> Result<BTreeMap<String, Arc<Directory>>, Problem> {
     let open = |files: &peal_config::Files| {
         let access = match (files.mode, mode) {
             // What a shadow writes could not be taken back.
             (FilesMode::Read, _) | (_, Mode::Shadow) => Access::Read,
             (FilesMode::ReadWrite, Mode::Active) => Access::ReadWrite { quota: files.max_bytes },
         };
-        match Directory::open(&files.path, access) {
+        match directories.open(&files.path, access) {
             Ok(directory) => Ok((files.name.clone(), Arc::new(directory))),
             Err(error) => {
                 let message = format!("cannot use the directory {}: {error}", files.path.display());

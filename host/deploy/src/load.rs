@@ -4,21 +4,22 @@ use crate::{
     limits::{self, Tenants},
     news::{self, News},
     pools,
+    recorded::Loading,
+    signature::{self, Signature},
+    sinks::Outlets,
+    usage::{Gauge, OwnUsage},
 };
-use peal_config::{Config, ModuleEntry, Problem, SinkName};
+use peal_audit::{Audit, Entry};
+use peal_config::{Config, FuelCount, ModuleEntry, ModuleOwner, Modules, Problem, Word as _};
 use peal_core::owner::Owner;
 use peal_model::Nspace;
 use peal_sandbox::{
-    Capability, Engine, EngineError, Grants, InitError, LoadError, Module, ModuleRegistration, OnQuarantine, Role,
-    Services, Sink, State,
+    Capability, Digest, Directories, Engine, EngineError, Grants, InitError, LoadError, Module, ModuleRegistration,
+    OnQuarantine, ProcUsage, Quarantined, Role, Services, State,
 };
-use peal_server::{
-    Metrics, ServerHandle, StoredState,
-    embedded::{EmbeddedHost, Stream},
-};
+use peal_server::{Metrics, ServerHandle, StoredState};
 use peal_store::Store;
 use std::{
-    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
@@ -44,21 +45,33 @@ enum BroughtError {
     Load(#[from] LoadError),
     #[error(transparent)]
     Init(#[from] InitError),
+    #[error("{0}")]
+    Record(String),
     #[error("it does not handle events: it exports no peal:pmix/event-handler")]
     NoHandler,
+    #[error("it {0}")]
+    Unsigned(String),
 }
 
 /// What modules are loaded with.
 pub struct Loader {
     config: Config,
+    /// By which rules signatures are checked, which a reload may change.
+    pub(crate) rules: Mutex<Modules>,
     /// What the owners of modules have together.
     tenants: Tenants,
+    /// The directories that modules write to.
+    directories: Directories,
     /// Made for the first module: an engine has a thread of its own, which is for nothing where there is nothing to run.
     engine: Mutex<Option<Engine>>,
-    /// Its outputs are what sinks write to.
-    host: Arc<EmbeddedHost>,
+    /// What modules may write to.
+    outlets: Outlets,
     /// Where state is kept, if it is.
     store: Option<Arc<Store>>,
+    /// Where calls are recorded, if they are.
+    audit: Option<Audit>,
+    /// Who measures what procs use, if somebody does.
+    gauge: Option<Arc<dyn Gauge>>,
     /// Whom events tell, once it runs.
     server: Arc<OnceLock<Audience>>,
 }
@@ -74,8 +87,6 @@ pub(crate) struct Audience {
 pub struct Member {
     /// Its settings, and where they come from; none for what a job brings.
     pub entry: Option<ModuleEntry>,
-    /// What administrators call it.
-    pub(crate) title: String,
     /// Whose it is.
     pub owner: Owner,
     /// It itself.
@@ -85,7 +96,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// What it is called.
+    /// What administrators call it.
     pub fn name(&self) -> &str {
         self.module.name()
     }
@@ -97,11 +108,41 @@ impl Member {
     }
 }
 
+/// As it is recorded.
+fn quarantine(quarantined: &Quarantined) -> Entry {
+    let Quarantined { module, digest, failures, last, .. } = quarantined;
+    Entry::Quarantined { module: module.to_string(), digest: *digest, failures: *failures, last: last.clone() }
+}
+
 impl Loader {
-    /// Loads as these settings want it. Sinks write to the outputs of this host, state is kept in that store.
-    pub fn new(config: Config, host: Arc<EmbeddedHost>, store: Option<Arc<Store>>) -> Loader {
-        let tenants = Tenants::new(&config);
-        Loader { config, tenants, engine: Mutex::default(), host, store, server: Arc::default() }
+    /// Loads as these settings want it. Channels write there, state is kept in that store, calls are recorded there.
+    pub fn new(config: Config, outlets: Outlets, store: Option<Arc<Store>>, audit: Option<Audit>) -> Loader {
+        let (tenants, rules) = (Tenants::new(&config), Mutex::new(config.modules.clone()));
+        let (directories, engine) = (Directories::default(), Mutex::default());
+        Loader {
+            config,
+            rules,
+            tenants,
+            directories,
+            engine,
+            outlets,
+            store,
+            audit,
+            gauge: None,
+            server: Arc::default(),
+        }
+    }
+
+    /// The same, where modules that are granted `usage` are told what this measures.
+    #[must_use]
+    pub fn measuring(self, gauge: Arc<dyn Gauge>) -> Loader {
+        Loader { gauge: Some(gauge), ..self }
+    }
+
+    /// What the modules of this owner may know of the use of the machine.
+    fn usage(&self, owner: &Owner) -> Option<Arc<dyn ProcUsage>> {
+        let gauge = self.gauge.clone()?;
+        Some(Arc::new(OwnUsage { gauge, owner: owner.clone() }))
     }
 
     /// The settings that it loads by.
@@ -114,6 +155,11 @@ impl Loader {
         self.store.as_ref()
     }
 
+    /// Where calls are recorded, if they are.
+    pub(crate) fn audit(&self) -> Option<&Audit> {
+        self.audit.as_ref()
+    }
+
     /// From now on that server is told of quarantines.
     pub(crate) fn tell(&self, server: Audience) {
         // There is one, and it is said once.
@@ -122,8 +168,11 @@ impl Loader {
 
     /// What a module does that is quarantined.
     fn alarm(&self) -> OnQuarantine {
-        let server = self.server.clone();
+        let (server, audit) = (self.server.clone(), self.audit.clone());
         Arc::new(move |quarantined| {
+            if let Some(audit) = &audit {
+                audit.mention(quarantine(quarantined));
+            }
             if let Some(Audience { handle, metrics }) = server.get() {
                 metrics.counters().modules_quarantined.count();
                 handle.notify(news::event(&News::Quarantined(quarantined)));
@@ -135,7 +184,14 @@ impl Loader {
         let mut engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(match &*engine {
             Some(engine) => engine.clone(),
-            None => engine.insert(pools::engine(&self.config.sandbox)?).clone(),
+            None => {
+                let mut settings = self.config.sandbox.clone();
+                if self.audit.is_some() {
+                    // What a clock ended is replayed by its fuel.
+                    settings.fuel = FuelCount::Always;
+                }
+                engine.insert(pools::engine(&settings)?).clone()
+            }
         })
     }
 
@@ -148,11 +204,16 @@ impl Loader {
     ) -> Result<Member, Problem> {
         let settings = &entry.settings;
         let wrong = |key: &'static str| move |error: String| entry.problem(key, error);
+        // Also what was kept when it ran: the rules may have changed since.
+        if let Some(problem) = component.unsigned(entry, &self.rules()) {
+            return Err(problem);
+        }
         let grants = component::grants(entry);
         let services = Services {
-            sinks: self.sinks(&settings.sinks),
+            sinks: self.outlets.of(entry)?,
             state: self.state(entry, component, &owner, &grants)?,
-            files: limits::files(entry, settings.mode)?,
+            files: limits::files(entry, settings.mode, &self.directories)?,
+            usage: self.usage(&owner),
             tenant: self.tenants.of(&owner),
             on_quarantine: Some(self.alarm()),
             ..Services::default()
@@ -162,12 +223,21 @@ impl Loader {
             limits = limits::capped(limits, &self.config);
         }
         let engine = self.engine().map_err(|error| wrong("module.path")(error.to_string()))?;
-        let title = component.title(&settings.name);
-        let component = (&*component.bytes, component.inspection.clone());
-        let module = Module::load_inspected(&engine, &title, component, &grants, limits, services);
+        let bytes = (component.inspection.digest, component.bytes.clone());
+        let loading = Loading {
+            name: &component.title,
+            owner: &owner,
+            mode: settings.mode.name(),
+            component: bytes,
+            grants: &grants,
+            limits,
+        };
+        let services = self.recorded(loading, services).map_err(wrong("module.path"))?;
+        let inspected = (&*component.bytes, component.inspection.clone());
+        let module = Module::load_inspected(&engine, &component.title, inspected, &grants, limits, services);
         let module = module.map_err(|error| wrong("module.path")(error.to_string()))?;
         let wishes = module.init(&settings.config).map_err(|error| wrong("module.config")(error.to_string()))?;
-        Ok(Member { entry: Some(entry.clone()), title, owner, module: Arc::new(module), wishes })
+        Ok(Member { entry: Some(entry.clone()), owner, module: Arc::new(module), wishes })
     }
 
     /// Loads a module that a job brings: it has the tenant's grants.
@@ -175,26 +245,26 @@ impl Loader {
         let load = || -> Result<Member, BroughtError> {
             let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
             let (bytes, owner) = (component::read(path)?, Owner::Namespace(job.clone()));
+            let signature = Signature::beside(path);
+            if let Some(why) = signature::lacking(&self.rules(), ModuleOwner::Brought, &bytes, &signature) {
+                return Err(BroughtError::Unsigned(why));
+            }
             let (grants, limits) = (limits::brought_grants(&self.config), limits::of_brought(&self.config));
             let (tenant, on_quarantine) = (self.tenants.of(&owner), Some(self.alarm()));
-            let services = Services { tenant, on_quarantine, ..Services::default() };
+            let usage = self.usage(&owner);
+            let services = Services { usage, tenant, on_quarantine, ..Services::default() };
+            let bytes: Arc<[u8]> = bytes.into();
+            let component = (Digest::of(&bytes), bytes.clone());
+            let loading = Loading { name: &name, owner: &owner, mode: "brought", component, grants: &grants, limits };
+            let services = self.recorded(loading, services).map_err(BroughtError::Record)?;
             let module = Module::load(&self.engine()?, &name, &bytes, &grants, limits, services)?;
             if !module.has_role(Role::EventHandler) {
                 return Err(BroughtError::NoHandler);
             }
             let wishes = module.init(&[])?;
-            Ok(Member { entry: None, title: name, owner, module: Arc::new(module), wishes })
+            Ok(Member { entry: None, owner, module: Arc::new(module), wishes })
         };
         load().map_err(|error| Problem::of_file(format!("--handler {}: {error}", path.display())))
-    }
-
-    /// The sinks that a module may write to, by the names that it knows them by.
-    fn sinks(&self, names: &[SinkName]) -> BTreeMap<String, Arc<dyn Sink>> {
-        let sink = |name: &SinkName| match name {
-            SinkName::Stdout => ("stdout".to_owned(), self.host.sink(Stream::Stdout)),
-            SinkName::Stderr => ("stderr".to_owned(), self.host.sink(Stream::Stderr)),
-        };
-        names.iter().map(sink).collect()
     }
 
     /// Where a module of the configuration keeps its state, if it may: the same for all versions of one name.
@@ -211,7 +281,7 @@ impl Loader {
         let missing = || entry.problem("module.grants", "`state` needs a store: set store.path");
         let store = self.store.as_ref().ok_or_else(missing)?;
         let settings = &entry.settings;
-        let state = StoredState::new(store, &component.title(&settings.name), owner, settings.state_quota);
+        let state = StoredState::new(store, &component.title, owner, settings.state_quota);
         let total = self.config.tenant.state_quota;
         Ok(Some(Arc::new(if *owner == Owner::Site { state } else { state.within(total) })))
     }

@@ -1,7 +1,6 @@
 //! What administrators said of modules beside the configuration, and what leads from one set of modules to another.
-use crate::{scope::Whose, version::Wanted};
-use peal_config::{Mode, ModuleEntry};
-use peal_sandbox::Digest;
+use crate::version::Wanted;
+use peal_config::{Mode, Module};
 use peal_server::admin::{ChangeKind, ModuleChange};
 use peal_store::{ModuleOverride, Store};
 use std::collections::BTreeSet;
@@ -39,7 +38,7 @@ impl Overrides {
     pub(crate) fn still_of(&self, wanted: &[Wanted]) -> Overrides {
         let is_shadow = |name: &str, digest: &[u8; 32]| {
             wanted.iter().any(|(entry, component)| {
-                component.title(&entry.settings.name) == name
+                component.title == name
                     && component.inspection.digest.0 == *digest
                     && entry.settings.mode == Mode::Shadow
             })
@@ -59,9 +58,9 @@ impl Overrides {
     /// What is to run of what the configuration wants. What was promoted was that component: another one under its name looks on
     /// again.
     pub(crate) fn applied(&self, wanted: &[Wanted]) -> Vec<Wanted> {
-        let enabled = wanted.iter().filter(|(entry, component)| !self.disables(&component.title(&entry.settings.name)));
+        let enabled = wanted.iter().filter(|(_, component)| !self.disables(&component.title));
         let promoted = |(entry, component): &Wanted| {
-            let said = (component.title(&entry.settings.name), ModuleOverride::Promoted(component.inspection.digest.0));
+            let said = (component.title.clone(), ModuleOverride::Promoted(component.inspection.digest.0));
             let mut entry = entry.clone();
             if self.0.contains(&said) {
                 entry.settings.mode = Mode::Active;
@@ -72,63 +71,49 @@ impl Overrides {
     }
 }
 
-/// What two modules are compared by.
-struct Brief<'a> {
-    entry: &'a ModuleEntry,
-    title: String,
-    digest: Digest,
-    whose: Whose,
-}
-
-impl<'a> Brief<'a> {
-    /// Of each of these.
-    fn of(wanted: &'a [Wanted]) -> Vec<Brief<'a>> {
-        let brief = |(entry, component): &'a Wanted| {
-            let title = component.title(&entry.settings.name);
-            Brief { entry, title, digest: component.inspection.digest, whose: component.whose.clone() }
-        };
-        wanted.iter().map(brief).collect()
+/// What has become of a module, apart from where it stands.
+fn change((old_entry, old): &Wanted, (new_entry, new): &Wanted) -> Option<ChangeKind> {
+    if new.inspection.digest != old.inspection.digest {
+        return Some(ChangeKind::Replaced);
     }
-
-    /// What has become of the one before, apart from where it stands.
-    fn change(&self, before: &Brief<'_>) -> Option<ChangeKind> {
-        let (new, old) = (&self.entry.settings, &before.entry.settings);
-        if self.digest != before.digest {
-            return Some(ChangeKind::Replaced);
-        }
-        if new == old && self.whose == before.whose {
-            return None;
-        }
-        let mut shadow = new.clone();
-        shadow.mode = Mode::Shadow;
-        let is_promoted = new.mode == Mode::Active && shadow == *old && self.whose == before.whose;
-        Some(if is_promoted { ChangeKind::Promoted } else { ChangeKind::Configured })
+    let (before, after) = (&old_entry.settings, &new_entry.settings);
+    if after == before && new.whose == old.whose {
+        return None;
     }
+    let shadow = Module { mode: Mode::Shadow, ..after.clone() };
+    let is_promoted = after.mode == Mode::Active && shadow == *before && new.whose == old.whose;
+    Some(if is_promoted { ChangeKind::Promoted } else { ChangeKind::Configured })
 }
 
 /// What leads from some modules to others.
 pub(crate) fn changes(old: &[Wanted], new: &[Wanted]) -> Vec<ModuleChange> {
-    let (old, new) = (Brief::of(old), Brief::of(new));
-    let find = |of: &[Brief<'_>], title: &str| of.iter().position(|brief| brief.title == title);
-    let common = |of: &[Brief<'_>], others: &[Brief<'_>]| -> Vec<String> {
-        of.iter().map(|brief| brief.title.clone()).filter(|title| find(others, title).is_some()).collect()
+    fn find<'a>(of: &'a [Wanted], title: &str) -> Option<&'a Wanted> {
+        of.iter().find(|(_, component)| component.title == title)
+    }
+    fn common<'a>(of: &'a [Wanted], others: &[Wanted]) -> Vec<&'a str> {
+        let titles = of.iter().map(|(_, component)| component.title.as_str());
+        titles.filter(|title| find(others, title).is_some()).collect()
+    }
+    let (before, after) = (common(old, new), common(new, old));
+    let moved = |title: &str| {
+        let place = |titles: &[&str]| titles.iter().position(|known| *known == title);
+        (place(&before) != place(&after)).then_some(ChangeKind::Moved)
     };
-    let (before, after) = (common(&old, &new), common(&new, &old));
-    let change = |name: &str, what| ModuleChange { name: name.to_owned(), what };
-    let removed = old.iter().filter(|brief| find(&new, &brief.title).is_none());
-    let removed = removed.map(|brief| change(&brief.title, ChangeKind::Removed));
-    let rest = new.iter().filter_map(|brief| {
-        let Some(had) = find(&old, &brief.title).and_then(|at| old.get(at)) else {
-            return Some(change(&brief.title, ChangeKind::Added));
+    let removed = old.iter().filter(|(_, component)| find(new, &component.title).is_none());
+    let removed = removed.map(|(_, component)| (&component.title, ChangeKind::Removed));
+    let rest = new.iter().filter_map(|wanted| {
+        let title = &wanted.1.title;
+        let what = match find(old, title) {
+            Some(had) => change(had, wanted).or_else(|| moved(title))?,
+            None => ChangeKind::Added,
         };
-        let place = |titles: &[String]| titles.iter().position(|known| *known == brief.title);
-        let moved = (place(&before) != place(&after)).then_some(ChangeKind::Moved);
-        brief.change(had).or(moved).map(|what| change(&brief.title, what))
+        Some((title, what))
     });
-    removed.chain(rest).collect()
+    removed.chain(rest).map(|(title, what)| ModuleChange { name: title.clone(), what }).collect()
 }
 
-/// Whether these are the same in the same order.
+/// Whether these are the same in the same order, signed by the same.
 pub(crate) fn is_same(some: &[Wanted], others: &[Wanted]) -> bool {
-    changes(some, others).is_empty()
+    let signature = |(_, component): &Wanted| component.signature.as_ref().ok().map(|of| of.text().to_owned());
+    changes(some, others).is_empty() && some.iter().map(signature).eq(others.iter().map(signature))
 }

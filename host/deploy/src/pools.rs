@@ -6,7 +6,7 @@ use peal_server::GuestPools;
 use std::{io, num::NonZeroUsize, path::PathBuf, sync::Arc};
 
 /// Each hook asks about one request after the other.
-const HOOKS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
+const HOOKS: NonZeroUsize = NonZeroUsize::new(6).unwrap();
 
 /// How many calls of shadows may wait; more are missed.
 const SHADOWS: usize = 256;
@@ -30,9 +30,10 @@ pub fn engine(config: &Sandbox) -> Result<Engine, EngineError> {
     let default = EngineSettings::default();
     let (max_instances, fuel) = (config.max_instances, limits::fuel(config.fuel));
     let settings = |cache_dir| EngineSettings { cache_dir, max_instances, fuel, ..default };
+    let with_cache = Engine::new(&settings(code_dir(config)));
     Ok(match &config.cache_dir {
-        Some(dir) => Engine::new(&settings(Some(dir.clone())))?,
-        None => Engine::new(&settings(user_cache())).or_else(|error| match error {
+        Some(_) => with_cache?,
+        None => with_cache.or_else(|error| match error {
             // Nobody asked for that directory: modules are compiled anew rather than not at all.
             EngineError::CacheDir { .. } | EngineError::CacheDirShared { .. } | EngineError::CacheDirExposed { .. } => {
                 tracing::warn!(%error, "compiled code is not kept");
@@ -43,8 +44,11 @@ pub fn engine(config: &Sandbox) -> Result<Engine, EngineError> {
     })
 }
 
-/// Where users keep what can be made again.
-fn user_cache() -> Option<PathBuf> {
+/// Where compiled code is kept: where the configuration says, else where users keep what can be made again.
+pub fn code_dir(config: &Sandbox) -> Option<PathBuf> {
+    if config.cache_dir.is_some() {
+        return config.cache_dir.clone();
+    }
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base =
         set("XDG_CACHE_HOME").filter(|path| path.is_absolute()).or_else(|| set("HOME").map(|home| home.join(".cache")));

@@ -5,7 +5,7 @@ use peal_core::{
     order::Registrations,
     owner::Owner,
     policy::{OnFailure, PolicyChain},
-    registration::{Codes, Lifetime, Registration, RegistrationError},
+    registration::{Codes, Lifetime, Mode, Registration, RegistrationError},
 };
 use peal_model::{Hook, Key};
 use peal_sandbox::Role;
@@ -19,6 +19,7 @@ const HANDLER_KEYS: [&str; 5] = ["module.codes", "module.levels", "module.affect
 pub fn registration(settings: &Module) -> Registration {
     Registration {
         place: settings.place.clone(),
+        mode: mode(settings),
         levels: match settings.levels {
             EventLevels::Job => Levels::JobSpecific,
             EventLevels::Environment => Levels::Environment,
@@ -27,6 +28,14 @@ pub fn registration(settings: &Module) -> Registration {
         affected: settings.affected.clone(),
         lifetime: if settings.oneshot { Lifetime::OneShot } else { Lifetime::Standing },
         ..Registration::new(&settings.name, Codes::of(&settings.codes))
+    }
+}
+
+/// Whether a module takes part.
+pub fn mode(settings: &Module) -> Mode {
+    match settings.mode {
+        peal_config::Mode::Active => Mode::Active,
+        peal_config::Mode::Shadow => Mode::Shadow,
     }
 }
 
@@ -80,7 +89,8 @@ impl<'a> Seats<'a> {
         let mut unseated = None;
         for hook in hooks(roles) {
             let chain = self.policies.entry(hook).or_default();
-            let taken = chain.register(&settings.name, settings.place.clone(), OnFailure::default(), ());
+            let taken =
+                chain.register(&settings.name, (settings.place.clone(), mode(settings)), OnFailure::default(), ());
             unseated = unseated.or(taken.err().filter(|error| is_certain(error, self.has_unknown)));
         }
         if let Some(error) = unseated {

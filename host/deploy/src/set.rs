@@ -3,7 +3,7 @@ use crate::{
     limits::HeadCount,
     load::{Brought, Loader, Member},
     scope::Whose,
-    seats,
+    seats::{self, Seats},
     version::Wanted,
 };
 use peal_config::{ModuleEntry, Problem, Problems};
@@ -14,7 +14,7 @@ use peal_core::{
 };
 use peal_model::Nspace;
 use peal_sandbox::Role;
-use peal_server::{ChainView, Hosted, HostedChains, HostedHandler, HostedPolicy, Mode};
+use peal_server::{ChainView, Hosted, HostedChains, HostedHandler, HostedPolicy};
 use std::sync::Arc;
 
 /// The modules of a server, in their order.
@@ -67,24 +67,46 @@ impl ModuleSet {
 
     /// Those of a module that an administrator calls so: one for each owner.
     pub(crate) fn titled<'a>(&'a self, title: &'a str) -> impl Iterator<Item = &'a Arc<Member>> {
-        self.members.iter().filter(move |member| member.entry.is_some() && member.title == title)
+        self.members.iter().filter(move |member| member.entry.is_some() && member.name() == title)
+    }
+
+    /// Those that take the place of the same component with other settings stay quarantined, if that is.
+    pub(crate) fn stay_quarantined(&self, before: &ModuleSet) {
+        for member in &self.members {
+            let is_same = |old: &&Arc<Member>| {
+                !Arc::ptr_eq(old, member)
+                    && old.owner == member.owner
+                    && old.name() == member.name()
+                    && old.module.digest() == member.module.digest()
+            };
+            before.members.iter().filter(is_same).for_each(|old| member.module.stay_quarantined(&old.module));
+        }
     }
 
     /// Whether this one of that owner only looks on.
     pub(crate) fn is_shadow(&self, owner: &Owner, name: &str) -> bool {
         let mode = |member: &Member| member.entry.as_ref().map(|entry| entry.settings.mode);
-        let own = self.members.iter().find(|member| member.owner == *owner && member.title == name);
+        let own = self.members.iter().find(|member| member.owner == *owner && member.name() == name);
         own.is_some_and(|member| mode(member) == Some(peal_config::Mode::Shadow))
     }
 
     /// Each in its seats, to take the place of those that run. A module without a place is told with its setting.
     pub fn seated(&self, running: &ChainView) -> Result<Hosted, Problems> {
+        // Those that run already would make room for one that comes, even where that is only promoted.
+        let mut seats = Seats::default();
+        let configured = self.members.iter().filter_map(|member| Some((member.entry.as_ref()?, member)));
+        let take =
+            |(entry, member): (_, &Arc<Member>)| seats.take(entry, &member.owner, &member.module.inspection().roles);
+        let problems: Vec<Problem> = configured.flat_map(take).collect();
+        if !problems.is_empty() {
+            return Err(Problems(problems));
+        }
         let mut hosted = Hosted { chains: HostedChains::instead_of(running), ..Hosted::default() };
         let seat = |member: &Arc<Member>| match &member.entry {
             Some(entry) => seat_configured(&mut hosted, entry, member).err(),
             None => {
                 let registration = Registration::new(member.name(), Codes::Default);
-                let registered = seat_handler(&mut hosted.chains, member, registration, Mode::Active);
+                let registered = seat_handler(&mut hosted.chains, member, registration);
                 let problem = |error| Problem::of_file(format!("--handler {}: {error}", member.name()));
                 registered.map_err(problem).err()
             }
@@ -100,10 +122,7 @@ fn seat_configured(hosted: &mut Hosted, entry: &ModuleEntry, member: &Arc<Member
     let wrong = |key: &'static str| move |error: String| entry.problem(key, error);
     let cannot = |error: RegistrationError| format!("module {} cannot be registered: {error}", settings.name);
     let (name, place) = (&settings.name, || settings.place.clone());
-    let mode = match settings.mode {
-        peal_config::Mode::Active => Mode::Active,
-        peal_config::Mode::Shadow => Mode::Shadow,
-    };
+    let mode = seats::mode(settings);
     let roles = Role::ALL.into_iter().filter(|role| module.has_role(*role)).collect();
     if module.has_role(Role::EventHandler) {
         let unused = seats::handler_keys(entry, &roles);
@@ -111,7 +130,7 @@ fn seat_configured(hosted: &mut Hosted, entry: &ModuleEntry, member: &Arc<Member
             let message = format!("module {name} registers its handlers itself: leave out {}", unused.join(", "));
             return Err(entry.problem(first, message));
         }
-        let registered = seat_handler(&mut hosted.chains, member, seats::registration(settings), mode);
+        let registered = seat_handler(&mut hosted.chains, member, seats::registration(settings));
         registered.map_err(cannot).map_err(wrong("module.place"))?;
     }
     for hook in seats::hooks(&roles) {
@@ -131,15 +150,11 @@ fn seat_configured(hosted: &mut Hosted, entry: &ModuleEntry, member: &Arc<Member
 }
 
 /// Registers a module's handlers as it wishes, or if it has no wishes as its owner has it.
-fn seat_handler(
-    chains: &mut HostedChains,
-    member: &Member,
-    otherwise: Registration,
-    mode: Mode,
-) -> Result<(), RegistrationError> {
+fn seat_handler(chains: &mut HostedChains, member: &Member, otherwise: Registration) -> Result<(), RegistrationError> {
     let (owner, module) = (&member.owner, &member.module);
     if member.wishes.is_empty() {
-        return chains.register(owner.clone(), otherwise, HostedHandler { module: module.clone(), tag: 0, mode });
+        return chains.register(owner.clone(), otherwise, HostedHandler::new(module.clone()));
     }
+    let mode = otherwise.mode;
     member.wishes.iter().try_for_each(|wish| chains.register_wish(owner.clone(), module, wish, mode))
 }

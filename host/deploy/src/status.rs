@@ -1,19 +1,18 @@
 //! How the modules of a server are, for administrators.
 use crate::{component::Component, deployer::Deployer, load::Member};
 use peal_config::{Mode, ModuleEntry};
-use peal_server::admin::{ModuleList, ModuleState, ModuleStatus, UserRefused};
+use peal_server::admin::{ModuleList, ModuleSigner, ModuleState, ModuleStatus, UserRefused};
 
 impl Deployer {
     /// The modules, how they are, and what can be returned to.
     pub fn list(&self) -> ModuleList {
-        let version = self.versions.latest();
         let wanted = self.everything(&self.wanted());
         let configured = wanted.iter().flat_map(|(entry, component)| self.statuses_of(entry, component));
         let brought = self.running.members().iter().filter(|member| member.entry.is_none());
         let brought = brought.map(|member| described(member, None));
         let refused = self.users.refused.iter();
         ModuleList {
-            version: version.map_or(0, |version| version.number),
+            version: self.version(),
             modules: configured.chain(brought).collect(),
             versions: self.versions.statuses(),
             refused: refused.map(|(uid, (_, why))| UserRefused { uid: *uid, why: why.to_string() }).collect(),
@@ -22,15 +21,19 @@ impl Deployer {
 
     /// A module, once for each owner.
     fn statuses_of(&self, entry: &ModuleEntry, component: &Component) -> Vec<ModuleStatus> {
-        let (path, title) = (Some(entry.settings.path.display().to_string()), component.title(&entry.settings.name));
+        let (path, title) = (Some(entry.settings.path.display().to_string()), &component.title);
+        let signer = component
+            .trusted_signer(&self.loader.rules())
+            .map(|signer| ModuleSigner { key: signer.key.id().to_string(), comment: signer.comment.clone() });
+        let running = self.running.titled(title);
         let running: Vec<ModuleStatus> =
-            self.running.titled(&title).map(|member| described(member, path.clone())).collect();
+            running.map(|member| ModuleStatus { signer: signer.clone(), ..described(member, path.clone()) }).collect();
         if !running.is_empty() {
             return running;
         }
-        let state = if self.overrides.disables(&title) { ModuleState::Disabled } else { ModuleState::Waiting };
+        let state = if self.overrides.disables(title) { ModuleState::Disabled } else { ModuleState::Waiting };
         vec![ModuleStatus {
-            name: title,
+            name: title.clone(),
             owner: (&component.whose.any()).into(),
             roles: component.inspection.roles.iter().map(|role| role.name().to_owned()).collect(),
             state,
@@ -39,6 +42,7 @@ impl Deployer {
             failure: None,
             memory: 0,
             path,
+            signer,
         }]
     }
 }
@@ -57,7 +61,7 @@ fn described(member: &Member, path: Option<String>) -> ModuleStatus {
         (None, Mode::Active) => ModuleState::Active,
     };
     ModuleStatus {
-        name: member.title.clone(),
+        name: member.name().to_owned(),
         owner: (&member.owner).into(),
         roles: module.inspection().roles.iter().map(|role| role.name().to_owned()).collect(),
         state,
@@ -66,5 +70,6 @@ fn described(member: &Member, path: Option<String>) -> ModuleStatus {
         failure: health.last.map(|(_, failure)| failure.reason),
         memory: module.memory(),
         path,
+        signer: None,
     }
 }

@@ -2,6 +2,7 @@
 //! that user, who can neither take more than tenants may have nor name what is elsewhere.
 use crate::{
     component::{self, Home, ReadError, contents},
+    signature::{Signature, SignatureError, signature_place},
     version::Wanted,
 };
 use peal_config::{Config, Limits, ModuleEntry, Problem, Problems, recalled};
@@ -143,6 +144,13 @@ impl UserDirectory {
             return Err(outside());
         }
         contents(path, self.file(name).map_err(io)?)
+    }
+
+    /// The signature of a component that lies in it.
+    pub(crate) fn signature(&self, component: &Path) -> Result<Signature, SignatureError> {
+        let path = signature_place(component);
+        let name = path.file_name().map(Path::new).unwrap_or(&path);
+        Signature::read(&path, self.file(name))
     }
 
     fn text(&self, name: &Path) -> io::Result<String> {

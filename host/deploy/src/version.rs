@@ -1,9 +1,12 @@
 //! The versions of a server's modules: which run, which ran before, and what keeps them across restarts.
-use crate::component::Component;
-use peal_config::{ModuleEntry, Problem, Problems, recalled, saved};
+use crate::{
+    component::Component,
+    signature::{Signature, SignatureError},
+};
+use peal_config::{ModuleEntry, Modules, Problem, Problems, recalled, saved};
 use peal_sandbox::Capability;
 use peal_server::admin::VersionStatus;
-use peal_store::{ModuleVersion, NewVersion, Store};
+use peal_store::{ModulePart, ModuleVersion, NewPart, NewVersion, Store};
 use std::{
     collections::{BTreeMap, VecDeque},
     path::Path,
@@ -45,10 +48,11 @@ pub(crate) struct Versions {
 }
 
 impl Versions {
-    /// Before anything runs: what a server that had this store ran, as far as it can still be read.
-    pub(crate) fn recall(store: Option<&Store>) -> Versions {
+    /// Before anything runs: what a server that had this store ran, as far as it can still be read. Who signed it is told by
+    /// these rules.
+    pub(crate) fn recall(store: Option<&Store>, rules: &Modules) -> Versions {
         let recalled = store.map(|store| store.module_versions().unwrap_or_default());
-        let versions = recalled.into_iter().flatten().filter_map(|version| recall(store?, version));
+        let versions = recalled.into_iter().flatten().filter_map(|version| recall(store?, version, rules));
         let mut kept: VecDeque<Version> = VecDeque::new();
         for version in versions {
             let shared = shared(version.wanted.to_vec(), kept.iter().flat_map(|version| version.wanted.iter()));
@@ -106,15 +110,19 @@ pub(crate) fn shared<'a>(mut wanted: Vec<Wanted>, known: impl Iterator<Item = &'
     wanted
 }
 
-fn keep(store: &Store, wanted: &[Wanted], cause: &str, at: u64) -> Result<u64, peal_store::StoreError> {
+fn keep<'a>(store: &Store, wanted: &'a [Wanted], cause: &str, at: u64) -> Result<u64, peal_store::StoreError> {
     let document = saved(wanted.iter().map(|(entry, _)| entry));
-    let components: Vec<_> =
-        wanted.iter().map(|(_, component)| (component.inspection.digest.0, &*component.bytes)).collect();
+    let part = |(_, component): &'a Wanted| NewPart {
+        digest: component.inspection.digest.0,
+        bytes: &component.bytes,
+        signature: component.signature.as_ref().ok().map(Signature::text),
+    };
+    let components: Vec<NewPart<'_>> = wanted.iter().map(part).collect();
     store.keep_modules(NewVersion { cause, document: &document, components: &components }, at, KEPT)
 }
 
 /// A version as it was, unless something of it is missing.
-fn recall(store: &Store, kept: ModuleVersion) -> Option<Version> {
+fn recall(store: &Store, kept: ModuleVersion, rules: &Modules) -> Option<Version> {
     let ModuleVersion { number, at, cause, document, components } = kept;
     let name = format!("version {number} of the modules");
     let capabilities = Capability::ALL.map(Capability::name);
@@ -124,11 +132,12 @@ fn recall(store: &Store, kept: ModuleVersion) -> Option<Version> {
         if entries.len() != components.len() {
             return Err(missing(format!("{} modules and {} components", entries.len(), components.len())));
         }
-        let of = |(entry, digest): (ModuleEntry, &[u8; 32])| {
-            let bytes = store.component(digest).map_err(|error| missing(error.to_string()))?;
+        let of = |(entry, part): (ModuleEntry, &ModulePart)| {
+            let bytes = store.component(&part.digest).map_err(|error| missing(error.to_string()))?;
             let bytes = bytes.ok_or_else(|| missing(format!("the component of {} is gone", entry.settings.name)))?;
-            let component = Component::kept(&entry, bytes).map_err(|problem| Problems(vec![problem]))?;
-            Ok((entry, component))
+            let signature = part.signature.as_deref().map_or(Err(SignatureError::NotKept), Signature::parse);
+            let component = Component::kept(&entry, bytes, signature).map_err(|problem| Problems(vec![problem]))?;
+            Ok((entry, component.signed(rules)))
         };
         entries.into_iter().zip(&components).map(of).collect()
     };

@@ -1,5 +1,6 @@
 //! Arrays of values of one type.
 use crate::{DataType, Info, Proc, ProcInfo, Value, data_type as dt};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// A value of another type than the array it was offered to.
@@ -15,10 +16,25 @@ pub struct MixedArray {
 }
 
 /// An array of values that all have the same type (`pmix_data_array_t`). It may be empty and still has a type.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "Parts")]
 pub struct DataArray {
     element: DataType,
     items: Vec<Value>,
+}
+
+/// What arrays are made of, before it is known that they are arrays.
+#[derive(Deserialize)]
+struct Parts {
+    element: DataType,
+    items: Vec<Value>,
+}
+
+impl TryFrom<Parts> for DataArray {
+    type Error = MixedArray;
+    fn try_from(Parts { element, items }: Parts) -> Result<DataArray, MixedArray> {
+        DataArray::new(element, items)
+    }
 }
 
 impl DataArray {

@@ -1,9 +1,10 @@
 //! Events: what happened, who says so, and whom it is meant for.
 use crate::{Info, Infos, Proc, Range, Status, key};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// An event on its way to handlers. RFC 0002, "PMIx Event Notification".
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Event {
     /// What happened.
     pub code: Status,
@@ -57,7 +58,7 @@ impl Range {
 }
 
 /// What one member of a chain returned; each later member sees it.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Step {
     /// The name it was registered with, or empty.
     pub name: Arc<str>,

@@ -1,5 +1,6 @@
 //! Who and what: namespaces, ranks, procs and attribute keys, each bounded as the Standard bounds it.
 use crate::names;
+use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
 use thiserror::Error;
 
@@ -37,7 +38,8 @@ fn checked(what: &'static str, text: &str, max: usize) -> Result<Arc<str>, Ident
 }
 
 /// A namespace: the name of a job (`pmix_nspace_t`), at most 255 bytes. The empty one names nobody.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Nspace(Arc<str>);
 
 impl Nspace {
@@ -60,6 +62,13 @@ impl Nspace {
     }
 }
 
+impl TryFrom<String> for Nspace {
+    type Error = IdentError;
+    fn try_from(text: String) -> Result<Nspace, IdentError> {
+        Nspace::new(&text)
+    }
+}
+
 impl Default for Nspace {
     fn default() -> Self {
         Nspace(Arc::from(""))
@@ -79,7 +88,7 @@ impl fmt::Debug for Nspace {
 }
 
 /// The number of a proc in its job, or one of the Standard's special ranks (`pmix_rank_t`).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Rank(pub u32);
 
 impl Rank {
@@ -110,7 +119,7 @@ impl fmt::Debug for Rank {
 }
 
 /// A proc, or with a special rank a set of procs (`pmix_proc_t`).
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Proc {
     /// Its job.
     pub nspace: Nspace,
@@ -158,7 +167,8 @@ impl fmt::Debug for Proc {
 pub struct KeyName(pub &'static str);
 
 /// The key of an info or value: a literal string such as `pmix.evname`, at most 511 bytes.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Key(Arc<str>);
 
 impl Key {
@@ -178,6 +188,13 @@ impl Key {
     /// The Standard's name of this key (`PMIX_EVENT_HDLR_NAME`), if it has one.
     pub fn standard_name(&self) -> Option<&'static str> {
         names::ATTRIBUTES.iter().find(|entry| entry.key == &*self.0).map(|entry| entry.name)
+    }
+}
+
+impl TryFrom<String> for Key {
+    type Error = IdentError;
+    fn try_from(text: String) -> Result<Key, IdentError> {
+        Key::new(&text)
     }
 }
 

@@ -1,9 +1,10 @@
 //! Infos: a key, flags and a value; and the plain pairs that procs put for each other.
 use crate::{Key, Value};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The flags of an info (`pmix_info_directives_t`). Unknown ones are kept, so that what is passed on is what came.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct InfoFlags(pub u32);
 
 impl InfoFlags {
@@ -27,7 +28,7 @@ impl fmt::Debug for InfoFlags {
 }
 
 /// One piece of information or one directive (`pmix_info_t`).
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Info {
     /// What it is.
     pub key: Key,
@@ -69,7 +70,7 @@ impl Infos for [Info] {
 }
 
 /// A key and its value, as procs put them and servers hand them out (`pmix_kval_t`).
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Kval {
     /// What it is.
     pub key: Key,

@@ -5,6 +5,7 @@
 //! This crate does no I/O, knows no clock and no encoding: how a value lies on the wire is `peal-wire`'s business.
 
 mod array;
+mod bits;
 mod event;
 mod ident;
 mod info;
@@ -28,7 +29,8 @@ pub use info::{Info, InfoFlags, Infos, Kval};
 pub use job::{JobEntry, JobInfo, RankData, SharedData};
 pub use names::{data_type, key, number, rank, status as code};
 pub use policy::{
-    Amendment, ConnectionKind, Hook, Identity, LogRequest, Matter, Peer, PolicyOutcome, PolicyRequest, Target,
+    Amendment, ConnectionKind, Hook, Identity, LogRequest, Mail, Matter, Peer, PolicyOutcome, PolicyRequest, Provision,
+    Target, UnixGroup,
 };
 pub use reply::Reply;
 pub use request::{CommandCode, Commit, Request};

@@ -1,9 +1,10 @@
 //! What policies are asked and what one of them says.
 use crate::{Info, Proc, Range, Status};
-use std::{fmt, str::FromStr};
+use serde::{Deserialize, Serialize};
+use std::{fmt, str::FromStr, sync::Arc};
 
 /// User and group of a process, as the kernel knows them.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Identity {
     /// The user's number.
     pub uid: u32,
@@ -17,14 +18,24 @@ impl fmt::Display for Identity {
     }
 }
 
+/// A group of the system's that somebody belongs to.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct UnixGroup {
+    /// Its number.
+    pub gid: u32,
+    /// Its name, where that is known.
+    pub name: Option<String>,
+}
+
 /// What is decided about: each hook has a chain of policies and a default of its own.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "named after the requests that they are about")]
 pub enum Hook {
     Connection,
     Event,
     JobControl,
     Monitor,
+    Provision,
     Log,
     Group,
     Spawn,
@@ -35,11 +46,12 @@ pub enum Hook {
 
 impl Hook {
     /// Every hook.
-    pub const ALL: [Hook; 10] = [
+    pub const ALL: [Hook; 11] = [
         Hook::Connection,
         Hook::Event,
         Hook::JobControl,
         Hook::Monitor,
+        Hook::Provision,
         Hook::Log,
         Hook::Group,
         Hook::Spawn,
@@ -55,6 +67,7 @@ impl Hook {
             Hook::Event => "event",
             Hook::JobControl => "job-control",
             Hook::Monitor => "monitor",
+            Hook::Provision => "provision",
             Hook::Log => "log",
             Hook::Group => "group",
             Hook::Spawn => "spawn",
@@ -79,7 +92,7 @@ impl FromStr for Hook {
 }
 
 /// Who wants to connect.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum ConnectionKind {
     /// A proc of a job.
     Client,
@@ -88,7 +101,7 @@ pub enum ConnectionKind {
 }
 
 /// What a policy is asked about, by the hook that asks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Matter {
     /// Whether somebody may connect.
     Connection(ConnectionKind),
@@ -103,6 +116,12 @@ pub enum Matter {
     Registration,
     /// Whether procs may be controlled.
     JobControl,
+    /// Whether procs, files or the use of resources may be watched.
+    Monitor,
+    /// Whether nodes are provided, and by whom: those of [`PolicyRequest::provision`].
+    Provision,
+    /// Whether something may be logged.
+    Log,
 }
 
 impl Matter {
@@ -112,12 +131,15 @@ impl Matter {
             Matter::Connection(_) => Hook::Connection,
             Matter::Event { .. } | Matter::Registration => Hook::Event,
             Matter::JobControl => Hook::JobControl,
+            Matter::Monitor => Hook::Monitor,
+            Matter::Provision => Hook::Provision,
+            Matter::Log => Hook::Log,
         }
     }
 }
 
 /// A proc that a request is about, and whose it is.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Target {
     /// The proc; its rank may be the wildcard.
     pub proc: Proc,
@@ -126,7 +148,7 @@ pub struct Target {
 }
 
 /// What is at the other end of a connection.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Peer {
     /// Its process by the kernel's word; none where that was not looked for or cannot be told.
     pub pid: Option<u32>,
@@ -134,8 +156,17 @@ pub struct Peer {
     pub release: String,
 }
 
+/// Nodes that are to be made ready for use (`PMIX_JOB_CTRL_PROVISION`). RFC "Job control and monitoring".
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Provision {
+    /// The name of each; ranges are resolved.
+    pub nodes: Vec<String>,
+    /// What is to be put on them (`PMIX_JOB_CTRL_PROVISION_IMAGE`), if that is said.
+    pub image: Option<String>,
+}
+
 /// A request as policies see it.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PolicyRequest {
     /// What is asked.
     pub matter: Matter,
@@ -143,6 +174,9 @@ pub struct PolicyRequest {
     pub requester: Option<Proc>,
     /// As whom, by the kernel's word.
     pub identity: Option<Identity>,
+    /// The groups of its process by the kernel's word, that of `identity` first; empty where there is no process.
+    #[serde(default = "no_groups", skip_serializing_if = "is_empty")]
+    pub groups: Arc<[UnixGroup]>,
     /// As whom the server runs.
     pub server: Identity,
     /// What is at the other end of a connection that is asked about.
@@ -151,23 +185,37 @@ pub struct PolicyRequest {
     pub targets: Vec<Target>,
     /// The codes of a registration; none means all.
     pub codes: Vec<Status>,
-    /// What it carries: an event's infos, what a tool said of itself.
+    /// The nodes that are to be provided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provision: Option<Provision>,
+    /// What it carries: an event's infos, what a tool said of itself, what is to be logged, the monitor.
     pub infos: Vec<Info>,
-    /// How it is to be done: the directives of job control, or of a registration.
+    /// How it is to be done: the directives of job control, of a registration, of a monitor, or of a log request.
     pub directives: Vec<Info>,
 }
 
+/// Of requests that were recorded when nobody asked for groups.
+fn no_groups() -> Arc<[UnixGroup]> {
+    Arc::default()
+}
+
+fn is_empty(groups: &[UnixGroup]) -> bool {
+    groups.is_empty()
+}
+
 /// How a policy changes what it is asked about.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Amendment {
     /// What stands in the place of the directives or, where a request is about an event or a connection, of the infos.
     pub infos: Option<Vec<Info>>,
     /// What stands in the place of an event's range.
     pub range: Option<Range>,
+    /// What stands in the place of what is to be logged.
+    pub data: Option<Vec<Info>>,
 }
 
 /// What one policy says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum PolicyOutcome {
     /// Nothing: those after it decide.
     Pass,
@@ -178,7 +226,7 @@ pub enum PolicyOutcome {
 }
 
 /// A request to write to log channels, as one channel sees it. RFC "Logging extension".
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LogRequest {
     /// Who asks; none for the host environment.
     pub source: Option<Proc>,
@@ -190,4 +238,29 @@ pub struct LogRequest {
     pub data: Vec<Info>,
     /// How.
     pub directives: Vec<Info>,
+}
+
+/// A mail as a log channel hands it over, in its parts. What it may say is for the sink to judge.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Mail {
+    /// Whom it is from: an address, or `Name <address>`. The sink's own, if there is none.
+    pub sender: Option<String>,
+    /// Who is to get it: addresses, or `Name <address>`.
+    pub recipients: Vec<String>,
+    /// Its subject: one line.
+    pub subject: String,
+    /// What it says: any text, with line feeds.
+    pub text: String,
+    /// The mail server that is to take it; the sink's own, if there is none.
+    pub server: Option<String>,
+    /// The port of that; the one of the sink's own server, if there is none.
+    pub port: Option<u16>,
+}
+
+impl Mail {
+    /// How long all its parts are, in bytes.
+    pub fn size(&self) -> usize {
+        let parts = self.recipients.iter().chain(&self.sender).chain(&self.server);
+        parts.chain([&self.subject, &self.text]).map(String::len).sum()
+    }
 }

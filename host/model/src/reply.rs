@@ -20,7 +20,7 @@ pub enum Reply {
     Spawned { status: Status, nspace: Option<Nspace>, kvals: Vec<Kval> },
     /// To Connect: the job data of each other namespace that takes part.
     Connected { status: Status, jobs: Vec<JobInfo> },
-    /// To Query, Allocate, JobControl, Monitor, ValidateCredential, FabricRegister, FabricUpdate, SessionControl.
+    /// To Query, Log, Allocate, JobControl, Monitor, ValidateCredential, FabricRegister, FabricUpdate, SessionControl.
     Infos { status: Status, infos: Vec<Info> },
     /// To GetCredential.
     Credential { status: Status, credential: Bytes, infos: Vec<Info> },

@@ -1,10 +1,11 @@
 //! Status and event codes: one number space in the Standard.
 use crate::names::STATUS_NAMES;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A status or event code (`pmix_status_t`). Zero is success, negative numbers are errors and events; from -3000 down
 /// they are free for users, from -1000000 down they are Peal's own. PMIx Standard, section "Return status".
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Status(pub i32);
 
 impl Status {
@@ -28,12 +29,15 @@ impl Status {
     pub const PEAL_MODULES_REFUSED: Status = Status(-1_000_102);
     /// Event: a module is not called any more since it failed too often; Peal's own.
     pub const PEAL_MODULE_QUARANTINED: Status = Status(-1_000_103);
+    /// Event, for the requester: a job-control request that was accepted has ended; Peal's own.
+    pub const PEAL_JOB_CONTROL_ENDED: Status = Status(-1_000_104);
     /// A handler used up its fuel; Peal's own.
     pub const PEAL_ERR_HANDLER_FUEL: Status = Status(-1_000_007);
     /// A handler was not called: it has failed too often; Peal's own.
     pub const PEAL_ERR_HANDLER_QUARANTINED: Status = Status(-1_000_008);
 
-    const PEAL_NAMES: [(Status, &'static str); 11] = [
+    const PEAL_NAMES: [(Status, &'static str); 12] = [
+        (Status::PEAL_JOB_CONTROL_ENDED, "PEAL_JOB_CONTROL_ENDED"),
         (Status::PEAL_ERR_HANDLER_TRAPPED, "PEAL_ERR_HANDLER_TRAPPED"),
         (Status::PEAL_ERR_HANDLER_TIMEOUT, "PEAL_ERR_HANDLER_TIMEOUT"),
         (Status::PEAL_ERR_HANDLER_MEMORY, "PEAL_ERR_HANDLER_MEMORY"),

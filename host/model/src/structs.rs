@@ -1,8 +1,9 @@
 //! The compound data types of the Standard that Peal carries without acting on them, or nearly so.
 use crate::{Bytes, DataType, Info, Key, Proc, ProcState, Text, Value};
+use serde::{Deserialize, Serialize};
 
 /// An application to spawn (`pmix_app_t`).
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct App {
     /// The program.
     pub command: Option<Text>,
@@ -19,7 +20,7 @@ pub struct App {
 }
 
 /// A published value and who published it (`pmix_pdata_t`).
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Pdata {
     /// The publisher.
     pub proc: Proc,
@@ -30,7 +31,7 @@ pub struct Pdata {
 }
 
 /// What is known of a running proc (`pmix_proc_info_t`).
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ProcInfo {
     /// Which proc.
     pub proc: Proc,
@@ -45,7 +46,7 @@ pub struct ProcInfo {
 }
 
 /// A question to the server or host (`pmix_query_t`).
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Query {
     /// What is asked.
     pub keys: Vec<Option<Text>>,
@@ -54,7 +55,7 @@ pub struct Query {
 }
 
 /// An environment variable to add to (`pmix_envar_t`).
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Envar {
     /// Its name.
     pub name: Option<Text>,
@@ -65,7 +66,7 @@ pub struct Envar {
 }
 
 /// Coordinates in a fabric (`pmix_coord_t`).
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Coord {
     /// Logical or physical.
     pub view: u8,
@@ -74,7 +75,7 @@ pub struct Coord {
 }
 
 /// An attribute that somebody supports (`pmix_regattr_t`).
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Regattr {
     /// Its name.
     pub name: Option<Text>,
@@ -87,7 +88,7 @@ pub struct Regattr {
 }
 
 /// Where a device sits in its fabric (`pmix_geometry_t`).
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Geometry {
     /// The fabric's number.
     pub fabric: u64,
@@ -100,7 +101,7 @@ pub struct Geometry {
 }
 
 /// How far a device is (`pmix_device_distance_t`).
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct DeviceDistance {
     /// The device's identifier.
     pub uuid: Option<Text>,
@@ -115,7 +116,7 @@ pub struct DeviceDistance {
 }
 
 /// An address in a fabric (`pmix_endpoint_t`).
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Endpoint {
     /// The device's identifier.
     pub uuid: Option<Text>,
@@ -126,14 +127,14 @@ pub struct Endpoint {
 }
 
 /// A machine's topology as hwloc XML (`pmix_topology_t`).
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Topology {
     /// The XML and hwloc's raw support structures, or nothing.
     pub xml: Option<(Text, Bytes)>,
 }
 
 /// What a disk has done so far (`pmix_disk_stats_t`, retired in 6.1).
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct DiskStats {
     /// The disk's name.
     pub disk: Option<Text>,
@@ -143,7 +144,7 @@ pub struct DiskStats {
 }
 
 /// What a network interface has done so far (`pmix_net_stats_t`, retired in 6.1).
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct NetStats {
     /// The interface's name.
     pub interface: Option<Text>,
@@ -153,7 +154,7 @@ pub struct NetStats {
 
 /// How busy a node is (`pmix_node_stats_t`, retired in 6.1). There are no disks and interfaces in it, because no release
 /// manages to send them.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct NodeStats {
     /// The node's name.
     pub node: Option<Text>,
@@ -166,7 +167,7 @@ pub struct NodeStats {
 }
 
 /// A device (`pmix_device_t`, 6.x).
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Device {
     /// The device's identifier.
     pub uuid: Option<Text>,
@@ -177,7 +178,7 @@ pub struct Device {
 }
 
 /// So many of a kind of resource (`pmix_resource_unit_t`, 6.x).
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ResourceUnit {
     /// What kind.
     pub device_type: u64,
@@ -186,7 +187,7 @@ pub struct ResourceUnit {
 }
 
 /// A process on a node (`pmix_node_pid_t`, 6.x).
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct NodePid {
     /// The node's name.
     pub hostname: Option<Text>,

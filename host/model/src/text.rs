@@ -1,9 +1,12 @@
 //! Byte strings: C texts, which need not be UTF-8, and opaque byte objects. Both are shared, so that a clone is cheap.
+use serde::{Deserialize, Serialize, Serializer};
+use serde_bytes::ByteBuf;
 use std::{borrow::Cow, fmt, sync::Arc};
 
 /// A C string without its NUL. Usually UTF-8, but a program may send any bytes and gets the same ones back.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Text(Arc<[u8]>);
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(from = "ByteBuf")]
+pub struct Text(#[serde(serialize_with = "as_bytes")] Arc<[u8]>);
 
 impl Text {
     /// The text of these bytes, up to the first NUL if they hold one, as C would read them.
@@ -47,8 +50,9 @@ impl fmt::Debug for Text {
 }
 
 /// Opaque bytes (`pmix_byte_object_t`).
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Bytes(Arc<[u8]>);
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(from = "ByteBuf")]
+pub struct Bytes(#[serde(serialize_with = "as_bytes")] Arc<[u8]>);
 
 impl Bytes {
     /// The bytes.
@@ -61,6 +65,23 @@ impl From<&[u8]> for Bytes {
     fn from(bytes: &[u8]) -> Bytes {
         Bytes(Arc::from(bytes))
     }
+}
+
+impl From<ByteBuf> for Bytes {
+    fn from(bytes: ByteBuf) -> Bytes {
+        Bytes::from(bytes.into_vec())
+    }
+}
+
+impl From<ByteBuf> for Text {
+    fn from(bytes: ByteBuf) -> Text {
+        Text::from_bytes(&bytes)
+    }
+}
+
+/// In one piece, where one after the other would take more room.
+fn as_bytes<S: Serializer>(bytes: &Arc<[u8]>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_bytes(bytes)
 }
 
 impl From<Vec<u8>> for Bytes {

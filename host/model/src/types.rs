@@ -1,5 +1,6 @@
 //! The small enumerations of the Standard, and the type numbers of values.
 use crate::names::{DATA_TYPE_NAMES, number};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use thiserror::Error;
 
@@ -14,7 +15,7 @@ pub struct UnknownNumber {
 }
 
 /// The type number of a value (`pmix_data_type_t`); the known ones are in [`crate::data_type`].
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DataType(pub u16);
 
 impl fmt::Display for DataType {
@@ -35,7 +36,7 @@ impl fmt::Debug for DataType {
 macro_rules! enumeration {
     ($(#[$doc:meta])* $name:ident, $standard:literal, $($(#[$vdoc:meta])* $variant:ident = $number:expr, $text:literal;)+) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum $name { $($(#[$vdoc])* $variant,)+ }
 
         impl $name {
@@ -129,7 +130,7 @@ enumeration! {
 }
 
 /// The state of a proc (`pmix_proc_state_t`), passed through.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct ProcState(pub u8);
 
 impl ProcState {
@@ -142,15 +143,15 @@ impl ProcState {
 }
 
 /// The state of a job (`pmix_job_state_t`), passed through.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct JobState(pub u8);
 
 /// The state of a fabric link (`pmix_link_state_t`), passed through.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct LinkState(pub u8);
 
 /// A set of input and output channels (`pmix_iof_channel_t`): stdin 1, stdout 2, stderr 4, stddiag 8.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct IofChannel(pub u16);
 
 impl DataType {

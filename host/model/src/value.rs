@@ -4,9 +4,10 @@ use crate::{
     IofChannel, JobState, Kval, LinkState, NetStats, NodePid, NodeStats, Nspace, Pdata, Persistence, Proc, ProcInfo,
     ProcState, Query, Range, Rank, Regattr, ResourceUnit, Scope, Status, Text, Topology, data_type as dt,
 };
+use serde::{Deserialize, Serialize};
 
 /// A value of one of the Standard's data types (`pmix_value_t`). Strings may be absent (a NULL pointer in C).
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "each member is the data type of that name; units are given where a number has one")]
 pub enum Value {
     Undef,
@@ -25,8 +26,8 @@ pub enum Value {
     Uint16(u16),
     Uint32(u32),
     Uint64(u64),
-    Float(f32),
-    Double(f64),
+    Float(#[serde(with = "crate::bits::single")] f32),
+    Double(#[serde(with = "crate::bits::double")] f64),
     Timeval {
         seconds: i64,
         microseconds: i64,

@@ -1,16 +1,16 @@
 //! All that it takes to make an instance: a component that was checked, compiled and linked with what it is granted.
 use crate::bindings::peal::pmix::{
-    amendment, call, clock, files, logging, notify, random, registration, sink, state, types,
+    amendment, call, clock, control, files, logging, notify, random, registration, report, sink, state, types, usage,
 };
-use crate::engine::Runtime;
+use crate::engine::{self, Runtime};
 use crate::host::Host;
 use crate::lines::Lines;
 use crate::roles::{Exports, Indices};
 use crate::tally::Budget;
 use crate::text::{MAX_QUOTED, plain};
 use crate::wasi;
-use crate::{Capability, Engine, Grants, Inspection, Limit, Limits, LoadError, Services};
-use std::sync::Arc;
+use crate::{Capability, Engine, Grants, Inspection, Limit, Limits, LoadError, Recorder, Role, Services};
+use std::{collections::BTreeSet, sync::Arc};
 use wasmtime::Store;
 use wasmtime::component::{Component, HasSelf, InstancePre, Linker};
 
@@ -23,10 +23,28 @@ pub(crate) struct Blueprint {
     pub(crate) services: Arc<Services>,
     /// Of all instances together.
     pub(crate) memory: Arc<Budget>,
+    /// How many places of the engine an instance takes.
+    pub(crate) places: usize,
     /// Held so that others who load the same find it compiled.
     _component: Arc<Component>,
+    /// Of which instances the calls are recorded, where somebody does that.
+    recorded: Recorded,
     instance: InstancePre<Host>,
     roles: Indices,
+}
+
+#[derive(Clone, Copy)]
+enum Recorded {
+    All,
+    Sampled,
+}
+
+impl Recorded {
+    /// Only events may be left out: what a policy says has consequences, and what a channel writes is read.
+    fn of(roles: &BTreeSet<Role>) -> Recorded {
+        let only_handles = roles.iter().all(|role| matches!(role, Role::EventHandler | Role::Lifecycle));
+        if only_handles { Recorded::Sampled } else { Recorded::All }
+    }
 }
 
 impl Blueprint {
@@ -56,9 +74,21 @@ impl Blueprint {
             services: Arc::new(services),
             memory: Arc::new(Budget::new(Limit::MemoryTotal, limits.memory_total)),
             roles: Indices::new(&instance, &inspection.roles).map_err(unfit)?,
+            places: engine::places(&component, inspection),
             _component: component,
+            recorded: Recorded::of(&inspection.roles),
             instance,
         })
+    }
+
+    /// Who takes down what the instance of this number does, if somebody does.
+    pub(crate) fn recorder(&self, instance: u64) -> Option<Arc<dyn Recorder>> {
+        let recorder = self.services.recorder.as_ref()?;
+        let is_wanted = match self.recorded {
+            Recorded::All => true,
+            Recorded::Sampled => recorder.samples(instance),
+        };
+        is_wanted.then(|| recorder.clone())
     }
 
     /// A fresh instance in this store.
@@ -105,6 +135,9 @@ fn link(
             Capability::State => state::add_to_linker::<_, Data>(&mut linker, |host| host)?,
             Capability::Random => random::add_to_linker::<_, Data>(&mut linker, |host| host)?,
             Capability::Files => files::add_to_linker::<_, Data>(&mut linker, |host| host)?,
+            Capability::Control => control::add_to_linker::<_, Data>(&mut linker, |host| host)?,
+            Capability::Report => report::add_to_linker::<_, Data>(&mut linker, |host| host)?,
+            Capability::Usage => usage::add_to_linker::<_, Data>(&mut linker, |host| host)?,
             Capability::Wasi => wasi::link(&mut linker, runtime.inner(), component, grants)?,
         }
     }

@@ -1,12 +1,15 @@
 //! What goes into a call of a handler and what comes out.
-use crate::{Limit, Role, Usage};
+use crate::{ControlRequest, Limit, Report, Role, Usage};
 use peal_model::{Event, Identity, Info, Range, Status, Step};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
 /// One event for one registration. Cheap to clone: what is large is shared.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct EventCall {
+    /// The number of the event among those of its server, for records; 0 where nobody counts.
+    pub number: u64,
     /// Which registration it is for.
     pub registration: u64,
     /// The tag that the module gave that registration ([`ModuleRegistration::tag`]); 0 where it did not make it.
@@ -31,6 +34,10 @@ pub struct HandlerResult {
     pub notifications: Vec<Notification>,
     /// How it wants its registrations changed, in this order; not at all if it failed.
     pub changes: Vec<Change>,
+    /// The job control that it asked for, to be done now that it has returned; none if it failed.
+    pub controls: Vec<ControlRequest>,
+    /// What it wants logged now that it has returned; nothing if it failed.
+    pub reports: Vec<Report>,
     /// How it failed, if it did.
     pub failure: Option<Failure>,
     /// What it has used.
@@ -44,6 +51,8 @@ impl From<Failure> for HandlerResult {
             infos: Vec::new(),
             notifications: Vec::new(),
             changes: Vec::new(),
+            controls: Vec::new(),
+            reports: Vec::new(),
             usage: failure.usage,
             failure: Some(failure),
         }
@@ -51,7 +60,7 @@ impl From<Failure> for HandlerResult {
 }
 
 /// An event that a module raised.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Notification {
     /// The number that the module was told, unique in this process.
     pub request: u64,
@@ -64,7 +73,7 @@ pub struct Notification {
 }
 
 /// What a module wishes to be registered for.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ModuleRegistration {
     /// Chosen by the module, to be told it with each call for this registration ([`EventCall::tag`]).
     pub tag: u32,
@@ -77,7 +86,7 @@ pub struct ModuleRegistration {
 }
 
 /// How a module wants its registrations changed.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum Change {
     /// It wants one more.
     Register(ModuleRegistration),
@@ -86,7 +95,7 @@ pub enum Change {
 }
 
 /// In what way a call failed.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum FailureKind {
     /// It trapped, or used the host in a way that cannot be.
     Trapped,
@@ -123,7 +132,7 @@ impl FailureKind {
 }
 
 /// How a call failed.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Failure {
     /// In what way.
     pub kind: FailureKind,

@@ -1,13 +1,14 @@
 //! What a call is about, and the numbers under which a guest knows values that have no shape in the contract. Such a value is
 //! never copied into the guest: its number stands for a place in the data.
 use crate::{ChannelCall, EventCall, PolicyCall};
-use peal_model::{Identity, Info, Matter, Peer, Proc, Range, Step, Target, Value};
+use peal_model::{Identity, Info, Matter, Peer, Proc, Range, Step, Target, UnixGroup, Value};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What a call is about.
-#[derive(Default)]
-pub(crate) enum Subject {
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub enum Subject {
     /// Nothing: a start function, or `lifecycle.stop`.
     #[default]
     None,
@@ -39,6 +40,14 @@ impl Subject {
             Subject::Event(call) => call.identity,
             Subject::Policy(call) => call.request.identity,
             Subject::Log(call) => call.request.identity,
+        }
+    }
+
+    /// In which groups, where a policy is to know.
+    pub(crate) fn groups(&self) -> &[UnixGroup] {
+        match self {
+            Subject::Policy(call) => &call.request.groups,
+            _ => &[],
         }
     }
 
@@ -85,6 +94,11 @@ impl Subject {
         }
     }
 
+    /// Whether a policy is asked what may be logged.
+    pub(crate) fn is_to_be_logged(&self) -> bool {
+        matches!(self, Subject::Policy(call) if call.request.matter == Matter::Log)
+    }
+
     pub(crate) fn infos(&self) -> &[Info] {
         match self {
             Subject::None | Subject::Settings(_) => &[],
@@ -126,26 +140,31 @@ impl Subject {
             (List::Infos, _) => Some(self.infos()),
             (List::Directives, _) => Some(self.directives()),
             (List::Step(at), _) => Some(&self.steps().get(at)?.infos),
+            (List::Lent(_), _) => None,
         }
     }
 
-    /// The value at this place.
-    fn value(&self, place: &Place) -> Option<&Value> {
-        let (first, rest) = place.path.split_first()?;
-        let info = self.list(place.list)?.get(*first)?;
-        rest.iter().try_fold(&info.value, |value, at| match value {
-            Value::DataArray(array) => match array.items().get(*at)? {
-                Value::Info(info) => Some(&info.value),
-                item => Some(item),
-            },
-            _ => None,
-        })
-    }
-
     /// The value that this number stands for.
-    pub(crate) fn opaque(&self, opaques: &Opaques, number: u32) -> Option<&Value> {
-        self.value(opaques.places.get(usize::try_from(number).ok()?)?)
+    pub(crate) fn opaque<'a>(&'a self, opaques: &'a Opaques, number: u32) -> Option<&'a Value> {
+        let place = opaques.places.get(usize::try_from(number).ok()?)?;
+        let infos = match place.list {
+            List::Lent(at) => opaques.lent.get(at)?,
+            list => self.list(list)?,
+        };
+        value_at(infos, &place.path)
     }
+}
+
+/// The value at the end of this path.
+fn value_at<'a>(infos: &'a [Info], path: &[usize]) -> Option<&'a Value> {
+    let (first, rest) = path.split_first()?;
+    rest.iter().try_fold(&infos.get(*first)?.value, |value, at| match value {
+        Value::DataArray(array) => match array.items().get(*at)? {
+            Value::Info(info) => Some(&info.value),
+            item => Some(item),
+        },
+        _ => None,
+    })
 }
 
 /// A list of infos that a guest can read.
@@ -157,6 +176,8 @@ pub(crate) enum List {
     Directives,
     /// The infos of this step.
     Step(usize),
+    /// What the guest was told in answer to this question of those that are kept.
+    Lent(usize),
 }
 
 /// Where a value lies: in which list, at which info, then at which element of each array on the way down.
@@ -171,9 +192,33 @@ pub(crate) struct Place {
 pub(crate) struct Opaques {
     places: Vec<Place>,
     known: BTreeMap<Place, u32>,
+    /// Answers from elsewhere in which some of them lie.
+    lent: Vec<Vec<Info>>,
 }
 
 impl Opaques {
+    /// Forgets them.
+    pub(crate) fn clear(&mut self) {
+        self.places.clear();
+        self.known.clear();
+        self.lent.clear();
+    }
+
+    /// Where the next answer from elsewhere will lie, if it is kept.
+    pub(crate) fn next_lent(&self) -> List {
+        List::Lent(self.lent.len())
+    }
+
+    /// Whether any number stands for something in this list, which was looked at last.
+    pub(crate) fn has_any_of(&self, list: List) -> bool {
+        self.places.last().is_some_and(|place| place.list == list)
+    }
+
+    /// Keeps an answer until the call has returned.
+    pub(crate) fn keep(&mut self, infos: Vec<Info>) {
+        self.lent.push(infos);
+    }
+
     /// The number of a place.
     pub(crate) fn number(&mut self, place: &Place) -> u32 {
         if let Some(number) = self.known.get(place) {

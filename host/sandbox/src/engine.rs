@@ -2,14 +2,16 @@
 //! calls are cut off.
 use crate::cache::private_dir;
 use crate::instance::Instance;
-use crate::limits::{MAX_CORE_INSTANCES, MAX_MEMORIES, MAX_TABLES};
+use crate::limits::{
+    CORE_INSTANCES_PER_PLACE, MAX_CORE_INSTANCES, MAX_MEMORIES, MAX_TABLES, MEMORIES_PER_PLACE, TABLES_PER_PLACE,
+};
 use crate::retire::Retirement;
 use crate::tally::{Budget, Refused, Room};
-use crate::{Digest, Limit, Limits};
+use crate::{Digest, Inspection, Limit, Limits};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use std::{io, thread};
@@ -24,7 +26,8 @@ pub struct EngineSettings {
     /// write there can run code in this process: it is made for this user alone, and one that others can reach is refused,
     /// as is one that they could put another in the place of.
     pub cache_dir: Option<PathBuf>,
-    /// The most instances of all modules together that exist at once.
+    /// The most instances of all modules together that exist at once. Those of large components count as several, and the modules
+    /// of tenants have three quarters of it at most.
     pub max_instances: u32,
     /// For which modules fuel is counted.
     pub fuel: FuelCount,
@@ -114,10 +117,14 @@ pub struct Engine {
     cache: Option<Cache>,
     tick: Duration,
     requests: Arc<AtomicU64>,
+    /// How many instances there were so far.
+    started: Arc<AtomicU64>,
     usual: Runtime,
     /// The one that counts fuel, where the usual one does not: made for the first module that has a limit of it.
     counting: Arc<Mutex<Option<Runtime>>>,
-    instances: Arc<Budget>,
+    /// The places that instances take: of all modules, and of those that tenants have.
+    places: Arc<Budget>,
+    tenants_places: Arc<Budget>,
     retirement: Arc<Retirement>,
 }
 
@@ -146,9 +153,11 @@ impl Engine {
             cache,
             tick,
             requests: Arc::new(AtomicU64::new(1)),
+            started: Arc::default(),
             usual,
             counting: Arc::default(),
-            instances: Arc::new(Budget::new(Limit::Instances, most)),
+            places: Arc::new(Budget::new(Limit::Instances, most)),
+            tenants_places: Arc::new(Budget::new(Limit::TenantsInstances, most - reserve(most))),
             retirement: Arc::default(),
         })
     }
@@ -164,14 +173,16 @@ impl Engine {
         self.usual.pooled
     }
 
-    /// How many instances of all modules there are now.
+    /// How many instances of all modules there are now, as they count for the most there may be.
     pub fn instances(&self) -> usize {
-        self.instances.used()
+        self.places.used()
     }
 
-    /// Room for one more instance. The pool has a limit as well; without a pool this is the only one.
-    pub(crate) fn room(&self) -> Result<Room, Refused> {
-        Room::of(&self.instances)
+    /// Room for one more instance that takes so many places. An instance takes as many as it needs of the pool, so that this is
+    /// used up before anything of the pool is; without a pool this is the only limit.
+    pub(crate) fn room(&self, places: usize, is_of_tenant: bool) -> Result<Vec<Room>, Refused> {
+        let tenants = is_of_tenant.then_some(&self.tenants_places);
+        tenants.into_iter().chain([&self.places]).map(|budget| Room::of(budget, places)).collect()
     }
 
     /// What a module of these limits runs in.
@@ -190,6 +201,11 @@ impl Engine {
     /// How the cache did; none where there is none.
     pub fn cache_use(&self) -> Option<CacheUse> {
         self.cache.as_ref().map(|cache| CacheUse { hits: cache.cache_hits(), misses: cache.cache_misses() })
+    }
+
+    /// The number of one more instance, from 1.
+    pub(crate) fn number_instance(&self) -> u64 {
+        self.started.fetch_add(1, Ordering::Relaxed).saturating_add(1)
     }
 
     pub(crate) fn tick(&self) -> Duration {
@@ -292,15 +308,33 @@ fn base_config(cache: Option<Cache>) -> Config {
     config
 }
 
+/// How many places an instance of a component takes.
+pub(crate) fn places(component: &Component, inspection: &Inspection) -> usize {
+    // Only of a component that core modules are handed to it is not known, and such a one is refused.
+    let (memories, tables) = component
+        .resources_required()
+        .map_or((MAX_MEMORIES, MAX_TABLES), |needs| (needs.num_memories, needs.num_tables));
+    let places = (inspection.core_instances.div_ceil(CORE_INSTANCES_PER_PLACE))
+        .max(memories.div_ceil(MEMORIES_PER_PLACE))
+        .max(tables.div_ceil(TABLES_PER_PLACE));
+    usize::try_from(places.max(1)).unwrap_or(usize::MAX)
+}
+
+/// How many places are the site's alone, so that its modules start again whatever the others do: a quarter, at least one.
+fn reserve(most: usize) -> usize {
+    most.div_ceil(4)
+}
+
 /// Room for components of interpreted languages (three memories, tens of tables with thousands of elements). Slots reserve
-/// address space, not memory.
+/// address space, not memory. Of core instances there may be twice as many as are counted: where components in a component call
+/// each other, the engine puts at most one more before each.
 fn pooling(max_instances: u32) -> PoolingAllocationConfig {
     const MIB: usize = 1024 * 1024;
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(max_instances)
-        .total_core_instances(max_instances.saturating_mul(8))
-        .total_memories(max_instances.saturating_mul(2))
-        .total_tables(max_instances.saturating_mul(4))
+        .total_core_instances(max_instances.saturating_mul(2 * CORE_INSTANCES_PER_PLACE))
+        .total_memories(max_instances.saturating_mul(MEMORIES_PER_PLACE))
+        .total_tables(max_instances.saturating_mul(TABLES_PER_PLACE))
         .max_core_instances_per_component(MAX_CORE_INSTANCES)
         .max_memories_per_component(MAX_MEMORIES)
         .max_tables_per_component(MAX_TABLES)

@@ -52,16 +52,23 @@ pub(crate) struct Expansion {
     open: Vec<Open>,
     components: u32,
     modules: u32,
+    /// What the component makes that came to its end last: after all others, the outermost.
+    last: Made,
 }
 
 impl Expansion {
     pub(crate) fn new() -> Expansion {
-        Expansion { open: vec![Open::Component(Body::default())], components: 0, modules: 0 }
+        Expansion { open: vec![Open::Component(Body::default())], components: 0, modules: 0, last: Made::default() }
     }
 
     /// Whether what is read now belongs to the outermost component itself.
     pub(crate) fn is_outermost(&self) -> bool {
         self.open.len() == 1
+    }
+
+    /// How many core instances the whole is made of, once it is read.
+    pub(crate) fn core_instances(&self) -> u32 {
+        self.last.core_instances
     }
 
     /// Takes notice of what the parser found; an error once it is too much.
@@ -195,7 +202,10 @@ impl Expansion {
 
     fn close(&mut self) {
         match self.open.pop() {
-            Some(Open::Component(body)) => self.define(body.made),
+            Some(Open::Component(body)) => {
+                self.last = body.made;
+                self.define(body.made);
+            }
             Some(Open::Module(bookkeeping)) => self.define_module(bookkeeping),
             None => {}
         }

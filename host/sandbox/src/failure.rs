@@ -82,9 +82,13 @@ fn trap_text(cause: &str) -> &str {
 
 /// There is no room for one more instance.
 pub(crate) fn no_room(refused: Refused) -> Failure {
-    let Refused { limit, most, .. } = refused;
-    let of = if limit == Limit::TenantInstances { "its owner's modules" } else { "all modules" };
-    let reason = format!("there are {most} instances of {of}, as many as there may be ({limit})");
+    let Refused { limit, wanted, most } = refused;
+    let of = match limit {
+        Limit::TenantInstances => "its owner's modules",
+        Limit::TenantsInstances => "the modules of all users and jobs",
+        _ => "all modules",
+    };
+    let reason = format!("the instances of {of} would count as {wanted}, and there may be {most} ({limit})");
     Failure::new(FailureKind::Unavailable, Some(limit), reason)
 }
 

@@ -2,13 +2,15 @@
 use crate::bindings::peal::pmix::files;
 use crate::host::Host;
 use crate::services::Answer;
+use crate::tape::{Answered, Ask};
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt};
+use cap_std::fs::{Dir, File, MetadataExt, OpenOptions, OpenOptionsExt};
 use peal_model::{Status, code};
 use rustix::fs::OFlags;
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// The largest file that is read or written, in bytes.
 pub const MAX_FILE: u64 = 16 * 1024 * 1024;
@@ -16,6 +18,8 @@ pub const MAX_FILE: u64 = 16 * 1024 * 1024;
 pub const MAX_PATH: usize = 4096;
 /// The most names that are listed.
 const MAX_ENTRIES: usize = 10_000;
+/// What every file counts for at least, in bytes: an empty one takes room as well.
+pub const LEAST_FILE: u64 = 4096;
 /// How deep directories are looked into when it is added up what is there.
 const MAX_DEPTH: usize = 32;
 
@@ -24,7 +28,8 @@ const MAX_DEPTH: usize = 32;
 pub enum Access {
     /// Files are read.
     Read,
-    /// Files are read and written, as long as all in the directory take no more than so many bytes.
+    /// Files are read and written, as long as all in the directory take no more than so many bytes, each of them [`LEAST_FILE`] at
+    /// least.
     ReadWrite {
         /// How many.
         quota: u64,
@@ -36,19 +41,61 @@ pub enum Access {
 pub struct Directory {
     dir: Dir,
     access: Access,
-    /// Bytes of all files in it, as far as is known: others may write there, too. Held while a file is written.
-    used: Mutex<u64>,
+    used: Arc<Used>,
+}
+
+/// Bytes of all files in a directory, as far as is known: others may write there, too. Held while a file is written.
+type Used = Mutex<u64>;
+
+/// The directories that are open for writing, by device and number. Whoever opens one that is open already counts with the others:
+/// the copies of a module share what it may have.
+#[derive(Debug, Default)]
+pub struct Directories(Mutex<BTreeMap<(u64, u64), Weak<Used>>>);
+
+impl Directories {
+    /// Opens one. Where it may be written to, it is looked through for what is in it already.
+    pub fn open(&self, path: &Path, access: Access) -> io::Result<Directory> {
+        let dir = Dir::open_ambient_dir(path, ambient_authority())?;
+        let used = match access {
+            Access::Read => Arc::default(),
+            Access::ReadWrite { .. } => {
+                let used = self.used(&dir)?;
+                // Nobody writes meanwhile.
+                let mut counted = locked(&used);
+                *counted = size_of_files(&dir, MAX_DEPTH)?;
+                drop(counted);
+                used
+            }
+        };
+        Ok(Directory { dir, access, used })
+    }
+
+    fn used(&self, dir: &Dir) -> io::Result<Arc<Used>> {
+        let metadata = dir.dir_metadata()?;
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|_, used| used.strong_count() > 0);
+        let known = known.entry((metadata.dev(), metadata.ino())).or_default();
+        Ok(known.upgrade().unwrap_or_else(|| {
+            let used = Arc::default();
+            *known = Arc::downgrade(&used);
+            used
+        }))
+    }
+}
+
+fn locked(used: &Used) -> MutexGuard<'_, u64> {
+    used.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a file of so many bytes counts for.
+fn cost(len: u64) -> u64 {
+    len.max(LEAST_FILE)
 }
 
 impl Directory {
-    /// Opens it. Where it may be written to, it is looked through for what is in it already.
+    /// Opens it by itself.
     pub fn open(path: &Path, access: Access) -> io::Result<Directory> {
-        let dir = Dir::open_ambient_dir(path, ambient_authority())?;
-        let used = match access {
-            Access::Read => 0,
-            Access::ReadWrite { .. } => size_of_files(&dir, MAX_DEPTH)?,
-        };
-        Ok(Directory { dir, access, used: Mutex::new(used) })
+        Directories::default().open(path, access)
     }
 
     fn read(&self, path: &str) -> Result<Vec<u8>, Status> {
@@ -60,24 +107,32 @@ impl Directory {
 
     fn write(&self, path: &str, bytes: &[u8], place: Place) -> Result<(), Status> {
         let Access::ReadWrite { quota } = self.access else { return Err(code::PMIX_ERR_NO_PERMISSIONS) };
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut file = self.open_file(path, OpenOptions::new().write(true).create(true).mode(0o600))?;
-        let old = file.metadata().map_err(status)?.len();
+        let mut used = locked(&self.used);
+        let there = match self.open_file(path, OpenOptions::new().write(true)) {
+            Ok(file) => Some((file.metadata().map_err(status)?.len(), file)),
+            Err(code::PMIX_ERR_NOT_FOUND) => None,
+            Err(status) => return Err(status),
+        };
+        let (old, before) = there.as_ref().map_or((0, 0), |(len, _)| (*len, cost(*len)));
         let start = match place {
             Place::Instead => 0,
             Place::Behind => old,
         };
         let len = start.saturating_add(bytes.len() as u64);
-        let all = used.saturating_sub(old).saturating_add(len);
-        if len > MAX_FILE || all > quota && len > old {
+        let all = used.saturating_sub(before).saturating_add(cost(len));
+        if len > MAX_FILE || all > quota && cost(len) > before {
             return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
         }
+        let mut file = match there {
+            Some((_, file)) => file,
+            None => self.open_file(path, OpenOptions::new().write(true).create(true).mode(0o600))?,
+        };
         let written = file.set_len(start).and_then(|()| {
             file.seek(SeekFrom::Start(start))?;
             file.write_all(bytes)
         });
         let now = file.metadata().map_or(len, |metadata| metadata.len());
-        *used = used.saturating_sub(old).saturating_add(now);
+        *used = used.saturating_sub(before).saturating_add(cost(now));
         written.map_err(status)
     }
 
@@ -86,10 +141,10 @@ impl Directory {
             return Err(code::PMIX_ERR_NO_PERMISSIONS);
         }
         let path = checked(path)?;
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut used = locked(&self.used);
         let found = self.dir.symlink_metadata(path).map_err(status)?;
         self.dir.remove_file(path).map_err(status)?;
-        *used = used.saturating_sub(if found.is_file() { found.len() } else { 0 });
+        *used = used.saturating_sub(if found.is_file() { cost(found.len()) } else { 0 });
         Ok(())
     }
 
@@ -129,7 +184,7 @@ fn size_of_files(dir: &Dir, depth: usize) -> io::Result<u64> {
         let entry = entry?;
         let kind = entry.file_type()?;
         if kind.is_file() {
-            sum = sum.saturating_add(entry.metadata()?.len());
+            sum = sum.saturating_add(cost(entry.metadata()?.len()));
         } else if kind.is_dir() && depth > 0 {
             sum = sum.saturating_add(size_of_files(&entry.open_dir()?, depth - 1)?);
         }
@@ -160,44 +215,51 @@ fn status(error: io::Error) -> Status {
 
 impl files::Host for Host {
     fn directories(&mut self) -> wasmtime::Result<Vec<String>> {
-        self.host_call(|host| Ok(host.services.files.keys().cloned().collect()))
+        self.outside_call(0, || Ask::Directories, |host| Ok(host.services.files.keys().cloned().collect()))
     }
 
     fn read(&mut self, directory: String, path: String) -> Answer<Vec<u8>> {
-        self.in_directory(&directory, 0, |dir| dir.read(&path))
+        let ask = || Ask::ReadFile { directory: directory.clone(), path: path.clone() };
+        self.in_directory(&directory, 0, ask, |dir| dir.read(&path))
     }
 
     fn write(&mut self, directory: String, path: String, bytes: Vec<u8>) -> Answer<()> {
-        self.in_directory(&directory, bytes.len(), |dir| dir.write(&path, &bytes, Place::Instead))
+        let ask =
+            || Ask::WriteFile { directory: directory.clone(), path: path.clone(), bytes: bytes.as_slice().into() };
+        self.in_directory(&directory, bytes.len(), ask, |dir| dir.write(&path, &bytes, Place::Instead))
     }
 
     fn append(&mut self, directory: String, path: String, bytes: Vec<u8>) -> Answer<()> {
-        self.in_directory(&directory, bytes.len(), |dir| dir.write(&path, &bytes, Place::Behind))
+        let ask =
+            || Ask::AppendFile { directory: directory.clone(), path: path.clone(), bytes: bytes.as_slice().into() };
+        self.in_directory(&directory, bytes.len(), ask, |dir| dir.write(&path, &bytes, Place::Behind))
     }
 
     fn remove(&mut self, directory: String, path: String) -> Answer<()> {
-        self.in_directory(&directory, 0, |dir| dir.remove(&path))
+        let ask = || Ask::RemoveFile { directory: directory.clone(), path: path.clone() };
+        self.in_directory(&directory, 0, ask, |dir| dir.remove(&path))
     }
 
     fn entries(&mut self, directory: String, path: String) -> Answer<Vec<String>> {
-        self.in_directory(&directory, 0, |dir| dir.entries(&path))
+        let ask = || Ask::Entries { directory: directory.clone(), path: path.clone() };
+        self.in_directory(&directory, 0, ask, |dir| dir.entries(&path))
     }
 }
 
 impl Host {
     /// Does this in a directory, at the cost of so many bytes of output.
-    fn in_directory<R>(
+    fn in_directory<R: Answered>(
         &mut self,
         directory: &str,
         output: usize,
+        ask: impl FnOnce() -> Ask,
         work: impl FnOnce(&Directory) -> Result<R, Status>,
     ) -> Answer<R> {
-        self.host_call(|host| {
-            host.meter.charge(output)?;
+        let answer: Result<R, Status> = self.outside_call(output, ask, |host| {
             let found = host.services.files.get(directory);
-            let answer = found.map_or(Err(code::PMIX_ERR_NOT_FOUND), |directory| work(directory));
-            Ok(answer.map_err(|status| status.0))
-        })
+            Ok(found.map_or(Err(code::PMIX_ERR_NOT_FOUND), |directory| work(directory)))
+        })?;
+        Ok(answer.map_err(|status| status.0))
     }
 }
 
@@ -227,7 +289,7 @@ mod tests {
 
     #[test]
     fn files_are_written_read_listed_and_removed() {
-        let (_temporary, dir) = writing(1000);
+        let (_temporary, dir) = writing(5 * LEAST_FILE);
         dir.write("a", b"one", Place::Instead).unwrap();
         dir.write("a", b" two", Place::Behind).unwrap();
         dir.write("sub/b", b"", Place::Behind).unwrap();
@@ -317,15 +379,22 @@ mod tests {
 
     #[test]
     fn sizes_are_limited() {
-        let (temporary, dir) = writing(10);
+        let (temporary, dir) = writing(4 * LEAST_FILE);
         let inside = temporary.path().join("open");
-        dir.write("a", b"123456", Place::Instead).unwrap();
-        assert_eq!(dir.write("b", b"1", Place::Instead), Err(FULL), "with the four that were there it is full");
+        let large = vec![0; 3 * LEAST_FILE as usize];
+        dir.write("a", &large, Place::Instead).unwrap();
+        assert_eq!(dir.write("b", b"", Place::Instead), Err(FULL), "with the one that was there it is full");
+        assert!(!inside.join("b").exists(), "not even made");
         assert_eq!(dir.write("a", b"1", Place::Behind), Err(FULL));
+        dir.write("sub/note", b"longer", Place::Behind).unwrap();
         dir.write("a", b"12345", Place::Instead).unwrap();
-        dir.write("b", b"1", Place::Instead).unwrap();
+        for name in ["b", "c"] {
+            dir.write(name, b"", Place::Instead).unwrap();
+        }
+        assert_eq!(dir.write("d", b"", Place::Instead), Err(FULL), "empty files count as well");
         dir.remove("sub/note").unwrap();
         dir.write("b", b"123", Place::Behind).unwrap();
+        dir.write("d", b"", Place::Instead).unwrap();
         let large = fs::File::create(inside.join("large")).unwrap();
         large.set_len(MAX_FILE + 1).unwrap();
         assert_eq!(dir.read("large"), Err(FULL));
@@ -333,6 +402,24 @@ mod tests {
         assert_eq!(dir.read("large").unwrap().len() as u64, MAX_FILE);
         let roomy = Directory::open(&inside, Access::ReadWrite { quota: u64::MAX }).unwrap();
         assert_eq!(roomy.write("large", b"x", Place::Behind), Err(FULL));
+    }
+
+    #[test]
+    fn whoever_opens_a_directory_that_is_open_counts_with_the_others() {
+        let temporary = tempfile::tempdir().unwrap();
+        let (directories, access) = (Directories::default(), Access::ReadWrite { quota: 3 * LEAST_FILE });
+        let open = || directories.open(temporary.path(), access).unwrap();
+        let one = open();
+        one.write("a", b"1", Place::Instead).unwrap();
+        let two = open();
+        two.write("b", b"1", Place::Instead).unwrap();
+        one.write("c", b"1", Place::Instead).unwrap();
+        assert_eq!((one.write("d", b"", Place::Instead), two.write("e", b"", Place::Instead)), (Err(FULL), Err(FULL)));
+        one.remove("a").unwrap();
+        two.write("e", b"", Place::Instead).unwrap();
+        drop((one, two));
+        fs::remove_file(temporary.path().join("b")).unwrap();
+        open().write("d", b"", Place::Instead).unwrap();
     }
 
     #[test]

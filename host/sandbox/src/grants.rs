@@ -1,9 +1,10 @@
 //! Grants: which capabilities an admin permits a module.
 use crate::Capability;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// A set of capabilities. What is not in it is not linked, so a module that imports it does not load.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Grants(BTreeSet<Capability>);
 
 impl Grants {

@@ -1,22 +1,19 @@
 //! The host side of what a guest imports: `call`, `amendment`, `logging`, `clock`, `notify` and `registration`.
-use crate::bindings::peal::pmix::logging::Level;
-use crate::bindings::peal::pmix::{amendment, call, clock, logging, notify, registration, types};
+use crate::bindings::peal::pmix::{amendment, call, clock, notify, registration, types};
 use crate::data::{List, Opaques, Subject};
 use crate::lines::Lines;
 use crate::lower::{lower_content, lower_found, lower_identity, lower_proc, lower_steps};
 use crate::meter::{Meter, Stop};
 use crate::raise::Raise;
 use crate::tally::Tally;
-use crate::text::plain;
+use crate::tape::{Answered, Ask, Tape};
 use crate::wish::{check_wishes, raise_wish};
-use crate::{Change, Limit, Limits, Notification, Services, Stage};
-use peal_model::{Amendment, Info, Range, Status, code};
+use crate::{Change, ControlRequest, Limit, Limits, Notification, Recorder, Report, Services, Stage};
+use peal_model::{Amendment, Info, Range, Status, UnixGroup, code};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-
-/// The longest log message, in bytes; the rest is cut.
-const MAX_MESSAGE: usize = 4096;
 
 /// How many changes of its registrations one call may ask for.
 const MAX_CHANGES: usize = 16;
@@ -28,6 +25,9 @@ pub(crate) struct Host {
     requests: Arc<AtomicU64>,
     pub(crate) tally: Tally,
     pub(crate) meter: Meter,
+    /// Who takes down what this instance does, if somebody does.
+    pub(crate) recorder: Option<Arc<dyn Recorder>>,
+    pub(crate) tape: Tape,
     pub(crate) current: Current,
     /// How many handles of WASI the guest has.
     pub(crate) handles: u32,
@@ -39,16 +39,37 @@ pub(crate) struct Host {
 #[derive(Default)]
 pub(crate) struct Current {
     pub(crate) subject: Subject,
-    opaques: Opaques,
+    pub(crate) opaques: Opaques,
     now: Option<u64>,
-    /// What the guest pushed.
-    pub(crate) infos: Vec<Info>,
+    pub(crate) output: Output,
+}
+
+/// What a guest handed over beside its answer.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Output {
+    /// What it pushed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub infos: Vec<Info>,
     /// The events that it raised.
-    pub(crate) notifications: Vec<Notification>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notifications: Vec<Notification>,
     /// How it wants its registrations changed.
-    pub(crate) changes: Vec<Change>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<Change>,
+    /// The job control that it asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub controls: Vec<ControlRequest>,
+    /// What it wants logged.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reports: Vec<Report>,
     /// How it changed what it is asked about.
-    pub(crate) amendment: Amendment,
+    #[serde(skip_serializing_if = "is_unchanged")]
+    pub amendment: Amendment,
+}
+
+fn is_unchanged(amendment: &Amendment) -> bool {
+    *amendment == Amendment::default()
 }
 
 impl Host {
@@ -58,29 +79,87 @@ impl Host {
         limits: Limits,
         tally: Tally,
         requests: Arc<AtomicU64>,
+        recorder: Option<Arc<dyn Recorder>>,
     ) -> Host {
         let (meter, current) = (Meter::new(limits), Current::default());
-        Host { lines, services, requests, tally, meter, current, handles: 0, looked: 0 }
+        let tape = Tape::new(recorder.is_some());
+        Host { lines, services, requests, tally, meter, recorder, tape, current, handles: 0, looked: 0 }
     }
 
-    /// Begins a call about this.
+    /// Begins a call about this, where the one before has ended.
     pub(crate) fn begin(&mut self, now: Instant, subject: Subject) {
         self.meter.begin(now);
         self.tally.take_refused();
-        self.current = Current { subject, ..Current::default() };
+        self.current.subject = subject;
     }
 
     /// Ends the call: what came out of it. Nothing of it stays behind.
-    pub(crate) fn end(&mut self) -> Current {
-        std::mem::take(&mut self.current)
+    pub(crate) fn end(&mut self) -> (Subject, Output) {
+        let Current { subject, opaques, now, output } = &mut self.current;
+        *now = None;
+        opaques.clear();
+        (std::mem::take(subject), std::mem::take(output))
     }
 
-    /// Does the work of one host call: counted, and its time set apart from the guest's.
-    pub(crate) fn host_call<R>(&mut self, work: impl FnOnce(&mut Host) -> Result<R, Stop>) -> wasmtime::Result<R> {
+    /// Does the work of one host call: counted, and its time set apart from the guest's. Its answer follows from what the call is
+    /// about.
+    pub(crate) fn host_call<R>(
+        &mut self,
+        ask: impl FnOnce() -> Ask,
+        work: impl FnOnce(&mut Host) -> Result<R, Stop>,
+    ) -> wasmtime::Result<R> {
         let entered = self.meter.enter()?;
+        self.tape.note(ask);
         let answer = work(self);
         self.meter.leave(entered);
         Ok(answer?)
+    }
+
+    /// The same for what is over at once and never waits: looking at a clock twice would take longer. Its time is the guest's.
+    pub(crate) fn quick_call<R>(
+        &mut self,
+        ask: impl FnOnce() -> Ask,
+        work: impl FnOnce(&mut Host) -> Result<R, Stop>,
+    ) -> wasmtime::Result<R> {
+        self.meter.count()?;
+        self.tape.note(ask);
+        Ok(work(self)?)
+    }
+
+    /// The same where the answer comes from elsewhere, at the cost of so many bytes of output.
+    pub(crate) fn outside_call<R: Answered>(
+        &mut self,
+        output: usize,
+        ask: impl FnOnce() -> Ask,
+        work: impl FnOnce(&mut Host) -> Result<R, Stop>,
+    ) -> wasmtime::Result<R> {
+        let entered = self.meter.enter()?;
+        let answer = self.meter.charge(output).and_then(|()| self.outside(ask, work));
+        self.meter.leave(entered);
+        Ok(answer?)
+    }
+
+    /// What comes from elsewhere is taken down, and where a call is replayed it comes from there.
+    pub(crate) fn outside<R: Answered>(
+        &mut self,
+        ask: impl FnOnce() -> Ask,
+        work: impl FnOnce(&mut Host) -> Result<R, Stop>,
+    ) -> Result<R, Stop> {
+        if !self.tape.is_recorded() {
+            return work(self);
+        }
+        let ask = ask();
+        let answer = match self.tape.known(&ask) {
+            Some(answer) => answer,
+            None => work(self)?,
+        };
+        self.tape.keep(ask, &answer);
+        Ok(answer)
+    }
+
+    /// One more request of a guest's.
+    pub(crate) fn count_request(&self) -> u64 {
+        self.requests.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Settings as a guest sees them.
@@ -98,125 +177,139 @@ impl types::Host for Host {}
 
 impl call::Host for Host {
     fn source(&mut self) -> wasmtime::Result<Option<types::Proc>> {
-        self.host_call(|host| Ok(host.current.subject.source().map(lower_proc)))
+        self.quick_call(|| Ask::Source, |host| Ok(host.current.subject.source().map(lower_proc)))
     }
 
     fn credentials(&mut self) -> wasmtime::Result<Option<types::Identity>> {
-        self.host_call(|host| Ok(host.current.subject.identity().map(lower_identity)))
+        self.quick_call(|| Ask::Credentials, |host| Ok(host.current.subject.identity().map(lower_identity)))
+    }
+
+    fn groups(&mut self) -> wasmtime::Result<Vec<types::Group>> {
+        let lower = |group: &UnixGroup| types::Group { gid: group.gid, name: group.name.clone() };
+        self.host_call(|| Ask::Groups, |host| Ok(host.current.subject.groups().iter().map(lower).collect()))
     }
 
     fn server(&mut self) -> wasmtime::Result<Option<types::Identity>> {
-        self.host_call(|host| Ok(host.current.subject.server().map(lower_identity)))
+        self.quick_call(|| Ask::Server, |host| Ok(host.current.subject.server().map(lower_identity)))
     }
 
     fn targets(&mut self) -> wasmtime::Result<Vec<types::Proc>> {
-        self.host_call(|host| Ok(host.current.subject.targets().iter().map(lower_proc).collect()))
+        self.host_call(|| Ask::Targets, |host| Ok(host.current.subject.targets().iter().map(lower_proc).collect()))
     }
 
     fn owners(&mut self) -> wasmtime::Result<Vec<Option<types::Identity>>> {
-        self.host_call(|host| {
-            let targets = host.current.subject.owned_targets().iter();
-            Ok(targets.map(|target| target.owner.map(lower_identity)).collect())
-        })
+        self.host_call(
+            || Ask::Owners,
+            |host| {
+                let targets = host.current.subject.owned_targets().iter();
+                Ok(targets.map(|target| target.owner.map(lower_identity)).collect())
+            },
+        )
     }
 
     fn connection(&mut self) -> wasmtime::Result<Option<types::Peer>> {
-        self.host_call(|host| {
-            let peer = host.current.subject.peer();
-            Ok(peer.map(|peer| types::Peer { pid: peer.pid, release: peer.release.clone() }))
-        })
+        self.quick_call(
+            || Ask::Connection,
+            |host| {
+                let peer = host.current.subject.peer();
+                Ok(peer.map(|peer| types::Peer { pid: peer.pid, release: peer.release.clone() }))
+            },
+        )
     }
 
     fn infos(&mut self) -> wasmtime::Result<types::Content> {
-        self.host_call(|host| {
-            let Current { subject, opaques, .. } = &mut host.current;
-            Ok(lower_content(opaques, List::Infos, subject.infos()))
-        })
+        self.host_call(
+            || Ask::Infos,
+            |host| {
+                let Current { subject, opaques, .. } = &mut host.current;
+                Ok(lower_content(opaques, List::Infos, subject.infos()))
+            },
+        )
     }
 
     fn directives(&mut self) -> wasmtime::Result<types::Content> {
-        self.host_call(|host| {
-            let Current { subject, opaques, .. } = &mut host.current;
-            Ok(lower_content(opaques, List::Directives, subject.directives()))
-        })
+        self.host_call(
+            || Ask::Directives,
+            |host| {
+                let Current { subject, opaques, .. } = &mut host.current;
+                Ok(lower_content(opaques, List::Directives, subject.directives()))
+            },
+        )
     }
 
     fn get(&mut self, key: String) -> wasmtime::Result<Option<types::Found>> {
-        self.host_call(|host| {
-            let Current { subject, opaques, .. } = &mut host.current;
-            Ok(subject.find(&key).map(|(place, value)| lower_found(opaques, value, place)))
-        })
+        self.quick_call(
+            || Ask::Get { key: key.clone() },
+            |host| {
+                let Current { subject, opaques, .. } = &mut host.current;
+                Ok(subject.find(&key).map(|(place, value)| lower_found(opaques, value, place)))
+            },
+        )
     }
 
     fn steps(&mut self) -> wasmtime::Result<types::Chain> {
-        self.host_call(|host| Ok(lower_steps(&mut host.current.opaques, host.current.subject.steps())))
+        self.host_call(|| Ask::Steps, |host| Ok(lower_steps(&mut host.current.opaques, host.current.subject.steps())))
     }
 
     fn push(&mut self, info: types::Info, arrays: Vec<types::Array>) -> wasmtime::Result<()> {
-        self.host_call(|host| {
-            let info = host.raise().single(info, arrays)?;
-            host.current.infos.push(info);
-            Ok(())
-        })
+        self.quick_call(
+            || Ask::Push,
+            |host| {
+                let info = host.raise().single(info, arrays)?;
+                host.current.output.infos.push(info);
+                Ok(())
+            },
+        )
     }
 }
 
 impl amendment::Host for Host {
     fn amend(&mut self, directives: types::Content) -> wasmtime::Result<()> {
-        self.host_call(|host| {
-            host.current.amendment.infos = Some(host.raise().content(directives)?);
-            Ok(())
-        })
+        self.host_call(
+            || Ask::Amend,
+            |host| {
+                host.current.output.amendment.infos = Some(host.raise().content(directives)?);
+                Ok(())
+            },
+        )
     }
 
     fn narrow(&mut self, range: types::Range) -> wasmtime::Result<Result<(), i32>> {
-        self.host_call(|host| {
-            let Some(asked) = host.current.subject.range_to_decide_about() else {
-                return Ok(Err(code::PMIX_ERR_NOT_AVAILABLE.0));
-            };
-            let range = Range::from(range);
-            if !range.is_within(asked) {
-                return Ok(Err(code::PMIX_ERR_BAD_PARAM.0));
-            }
-            host.current.amendment.range = Some(range);
-            Ok(Ok(()))
-        })
-    }
-}
-
-impl logging::Host for Host {
-    fn log(&mut self, level: Level, message: String) -> wasmtime::Result<()> {
-        // A line that nobody wants to see takes nothing from those that are wanted.
-        macro_rules! write {
-            ($host:ident, $level:ident) => {
-                if let Some(stage) = &$host.services.stage {
-                    stage.say(tracing::Level::$level, &plain(&message, MAX_MESSAGE));
-                } else if tracing::enabled!(target: "peal::guest", tracing::Level::$level) {
-                    if $host.lines.allow() {
-                        let (module, message) = (&**$host.lines.module(), plain(&message, MAX_MESSAGE));
-                        tracing::event!(target: "peal::guest", tracing::Level::$level, module, "{message}");
-                    } else {
-                        $host.meter.hit(Limit::LogLines);
-                    }
+        let range = Range::from(range);
+        self.host_call(
+            || Ask::Narrow { range },
+            |host| {
+                let Some(asked) = host.current.subject.range_to_decide_about() else {
+                    return Ok(Err(code::PMIX_ERR_NOT_AVAILABLE.0));
+                };
+                if !range.is_within(asked) {
+                    return Ok(Err(code::PMIX_ERR_BAD_PARAM.0));
                 }
-            };
-        }
-        self.host_call(|host| {
-            match level {
-                Level::Error => write!(host, ERROR),
-                Level::Warn => write!(host, WARN),
-                Level::Info => write!(host, INFO),
-                Level::Debug => write!(host, DEBUG),
-                Level::Trace => write!(host, TRACE),
-            }
-            Ok(())
-        })
+                host.current.output.amendment.range = Some(range);
+                Ok(Ok(()))
+            },
+        )
+    }
+
+    fn rewrite(&mut self, data: types::Content) -> wasmtime::Result<Result<(), i32>> {
+        self.host_call(
+            || Ask::Rewrite,
+            |host| {
+                let rewritten = host.raise().content(data)?;
+                if !host.current.subject.is_to_be_logged() {
+                    return Ok(Err(code::PMIX_ERR_NOT_AVAILABLE.0));
+                }
+                host.current.output.amendment.data = Some(rewritten);
+                Ok(Ok(()))
+            },
+        )
     }
 }
 
 impl clock::Host for Host {
     fn now(&mut self) -> wasmtime::Result<u64> {
-        self.host_call(|host| Ok(host.milliseconds()))
+        self.meter.count()?;
+        Ok(self.milliseconds()?)
     }
 }
 
@@ -227,75 +320,78 @@ impl notify::Host for Host {
         range: types::Range,
         content: types::Content,
     ) -> wasmtime::Result<Result<u64, i32>> {
-        self.host_call(|host| {
-            let range = Range::from(range);
-            if !matches!(host.current.subject, Subject::Event(_)) {
-                return Ok(Err(code::PMIX_ERR_NOT_AVAILABLE.0));
-            }
-            if range == Range::ProcLocal {
-                return Ok(Err(code::PMIX_ERR_BAD_PARAM.0));
-            }
-            if host.current.notifications.len() >= host.meter.limits().notifications {
-                host.meter.hit(Limit::Notifications);
-                return Ok(Err(code::PMIX_ERR_OUT_OF_RESOURCE.0));
-            }
-            host.meter.charge(size_of::<Notification>())?;
-            let infos = host.raise().content(content)?;
-            let request = host.requests.fetch_add(1, Ordering::Relaxed);
-            host.current.notifications.push(Notification { request, code: Status(code), range, infos });
-            Ok(Ok(request))
-        })
+        let (code, range) = (Status(code), Range::from(range));
+        self.host_call(
+            || Ask::Notify { code, range },
+            |host| {
+                if !matches!(host.current.subject, Subject::Event(_)) {
+                    return Ok(Err(code::PMIX_ERR_NOT_AVAILABLE.0));
+                }
+                if range == Range::ProcLocal {
+                    return Ok(Err(code::PMIX_ERR_BAD_PARAM.0));
+                }
+                if host.current.output.notifications.len() >= host.meter.limits().notifications {
+                    host.meter.hit(Limit::Notifications);
+                    return Ok(Err(code::PMIX_ERR_OUT_OF_RESOURCE.0));
+                }
+                host.meter.charge(size_of::<Notification>())?;
+                let infos = host.raise().content(content)?;
+                let request = host.next_request()?;
+                host.current.output.notifications.push(Notification { request, code, range, infos });
+                Ok(Ok(request))
+            },
+        )
     }
 }
 
 impl registration::Host for Host {
     fn register(&mut self, wish: types::Registration) -> wasmtime::Result<Result<(), i32>> {
-        self.host_call(|host| {
-            if let Err(status) = host.may_change_registrations() {
-                return Ok(Err(status.0));
-            }
-            if check_wishes(std::slice::from_ref(&wish)).is_err() {
-                return Ok(Err(code::PMIX_ERR_BAD_PARAM.0));
-            }
-            let wish = raise_wish(host, wish)?;
-            host.current.changes.push(Change::Register(wish));
-            Ok(Ok(()))
-        })
+        self.host_call(
+            || Ask::Register,
+            |host| {
+                if let Err(status) = host.may_change_registrations() {
+                    return Ok(Err(status.0));
+                }
+                if check_wishes(std::slice::from_ref(&wish)).is_err() {
+                    return Ok(Err(code::PMIX_ERR_BAD_PARAM.0));
+                }
+                let wish = raise_wish(host, wish)?;
+                host.current.output.changes.push(Change::Register(wish));
+                Ok(Ok(()))
+            },
+        )
     }
 
     fn deregister(&mut self, registration: u64) -> wasmtime::Result<Result<(), i32>> {
-        self.host_call(|host| {
-            let may = host.may_change_registrations();
-            if may.is_ok() {
-                host.current.changes.push(Change::Deregister(registration));
-            }
-            Ok(may.map_err(|status| status.0))
-        })
+        self.host_call(
+            || Ask::Deregister { registration },
+            |host| {
+                let may = host.may_change_registrations();
+                if may.is_ok() {
+                    host.current.output.changes.push(Change::Deregister(registration));
+                }
+                Ok(may.map_err(|status| status.0))
+            },
+        )
     }
 }
 
 impl Host {
     /// The time since the epoch; the same throughout one call.
-    pub(crate) fn milliseconds(&mut self) -> u64 {
-        let stage = self.services.stage.as_deref();
-        *self.current.now.get_or_insert_with(|| stage.map_or_else(milliseconds_now, Stage::now))
-    }
-
-    /// Traces what the guest prints.
-    pub(crate) fn print(&mut self, bytes: &[u8]) {
-        if tracing::enabled!(target: "peal::guest", tracing::Level::INFO) {
-            if self.lines.allow() {
-                let (module, text) = (&**self.lines.module(), String::from_utf8_lossy(bytes));
-                tracing::info!(target: "peal::guest", module, "{}", plain(text.trim_end(), MAX_MESSAGE));
-            } else {
-                self.meter.hit(Limit::LogLines);
-            }
+    pub(crate) fn milliseconds(&mut self) -> Result<u64, Stop> {
+        if let Some(now) = self.current.now {
+            return Ok(now);
         }
+        let now = self.outside(
+            || Ask::Now,
+            |host| Ok(host.services.stage.as_deref().map_or_else(milliseconds_now, Stage::now)),
+        )?;
+        Ok(*self.current.now.insert(now))
     }
 
     fn may_change_registrations(&self) -> Result<(), Status> {
         match &self.current.subject {
-            Subject::Event(_) if self.current.changes.len() < MAX_CHANGES => Ok(()),
+            Subject::Event(_) if self.current.output.changes.len() < MAX_CHANGES => Ok(()),
             Subject::Event(_) => Err(code::PMIX_ERR_OUT_OF_RESOURCE),
             _ => Err(code::PMIX_ERR_NOT_AVAILABLE),
         }

@@ -1,5 +1,6 @@
 //! What a component is, read from its bytes alone: nothing is compiled and nothing runs.
 use crate::expansion::Expansion;
+use crate::imports::{ImportedInterface, Imports};
 use crate::interface::{self, Import};
 use crate::text::{MAX_QUOTED, plain};
 use crate::{Capability, Digest, Role};
@@ -113,12 +114,19 @@ pub struct Inspection {
     pub roles: BTreeSet<Role>,
     /// The capabilities that it imports.
     pub capabilities: BTreeSet<Capability>,
+    /// The interfaces that it imports, with their functions.
+    pub imports: Vec<ImportedInterface>,
+    /// The versions of the contract that it was built for: those of the interfaces of `peal:pmix` that it names.
+    pub contract: BTreeSet<String>,
     /// Imports that this host does not offer, the first of them; with any of these it does not load.
     pub unknown_imports: Vec<String>,
     /// Exports that are no role, the first of them: never called.
     pub other_exports: Vec<String>,
     /// Who made it.
     pub producers: Producers,
+    /// How many core instances an instance of it is made of.
+    #[serde(skip)]
+    pub core_instances: u32,
 }
 
 /// Reads what a component imports and exports and who made it, and that it is not made to be too large for a compiler. That
@@ -135,15 +143,21 @@ pub fn inspect(bytes: &[u8]) -> Result<Inspection, FormatError> {
         size: bytes.len(),
         roles: BTreeSet::new(),
         capabilities: BTreeSet::new(),
+        imports: Vec::new(),
+        contract: BTreeSet::new(),
         unknown_imports: Vec::new(),
         other_exports: Vec::new(),
         producers: Producers::default(),
+        core_instances: 0,
     };
-    let mut expansion = Expansion::new();
+    let (mut expansion, mut imported) = (Expansion::new(), Imports::default());
     for payload in Parser::new(0).parse_all(bytes) {
         let payload = payload?;
         let is_outermost = expansion.is_outermost();
         expansion.add(&payload)?;
+        if is_outermost {
+            imported.add(&payload)?;
+        }
         match payload {
             Payload::Version { encoding: Encoding::Module, .. } if is_outermost => return Err(FormatError::CoreModule),
             Payload::ComponentImportSection(imports) if is_outermost => {
@@ -162,11 +176,14 @@ pub fn inspect(bytes: &[u8]) -> Result<Inspection, FormatError> {
             _ => {}
         }
     }
+    found.core_instances = expansion.core_instances();
+    found.imports = imported.found();
     Ok(found)
 }
 
 impl Inspection {
     fn add_import(&mut self, name: &str, kind: ComponentTypeRef) {
+        self.add_version(name);
         match (kind, interface::import(name)) {
             // Naming a type again asks for nothing.
             (ComponentTypeRef::Type(TypeBounds::Eq(_)), _) => {}
@@ -178,7 +195,14 @@ impl Inspection {
         }
     }
 
+    fn add_version(&mut self, interface: &str) {
+        if let Some(version) = interface::contract_version(interface).filter(|_| self.contract.len() < MAX_NAMES) {
+            self.contract.insert(plain(version, MAX_NAME));
+        }
+    }
+
     fn add_export(&mut self, name: &str, kind: ComponentExternalKind) {
+        self.add_version(name);
         match (kind, interface::role(name)) {
             (ComponentExternalKind::Instance, Some(role)) => {
                 self.roles.insert(role);

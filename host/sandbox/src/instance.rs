@@ -1,23 +1,26 @@
 //! One instance of a module: a store of its own, called by one thread at a time.
 use crate::bindings::exports::peal::pmix::{
-    connection_policy, event_handler::EventHead, event_policy, job_control_policy, log_channel,
+    connection_policy, event_handler::EventHead, event_policy, job_control_policy, log_channel, log_policy,
+    monitor_policy, provision_policy,
 };
 use crate::bindings::peal::pmix::types::Outcome;
 use crate::blueprint::Blueprint;
 use crate::call::Failure;
 use crate::data::Subject;
 use crate::failure::{Phase, explain, no_room};
-use crate::host::{Current, Host};
+use crate::host::{Host, Output};
+use crate::meter::ticks;
+use crate::record::{CallRecord, End, Returned};
 use crate::roles::Exports;
 use crate::tally::{Room, Tally};
 use crate::text::{MAX_QUOTED, plain};
 use crate::warm::Tenancy;
 use crate::wish::{WishError, check_wishes, raise_wishes};
-use crate::{ChannelCall, EventCall, ModuleRegistration, PolicyCall, Role, Usage};
-use peal_model::{ConnectionKind, Info, Matter, Status};
+use crate::{ChannelCall, EventCall, Limit, ModuleRegistration, PolicyCall, Role, Usage};
+use peal_model::{ConnectionKind, Info, Matter, PolicyOutcome, Provision, Status};
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use wasmtime::Store;
 
 /// Why an instance does not start.
@@ -29,6 +32,18 @@ pub(crate) enum Refusal {
     Wishes(WishError),
 }
 
+impl From<&Result<Vec<ModuleRegistration>, Refusal>> for Returned {
+    fn from(answer: &Result<Vec<ModuleRegistration>, Refusal>) -> Returned {
+        Returned::Init(answer.clone().map_err(|refusal| refusal.to_string()))
+    }
+}
+
+impl From<&Outcome> for Returned {
+    fn from(outcome: &Outcome) -> Returned {
+        Returned::Outcome(PolicyOutcome::from(*outcome))
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -38,42 +53,90 @@ impl fmt::Display for Refusal {
     }
 }
 
+/// A call that came to its end.
+pub(crate) struct Called<R> {
+    /// What the guest returned.
+    pub(crate) answer: R,
+    pub(crate) output: Output,
+    pub(crate) usage: Usage,
+}
+
 /// A guest with its memory. Whoever sees it fail drops it.
 pub(crate) struct Instance {
     store: Store<Host>,
-    tick: Duration,
     exports: Exports,
+    /// Its number in this process, from 1.
+    number: u64,
     calls: u64,
-    /// The fuel that each call is given, where it is counted.
+    /// The ticks that each call is given: as many as its time takes, and the one that is under way.
+    ticks: u64,
+    /// The fuel that each call may have ...
+    fuel_per_call: u64,
+    /// ... and that the next one is given, where it is counted.
     fuel: Option<u64>,
     /// Whose calls it may have.
     pub(crate) tenancy: Tenancy,
     /// The last to be dropped, when the store has given back what it had.
-    _rooms: (Room, Option<Room>),
+    _rooms: (Option<Room>, Vec<Room>),
 }
 
 impl Instance {
-    /// A fresh instance for these calls; runs the start functions of its core modules.
-    pub(crate) fn start(blueprint: &Blueprint, tenancy: &Tenancy) -> Result<Instance, Failure> {
+    /// A fresh instance for these calls; runs the start functions of its core modules. One that is to do what another did is
+    /// answered as that was.
+    pub(crate) fn start(
+        blueprint: &Blueprint,
+        tenancy: &Tenancy,
+        recorded: Option<&CallRecord>,
+    ) -> Result<Instance, Failure> {
         let Blueprint { engine, limits, services, memory, .. } = blueprint;
         let tenant = services.tenant.as_ref();
-        let of_tenant = tenant.map(|tenant| Room::of(&tenant.instances)).transpose().map_err(no_room)?;
-        let rooms = (engine.room().map_err(no_room)?, of_tenant);
+        let own = tenant.map(|tenant| Room::of(&tenant.instances, 1)).transpose().map_err(no_room)?;
+        let rooms = (own, engine.room(blueprint.places, tenant.is_some()).map_err(no_room)?);
         let shared = tenant.map(|tenant| Arc::clone(&tenant.memory)).into_iter().chain([Arc::clone(memory)]);
         let tally = Tally::new(limits.memory, shared.collect());
         let (lines, lent, requests) = (Arc::clone(&blueprint.lines), Arc::clone(services), engine.requests());
-        let mut store = Store::new(blueprint.runtime.inner(), Host::new(lines, lent, *limits, tally, requests));
+        let number = engine.number_instance();
+        let host = Host::new(lines, lent, *limits, tally, requests, blueprint.recorder(number));
+        let mut store = Store::new(blueprint.runtime.inner(), host);
         store.limiter(|host| &mut host.tally);
         store.set_hostcall_fuel(limits.copied_per_host_call());
         let tick = engine.tick();
         store.epoch_deadline_callback(move |context| Ok(context.data().meter.on_deadline(tick)));
-        let fuel = blueprint.runtime.counts_fuel().then(|| limits.fuel.unwrap_or(u64::MAX));
-        let now = Instant::now();
-        store.data_mut().meter.begin(now);
-        arm(&mut store, now, tick, fuel);
-        let exports =
-            blueprint.instantiate(&mut store).map_err(|error| failed(&error, Phase::Start, fuel, &mut store))?;
-        Ok(Instance { store, tick, exports, calls: 0, fuel, tenancy: tenancy.clone(), _rooms: rooms })
+        let fuel_per_call = limits.fuel.unwrap_or(u64::MAX);
+        let mut fuel = blueprint.runtime.counts_fuel().then_some(fuel_per_call);
+        let ticks = ticks(limits.call_time, tick).saturating_add(1);
+        if let Some(recorded) = recorded {
+            fuel = fuel.map(|_| fuel_of(recorded, fuel_per_call));
+            follow(&mut store, recorded);
+        }
+        let started = Instant::now();
+        store.data_mut().begin(started, Subject::None);
+        arm(&mut store, ticks, fuel);
+        let exports = match blueprint.instantiate(&mut store) {
+            Ok(exports) => Ok((exports, used(&mut store, fuel))),
+            Err(error) => Err(failed(&error, Phase::Start, fuel, &mut store)),
+        };
+        let (_, output) = store.data_mut().end();
+        let ended = exports.as_ref().map(|(_, usage)| (Returned::Nothing, output, *usage));
+        keep(&mut store, (number, 0), started, Subject::None, ended);
+        let (exports, _) = exports?;
+        Ok(Instance {
+            store,
+            exports,
+            number,
+            calls: 0,
+            ticks,
+            fuel_per_call,
+            fuel,
+            tenancy: tenancy.clone(),
+            _rooms: rooms,
+        })
+    }
+
+    /// Answers its next call as this one was answered.
+    pub(crate) fn follow(&mut self, recorded: &CallRecord) {
+        self.fuel = self.fuel.map(|_| fuel_of(recorded, self.fuel_per_call));
+        follow(&mut self.store, recorded);
     }
 
     /// How many calls it has had.
@@ -82,7 +145,7 @@ impl Instance {
     }
 
     /// Hands it an event: what it returned, and what it pushed and raised.
-    pub(crate) fn handle(&mut self, call: &EventCall) -> Result<(Status, Current, Usage), Failure> {
+    pub(crate) fn handle(&mut self, call: &EventCall) -> Result<Called<Status>, Failure> {
         let handler = filled(&self.exports.handler, Role::EventHandler)?;
         let head = EventHead {
             registration: call.registration,
@@ -93,12 +156,11 @@ impl Instance {
             steps: count(call.steps.len()),
         };
         let subject = Subject::Event(call.clone());
-        let (status, current, usage) = self.run(Phase::Call, subject, |store| handler.call_handle(store, head))?;
-        Ok((Status(status), current, usage))
+        self.run(Phase::Call, subject, |store| handler.call_handle(store, head).map(Status))
     }
 
     /// Asks it about a request: what it says, and what it pushed and amended.
-    pub(crate) fn decide(&mut self, call: &PolicyCall) -> Result<(Outcome, Current, Usage), Failure> {
+    pub(crate) fn decide(&mut self, call: &PolicyCall) -> Result<Called<Outcome>, Failure> {
         let subject = Subject::Policy(call.clone());
         let request = &call.request;
         let (targets, infos, steps) =
@@ -131,11 +193,30 @@ impl Instance {
                 let head = job_control_policy::RequestHead { targets, directives, steps };
                 self.run(Phase::Call, subject, |store| policy.call_decide(store, head))
             }
+            Matter::Monitor => {
+                let policy = filled(&self.exports.monitor_policy, Role::MonitorPolicy)?;
+                let directives = count(request.directives.len());
+                let head = monitor_policy::RequestHead { targets, infos, directives, steps };
+                self.run(Phase::Call, subject, |store| policy.call_decide(store, head))
+            }
+            Matter::Provision => {
+                let policy = filled(&self.exports.provision_policy, Role::ProvisionPolicy)?;
+                let Provision { nodes, image } = request.provision.clone().unwrap_or_default();
+                let directives = count(request.directives.len());
+                let head = provision_policy::RequestHead { nodes, image, directives, steps };
+                self.run(Phase::Call, subject, |store| policy.call_decide(store, &head))
+            }
+            Matter::Log => {
+                let policy = filled(&self.exports.log_policy, Role::LogPolicy)?;
+                let directives = count(request.directives.len());
+                let head = log_policy::RequestHead { infos, directives, steps };
+                self.run(Phase::Call, subject, |store| policy.call_decide(store, head))
+            }
         }
     }
 
     /// Has it log a request: what it returned, and what it pushed.
-    pub(crate) fn log(&mut self, call: &ChannelCall) -> Result<(Status, Current, Usage), Failure> {
+    pub(crate) fn log(&mut self, call: &ChannelCall) -> Result<Called<Status>, Failure> {
         let channel = filled(&self.exports.log_channel, Role::LogChannel)?;
         let head = log_channel::RequestHead {
             channel: call.channel.as_str().to_owned(),
@@ -144,9 +225,7 @@ impl Instance {
             directives: count(call.request.directives.len()),
             steps: count(call.steps.len()),
         };
-        let (status, current, usage) =
-            self.run(Phase::Call, Subject::Log(call.clone()), |store| channel.call_log(store, &head))?;
-        Ok((Status(status), current, usage))
+        self.run(Phase::Call, Subject::Log(call.clone()), |store| channel.call_log(store, &head).map(Status))
     }
 
     /// Hands it its settings, if it wants any: what it wishes to register, or why it will not start.
@@ -157,7 +236,7 @@ impl Instance {
         let Some(lifecycle) = self.exports.lifecycle.clone() else {
             return Ok(Ok(Vec::new()));
         };
-        let (answer, ..) = self.run(Phase::Init, Subject::Settings(Arc::clone(settings)), |store| {
+        let called = self.run(Phase::Init, Subject::Settings(Arc::clone(settings)), |store| {
             let config = store.data_mut().lower_settings(settings);
             match lifecycle.call_init(&mut *store, &config)? {
                 Ok(wishes) => match check_wishes(&wishes) {
@@ -167,7 +246,12 @@ impl Instance {
                 Err(reason) => Ok(Err(Refusal::Unwilling(plain(&reason, MAX_QUOTED)))),
             }
         })?;
-        Ok(answer)
+        Ok(called.answer)
+    }
+
+    /// Whether it is to be told its settings before it is called.
+    pub(crate) fn wants_settings(&self) -> bool {
+        self.calls == 0 && self.exports.lifecycle.is_some()
     }
 
     /// Whether it is to be told that it is no longer needed.
@@ -195,21 +279,28 @@ impl Instance {
         phase: Phase,
         subject: Subject,
         guest: impl FnOnce(&mut Store<Host>) -> wasmtime::Result<R>,
-    ) -> Result<(R, Current, Usage), Failure> {
+    ) -> Result<Called<R>, Failure>
+    where
+        for<'a> &'a R: Into<Returned>,
+    {
         self.calls += 1;
-        let now = Instant::now();
-        self.store.data_mut().begin(now, subject);
-        arm(&mut self.store, now, self.tick, self.fuel);
+        let started = Instant::now();
+        self.store.data_mut().begin(started, subject);
+        arm(&mut self.store, self.ticks, self.fuel);
         let answer = guest(&mut self.store);
-        let current = self.store.data_mut().end();
+        let (subject, output) = self.store.data_mut().end();
         let answer = match answer {
-            Ok(answer) => Ok((answer, current, used(&mut self.store, self.fuel))),
+            Ok(answer) => Ok(Called { answer, output, usage: used(&mut self.store, self.fuel) }),
             Err(error) => Err(failed(&error, phase, self.fuel, &mut self.store)),
         };
         let Host { services, tally, .. } = self.store.data();
         if let Some(stage) = &services.stage {
-            let usage = answer.as_ref().map_or_else(|failure| &failure.usage, |(_, _, usage)| usage);
+            let usage = answer.as_ref().map_or_else(|failure| &failure.usage, |called| &called.usage);
             stage.used(usage, tally.used());
+        }
+        if self.store.data().tape.is_recorded() {
+            let ended = answer.as_ref().map(|called| ((&called.answer).into(), called.output.clone(), called.usage));
+            keep(&mut self.store, (self.number, self.calls), started, subject, ended);
         }
         answer
     }
@@ -220,14 +311,49 @@ fn filled<R: Clone>(role: &Option<R>, what: Role) -> Result<R, Failure> {
     role.clone().ok_or_else(|| Failure::no_role(what))
 }
 
-/// Sets the deadline to what is left of the guest's time, and gives it its fuel. The tick that is under way does not count.
-fn arm(store: &mut Store<Host>, now: Instant, tick: Duration, fuel: Option<u64>) {
-    let ticks = store.data().meter.ticks_left(now, tick);
-    store.set_epoch_deadline(ticks.saturating_add(1));
+/// Gives the guest its time and its fuel.
+fn arm(store: &mut Store<Host>, ticks: u64, fuel: Option<u64>) {
+    store.set_epoch_deadline(ticks);
     if let Some(fuel) = fuel {
         // Refused only by an engine that does not count, and this one does.
         let _ = store.set_fuel(fuel);
     }
+}
+
+/// The fuel that a call is given which does what this one did: what a clock cut off then, fuel cuts off now.
+fn fuel_of(recorded: &CallRecord, per_call: u64) -> u64 {
+    match &recorded.end {
+        End::Failed(failure) if failure.limit == Some(Limit::CallTime) => recorded.usage.fuel.unwrap_or(per_call),
+        _ => per_call,
+    }
+}
+
+/// Answers the next call as this one was answered, and ends it where that was cut off by a clock.
+fn follow(store: &mut Store<Host>, recorded: &CallRecord) {
+    let host = store.data_mut();
+    host.tape.follow(&recorded.host_calls);
+    host.tally.follow(&recorded.refused_growths);
+    let is_host_time = matches!(&recorded.end, End::Failed(failure) if failure.limit == Some(Limit::HostTime));
+    host.meter.expect_host_time(is_host_time.then_some(recorded.usage.host_calls));
+}
+
+/// Hands over the record of a call, where somebody wants it.
+fn keep(
+    store: &mut Store<Host>,
+    (instance, number): (u64, u64),
+    started: Instant,
+    subject: Subject,
+    ended: Result<(Returned, Output, Usage), &Failure>,
+) {
+    let host = store.data_mut();
+    let Some(recorder) = host.recorder.clone() else { return };
+    let (end, usage) = match ended {
+        Ok((answer, output, usage)) => (End::Returned { answer, output }, usage),
+        Err(failure) => (End::Failed(failure.clone()), failure.usage),
+    };
+    let (host_calls, refused_growths) = (host.tape.take(), host.tally.take_growths());
+    let (time, memory) = (started.elapsed(), host.tally.used() as u64);
+    recorder.record(CallRecord { instance, number, subject, host_calls, refused_growths, end, usage, time, memory });
 }
 
 fn used(store: &mut Store<Host>, given: Option<u64>) -> Usage {

@@ -20,6 +20,12 @@ pub enum Role {
     EventPolicy,
     /// Decides which procs may be controlled.
     JobControlPolicy,
+    /// Decides who may watch what.
+    MonitorPolicy,
+    /// Provides nodes.
+    ProvisionPolicy,
+    /// Decides what may be logged.
+    LogPolicy,
     /// Writes what procs log.
     LogChannel,
     /// Is told when it starts and stops, and says what to register.
@@ -28,11 +34,14 @@ pub enum Role {
 
 impl Role {
     /// Every role.
-    pub const ALL: [Role; 6] = [
+    pub const ALL: [Role; 9] = [
         Role::EventHandler,
         Role::ConnectionPolicy,
         Role::EventPolicy,
         Role::JobControlPolicy,
+        Role::MonitorPolicy,
+        Role::ProvisionPolicy,
+        Role::LogPolicy,
         Role::LogChannel,
         Role::Lifecycle,
     ];
@@ -43,6 +52,9 @@ impl Role {
             Hook::Connection => Some(Role::ConnectionPolicy),
             Hook::Event => Some(Role::EventPolicy),
             Hook::JobControl => Some(Role::JobControlPolicy),
+            Hook::Monitor => Some(Role::MonitorPolicy),
+            Hook::Provision => Some(Role::ProvisionPolicy),
+            Hook::Log => Some(Role::LogPolicy),
             _ => None,
         }
     }
@@ -54,6 +66,9 @@ impl Role {
             Role::ConnectionPolicy => "connection-policy",
             Role::EventPolicy => "event-policy",
             Role::JobControlPolicy => "job-control-policy",
+            Role::MonitorPolicy => "monitor-policy",
+            Role::ProvisionPolicy => "provision-policy",
+            Role::LogPolicy => "log-policy",
             Role::LogChannel => "log-channel",
             Role::Lifecycle => "lifecycle",
         }
@@ -86,13 +101,19 @@ pub enum Capability {
     Random,
     /// Reads and writes in directories that the admin named for it.
     Files,
+    /// Controls procs.
+    Control,
+    /// Logs.
+    Report,
+    /// Knows what procs use of the machine.
+    Usage,
     /// Has WASI 0.2 for its language, with nothing behind it.
     Wasi,
 }
 
 impl Capability {
     /// Every capability.
-    pub const ALL: [Capability; 9] = [
+    pub const ALL: [Capability; 12] = [
         Capability::Logging,
         Capability::Clock,
         Capability::Notify,
@@ -101,6 +122,9 @@ impl Capability {
         Capability::State,
         Capability::Random,
         Capability::Files,
+        Capability::Control,
+        Capability::Report,
+        Capability::Usage,
         Capability::Wasi,
     ];
 
@@ -115,6 +139,9 @@ impl Capability {
             Capability::State => "state",
             Capability::Random => "random",
             Capability::Files => "files",
+            Capability::Control => "control",
+            Capability::Report => "report",
+            Capability::Usage => "usage",
             Capability::Wasi => "wasi",
         }
     }
@@ -146,6 +173,14 @@ fn own(interface: &str) -> Option<&str> {
     // The engine takes no pre-release for anything but itself.
     ((version.major, version.minor) == SERVED && version.pre.is_empty()).then_some(name)
 }
+
+/// The version of the contract that the name of an interface of it names, served here or not.
+pub(crate) fn contract_version(interface: &str) -> Option<&str> {
+    Some(interface.strip_prefix(PACKAGE)?.strip_prefix('/')?.split_once('@')?.1)
+}
+
+/// The versions of the contract that are served here, in words.
+pub const CONTRACT_SERVED: &str = "0.1";
 
 /// The packages of WASI that have stand-ins.
 const WASI: [&str; 6] = ["cli", "clocks", "filesystem", "io", "random", "sockets"];

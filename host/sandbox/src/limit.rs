@@ -1,10 +1,11 @@
 //! The names of the limits: what a failure, the trace and the metrics call the one that was hit, and the setting that raises it.
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 macro_rules! limits {
     ($($(#[doc = $doc:literal])+ $Limit:ident = $name:literal, $key:literal;)+) => {
         /// A limit that a call can hit.
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
         pub enum Limit { $($(#[doc = $doc])+ $Limit,)+ }
 
         impl Limit {
@@ -35,6 +36,8 @@ limits! {
     TenantInstances = "tenant_instances", "tenant.instances";
     /// Instances of all modules there are.
     Instances = "instances", "sandbox.max_instances";
+    /// Instances of the modules of all tenants: the rest is the site's.
+    TenantsInstances = "tenants_instances", "sandbox.max_instances";
     /// The guest's own time.
     CallTime = "call_time", "limits.call_time_ms";
     /// Time in host calls.
@@ -60,7 +63,7 @@ limits! {
 impl Limit {
     /// Whether others share it, so that who hits it need not be to blame.
     pub fn is_shared(self) -> bool {
-        matches!(self, Limit::TenantMemory | Limit::TenantInstances | Limit::Instances)
+        matches!(self, Limit::TenantMemory | Limit::TenantInstances | Limit::TenantsInstances | Limit::Instances)
     }
 
     /// Whether an instance that is not needed now may be in the way of one that is.
@@ -80,7 +83,7 @@ impl fmt::Display for Limit {
 }
 
 /// Some of the limits.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LimitSet(u16);
 
 impl LimitSet {
@@ -111,7 +114,7 @@ impl fmt::Debug for LimitSet {
 }
 
 /// What one call has used, however it ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Usage {
     /// Fuel, where it is counted.
     pub fuel: Option<u64>,

@@ -1,4 +1,5 @@
 //! What a module may use: memory, time, output, host calls. Each excess is a failure of the call, never of the host.
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 const MIB: usize = 1024 * 1024;
@@ -9,6 +10,13 @@ pub(crate) const MAX_CORE_INSTANCES: u32 = 64;
 pub(crate) const MAX_MEMORIES: u32 = 8;
 /// The most tables of one component; those of interpreted languages have tens.
 pub(crate) const MAX_TABLES: u32 = 64;
+/// How many core instances one place of the engine has room for, and likewise memories and tables. An instance that has more takes
+/// more places.
+pub(crate) const CORE_INSTANCES_PER_PLACE: u32 = 8;
+/// See [`CORE_INSTANCES_PER_PLACE`].
+pub(crate) const MEMORIES_PER_PLACE: u32 = 2;
+/// See [`CORE_INSTANCES_PER_PLACE`].
+pub(crate) const TABLES_PER_PLACE: u32 = 4;
 /// The most bytes that the engine keeps for one instance without counting them as its memory: passive segments, globals and
 /// functions that are referred to. Components of interpreted languages have tens of thousands of these, a megabyte or two.
 pub(crate) const MAX_BOOKKEEPING: u64 = 8 * 1024 * 1024;
@@ -16,7 +24,7 @@ pub(crate) const MAX_BOOKKEEPING: u64 = 8 * 1024 * 1024;
 pub(crate) const MAX_HANDLES: u32 = 1024;
 
 /// Who shares the memory of an instance, and so might come to know what a call has left there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum Isolation {
     /// All calls of the module.
     #[default]
@@ -28,17 +36,17 @@ pub enum Isolation {
 }
 
 /// The limits of one module.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Limits {
     /// Bytes of all memories and tables of one instance together. A table element counts as a pointer. What else the engine
     /// keeps for an instance is bounded when the module is loaded.
     pub memory: usize,
     /// The same of all its instances together, warm and running.
     pub memory_total: usize,
-    /// How long one call may run, host calls not counted. The start and the init of an instance have as long each, so that
+    /// How long one call may run, host calls that may wait not counted. The start and the init of an instance have as long each, so that
     /// the first call of a fresh instance can take three times as long in all.
     pub call_time: Duration,
-    /// How long one call may spend in host calls.
+    /// How long one call may spend in host calls that may wait, or work on many values at once.
     pub host_time: Duration,
     /// Fuel of one call: about one for each instruction. As `call_time` it is given anew for the start and the init. None is
     /// no limit, and then nothing is counted unless the engine counts for all.

@@ -43,12 +43,14 @@ pub(crate) struct Meter {
     host_calls: u32,
     output: usize,
     hits: LimitSet,
+    /// After how many host calls their time is over, where this is a replay of a call of which it was.
+    host_time_after: Option<u32>,
 }
 
 impl Meter {
     pub(crate) fn new(limits: Limits) -> Meter {
         let (host_time, hits) = (Duration::ZERO, LimitSet::default());
-        Meter { limits, started: None, host_time, host_calls: 0, output: 0, hits }
+        Meter { limits, started: None, host_time, host_calls: 0, output: 0, hits, host_time_after: None }
     }
 
     /// Counts from nothing: time, host calls and output.
@@ -62,6 +64,11 @@ impl Meter {
         self.hits.insert(limit);
     }
 
+    /// The time of host calls is over after so many of them in the next call.
+    pub(crate) fn expect_host_time(&mut self, after: Option<u32>) {
+        self.host_time_after = after;
+    }
+
     /// What was used since [`Meter::begin`], but for fuel.
     pub(crate) fn usage(&self) -> Usage {
         Usage { fuel: None, host_calls: self.host_calls, output: self.output, hits: self.hits }
@@ -71,15 +78,22 @@ impl Meter {
         &self.limits
     }
 
-    /// Counts a host call that begins now; hand what it returns to [`Meter::leave`].
-    pub(crate) fn enter(&mut self) -> Result<Instant, Stop> {
+    /// Counts a host call.
+    pub(crate) fn count(&mut self) -> Result<(), Stop> {
         if self.host_calls >= self.limits.host_calls {
             return Err(Stop::HostCalls(self.limits.host_calls));
         }
-        if self.host_time > self.limits.host_time {
+        let was_over = self.host_time_after.is_some_and(|most| self.host_calls >= most);
+        if was_over || self.host_time > self.limits.host_time {
             return Err(Stop::HostTime(self.limits.host_time));
         }
         self.host_calls += 1;
+        Ok(())
+    }
+
+    /// Counts a host call that begins now; hand what it returns to [`Meter::leave`].
+    pub(crate) fn enter(&mut self) -> Result<Instant, Stop> {
+        self.count()?;
         Ok(Instant::now())
     }
 
@@ -94,22 +108,21 @@ impl Meter {
         if self.output > self.limits.output { Err(Stop::Output(self.limits.output)) } else { Ok(()) }
     }
 
-    /// What is left of the guest's time, in ticks that are not yet over.
-    pub(crate) fn ticks_left(&self, now: Instant, tick: Duration) -> u64 {
-        let elapsed = self.started.map_or(Duration::ZERO, |started| now.saturating_duration_since(started));
-        let guest_time = elapsed.saturating_sub(self.host_time);
-        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let rest = self.limits.call_time.saturating_sub(guest_time);
-        nanoseconds(rest).div_ceil(nanoseconds(tick).max(1)).min(u64::MAX / 2)
-    }
-
     /// Whether a call that is still running may go on.
     pub(crate) fn on_deadline(&self, tick: Duration) -> UpdateDeadline {
-        match self.ticks_left(Instant::now(), tick) {
+        let guest_time =
+            self.started.map_or(Duration::ZERO, |started| started.elapsed()).saturating_sub(self.host_time);
+        match ticks(self.limits.call_time.saturating_sub(guest_time), tick) {
             0 => UpdateDeadline::Interrupt,
             ticks => UpdateDeadline::Continue(ticks),
         }
     }
+}
+
+/// How many ticks pass until this time is over.
+pub(crate) fn ticks(time: Duration, tick: Duration) -> u64 {
+    let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    nanoseconds(time).div_ceil(nanoseconds(tick).max(1)).min(u64::MAX / 2)
 }
 
 #[cfg(test)]

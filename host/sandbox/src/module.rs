@@ -1,16 +1,18 @@
 //! Modules: components that were checked, compiled and linked with what they are granted, ready to be called.
 use crate::blueprint::Blueprint;
-use crate::host::Current;
-use crate::instance::{Instance, Refusal};
+use crate::host::Output;
+use crate::instance::{Called, Instance, Refusal};
 use crate::quarantine::Quarantine;
+use crate::record::{CallRecord, End};
 use crate::warm::{Closed, Tenancy, Warm};
 use crate::{
     Digest, Engine, EventCall, Failure, FailureKind, Grants, HandlerResult, Health, InitError, Inspection, Limit,
-    Limits, LoadError, ModuleRegistration, Quarantined, Role, Services, inspect,
+    Limits, LoadError, ModuleRegistration, Quarantined, Role, Services, Subject, inspect,
 };
 use peal_model::{Info, Proc};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// A loaded module. Share it (`Arc`) among the threads that call it; each call has an instance to itself.
 ///
@@ -50,7 +52,7 @@ impl Module {
         services: Services,
     ) -> Result<Module, LoadError> {
         let blueprint = Blueprint::new(engine, name, (bytes, &inspection), grants, limits, services)?;
-        let first = Instance::start(&blueprint, &Tenancy::Nobody)
+        let first = Instance::start(&blueprint, &Tenancy::Nobody, None)
             .map_err(|failure| LoadError::Start { module: name.to_owned(), failure })?;
         let warm = Warm::new(limits.instances, limits.isolation);
         warm.give(Box::new(first));
@@ -88,6 +90,13 @@ impl Module {
         self.quarantine.health()
     }
 
+    /// It takes the place of another one of the same component: where that is quarantined, so is this.
+    pub fn stay_quarantined(&self, before: &Module) {
+        if self.quarantine.take_over(&before.quarantine) {
+            self.warm.clear();
+        }
+    }
+
     /// Lifts its quarantine and forgets its failures.
     pub fn reset(&self) {
         self.quarantine.reset();
@@ -105,10 +114,12 @@ impl Module {
     pub fn handle(&self, call: &EventCall) -> HandlerResult {
         let source = call.event.source.as_ref();
         match self.call(Role::EventHandler, source, |instance| instance.handle(call)) {
-            Ok((status, Current { infos, notifications, changes, .. }, usage)) => {
-                HandlerResult { status, infos, notifications, changes, failure: None, usage }
+            Ok(Called { answer: status, output, usage }) => {
+                let Output { infos, notifications, changes, controls, reports, .. } = output;
+                HandlerResult { status, infos, notifications, changes, controls, reports, failure: None, usage }
             }
             Err(failure) => {
+                self.not_called(&failure, || Subject::Event(call.clone()));
                 self.report(&failure, &format!("event {}", call.event.code));
                 HandlerResult::from(failure)
             }
@@ -127,12 +138,34 @@ impl Module {
         }
         self.quarantine.check()?;
         let tenancy = self.warm.tenancy(cause.map(|proc| &proc.nspace));
-        let called = self.ready_instance(&tenancy).and_then(|mut instance| {
-            let answer = work(&mut instance)?;
-            self.put_back(instance);
-            Ok(answer)
-        });
+        let called = match self.ready_instance(&tenancy) {
+            Ok(mut instance) => match work(&mut instance) {
+                Ok(answer) => {
+                    self.put_back(instance);
+                    return Ok(answer);
+                }
+                failed => failed,
+            },
+            Err(failure) => Err(failure),
+        };
         called.inspect_err(|failure| self.note(failure))
+    }
+
+    /// Where there was no instance to be called, that is what is recorded.
+    pub(crate) fn not_called(&self, failure: &Failure, subject: impl FnOnce() -> Subject) {
+        let was_called = !matches!(failure.kind, FailureKind::Unavailable | FailureKind::Quarantined);
+        let Some(recorder) = self.blueprint.services.recorder.as_ref().filter(|_| !was_called) else { return };
+        recorder.record(CallRecord {
+            instance: 0,
+            number: 0,
+            subject: subject(),
+            host_calls: Vec::new(),
+            refused_growths: Vec::new(),
+            end: End::Failed(failure.clone()),
+            usage: failure.usage,
+            time: Duration::ZERO,
+            memory: 0,
+        });
     }
 
     /// Takes note of a failure, and of what follows from it.
@@ -172,7 +205,7 @@ impl Module {
 
     /// Starts a fresh instance and drops it, for whoever wants to know what that takes.
     pub fn start(&self) -> Result<(), Failure> {
-        Instance::start(&self.blueprint, &Tenancy::Nobody).map(drop)
+        Instance::start(&self.blueprint, &Tenancy::Nobody, None).map(drop)
     }
 
     /// Takes it out of service: its instances are told so far as they have the lifecycle role, and dropped. Calls that are
@@ -186,7 +219,7 @@ impl Module {
             if let Some(instance) = self.warm.take(tenancy).map_err(|Closed| Failure::unavailable("it was stopped"))? {
                 return Ok(instance);
             }
-            match Instance::start(&self.blueprint, tenancy) {
+            match Instance::start(&self.blueprint, tenancy, None) {
                 Ok(instance) => return Ok(Box::new(instance)),
                 // One that waits for other calls makes room.
                 Err(failure) if failure.limit.is_some_and(Limit::is_of_instances) && self.warm.evict() => {}
@@ -197,14 +230,12 @@ impl Module {
 
     /// An instance that knows its settings.
     fn ready_instance(&self, tenancy: &Tenancy) -> Result<Box<Instance>, Failure> {
-        if !self.has_role(Role::Lifecycle) {
-            return self.any_instance(tenancy);
-        }
-        let Some(settings) = self.settings.get() else {
-            return Err(Failure::unavailable("its init has not run"));
-        };
         let mut instance = self.any_instance(tenancy)?;
-        if instance.calls() == 0 {
+        if instance.wants_settings() {
+            let Some(settings) = self.settings.get() else {
+                self.put_back(instance);
+                return Err(Failure::unavailable("its init has not run"));
+            };
             let answer = instance.init(settings)?;
             answer.map_err(|refusal| Failure::unavailable(format!("a further instance will not start: {refusal}")))?;
         }

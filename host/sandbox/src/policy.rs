@@ -1,14 +1,18 @@
 //! What goes into a call of a policy or a log channel and what comes out.
 use crate::bindings::peal::pmix::types::Outcome;
-use crate::host::Current;
+use crate::host::Output;
+use crate::instance::Called;
 use crate::text::{MAX_QUOTED, plain};
-use crate::{Failure, Module, Role, Usage};
-use peal_model::{Amendment, Info, Key, LogRequest, PolicyOutcome, PolicyRequest, Status, Step, code};
+use crate::{Failure, Module, Role, Subject, Usage};
+use peal_model::{Amendment, Info, Key, LogRequest, Mail, PolicyOutcome, PolicyRequest, Status, Step, code};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// One request for one policy. Cheap to clone: what is large is shared.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PolicyCall {
+    /// The number of the request in its server, for records; 0 where nobody counts.
+    pub number: u64,
     /// What is asked. Its directives, or infos where it has none, are as the policies before amended them.
     pub request: Arc<PolicyRequest>,
     /// What those before in the chain said, oldest first.
@@ -29,7 +33,7 @@ pub struct PolicyResult {
 }
 
 /// One request for one log channel.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ChannelCall {
     /// The channel that is meant; a module may be several.
     pub channel: Key,
@@ -57,6 +61,11 @@ pub struct ChannelResult {
 pub trait Sink: Send + Sync {
     /// Writes all of it for this request, or says with which status it could not.
     fn write(&self, request: &LogRequest, bytes: &[u8]) -> Result<(), Status>;
+
+    /// Takes a mail for this request. Most sinks take none.
+    fn submit(&self, _request: &LogRequest, _mail: Mail) -> Result<(), Status> {
+        Err(code::PMIX_ERR_NOT_SUPPORTED)
+    }
 }
 
 impl Module {
@@ -73,13 +82,14 @@ impl Module {
             None => Err(Failure::unavailable(format!("there are no policies for the hook {hook}"))),
         };
         match decided {
-            Ok((outcome, Current { infos, amendment, .. }, usage)) => {
+            Ok(Called { answer: outcome, output: Output { infos, amendment, .. }, usage }) => {
                 let outcome = PolicyOutcome::from(outcome);
                 let denies = matches!(outcome, PolicyOutcome::Deny(_));
                 let amendment = if denies { Amendment::default() } else { amendment };
                 PolicyResult { outcome: Ok(outcome), infos, amendment, usage }
             }
             Err(failure) => {
+                self.not_called(&failure, || Subject::Policy(call.clone()));
                 self.report(&failure, &format!("{hook} request"));
                 let (usage, infos, amendment) = (failure.usage, Vec::new(), Amendment::default());
                 PolicyResult { outcome: Err(failure), infos, amendment, usage }
@@ -92,8 +102,11 @@ impl Module {
     /// As with [`Module::handle`], whatever goes wrong is a result as well. What was written before stays written.
     pub fn log(&self, call: &ChannelCall) -> ChannelResult {
         match self.call(Role::LogChannel, call.request.source.as_ref(), |instance| instance.log(call)) {
-            Ok((status, Current { infos, .. }, usage)) => ChannelResult { status, infos, failure: None, usage },
+            Ok(Called { answer: status, output, usage }) => {
+                ChannelResult { status, infos: output.infos, failure: None, usage }
+            }
             Err(failure) => {
+                self.not_called(&failure, || Subject::Log(call.clone()));
                 self.report(&failure, &format!("log channel {}", plain(call.channel.as_str(), MAX_QUOTED)));
                 let (status, usage) = (failure.kind.status(), failure.usage);
                 ChannelResult { status, infos: Vec::new(), failure: Some(failure), usage }

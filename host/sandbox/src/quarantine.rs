@@ -141,6 +141,22 @@ impl Quarantine {
         Health { quarantined: record.since, failures, last: record.last.clone() }
     }
 
+    /// Takes over the quarantine of another, if that is on and this is ever to be. Whether it did.
+    pub(crate) fn take_over(&self, other: &Quarantine) -> bool {
+        let (since, last, failures) = {
+            let other = other.record();
+            (other.since, other.last.clone(), other.window.failures.clone())
+        };
+        if since.is_none() || self.limits.failures == 0 {
+            return false;
+        }
+        let mut record = self.record();
+        (record.since, record.last) = (since, last);
+        (record.window.failures, record.window.is_full) = (failures, true);
+        self.is_on.store(true, Ordering::Release);
+        true
+    }
+
     pub(crate) fn reset(&self) {
         let mut record = self.record();
         record.window.clear();

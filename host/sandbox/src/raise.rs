@@ -30,7 +30,7 @@ fn raise_flags(flags: wit::InfoFlags) -> InfoFlags {
     InfoFlags(set.fold(0, |flags, (bit, _)| flags | bit as u32))
 }
 
-fn raise_proc(proc: &wit::Proc) -> Result<Proc, Stop> {
+pub(crate) fn raise_proc(proc: &wit::Proc) -> Result<Proc, Stop> {
     Ok(Proc::new(Nspace::new(&proc.nspace)?, Rank(proc.rank)))
 }
 

@@ -3,6 +3,7 @@ use crate::bindings::peal::pmix::random;
 use crate::host::Host;
 use crate::meter::Stop;
 use crate::services::Answer;
+use crate::tape::Ask;
 use peal_model::{Status, code};
 use rustix::rand::{GetRandomFlags, getrandom};
 
@@ -33,27 +34,35 @@ impl Random for System {
 
 impl Host {
     /// Random bytes from where this module has them from.
-    pub(crate) fn draw(&self, bytes: &mut [u8]) -> Result<(), Status> {
-        self.services.random.as_deref().unwrap_or(&System).fill(bytes)
+    pub(crate) fn draw(&mut self, len: usize) -> Result<Result<Vec<u8>, Status>, Stop> {
+        self.outside(
+            || Ask::Random { len: len as u64 },
+            |host| {
+                let mut bytes = vec![0; len];
+                let filled = host.services.random.as_deref().unwrap_or(&System).fill(&mut bytes);
+                Ok(filled.map(|()| bytes))
+            },
+        )
+    }
+
+    /// A random number from there.
+    pub(crate) fn draw_number(&mut self) -> Result<u64, Stop> {
+        let bytes = self.draw(8)?.map_err(|_| Stop::NoRandom)?;
+        Ok(bytes.try_into().map(u64::from_le_bytes).unwrap_or_default())
     }
 }
 
 impl random::Host for Host {
     fn bytes(&mut self, len: u32) -> Answer<Vec<u8>> {
-        self.host_call(|host| {
-            let mut bytes = match usize::try_from(len) {
-                Ok(size) if len <= MAX_BYTES => vec![0; size],
-                _ => return Ok(Err(code::PMIX_ERR_BAD_PARAM.0)),
-            };
-            Ok(host.draw(&mut bytes).map(|()| bytes).map_err(|status| status.0))
-        })
+        self.meter.count()?;
+        match usize::try_from(len) {
+            Ok(size) if len <= MAX_BYTES => Ok(self.draw(size)?.map_err(|status| status.0)),
+            _ => Ok(Err(code::PMIX_ERR_BAD_PARAM.0)),
+        }
     }
 
     fn number(&mut self) -> wasmtime::Result<u64> {
-        self.host_call(|host| {
-            let mut bytes = [0; 8];
-            host.draw(&mut bytes).map_err(|_| Stop::NoRandom)?;
-            Ok(u64::from_le_bytes(bytes))
-        })
+        self.meter.count()?;
+        Ok(self.draw_number()?)
     }
 }

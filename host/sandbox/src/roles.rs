@@ -1,7 +1,8 @@
 //! The roles of a component, looked up one by one: it exports those that it fills.
 use crate::Role;
 use crate::bindings::exports::peal::pmix::{
-    connection_policy, event_handler, event_policy, job_control_policy, lifecycle, log_channel,
+    connection_policy, event_handler, event_policy, job_control_policy, lifecycle, log_channel, log_policy,
+    monitor_policy, provision_policy,
 };
 use crate::host::Host;
 use std::collections::BTreeSet;
@@ -44,6 +45,9 @@ roles! {
     connection_policy: connection_policy, ConnectionPolicy;
     event_policy: event_policy, EventPolicy;
     job_control_policy: job_control_policy, JobControlPolicy;
+    monitor_policy: monitor_policy, MonitorPolicy;
+    provision_policy: provision_policy, ProvisionPolicy;
+    log_policy: log_policy, LogPolicy;
     log_channel: log_channel, LogChannel;
     lifecycle: lifecycle, Lifecycle;
 }

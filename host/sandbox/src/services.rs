@@ -4,8 +4,9 @@ use crate::bindings::peal::pmix::{sink, state};
 use crate::data::Subject;
 use crate::host::Host;
 use crate::stage::Stage;
-use crate::{Directory, Limit, OnQuarantine, Random, Sink, Tenant};
-use peal_model::{Status, code};
+use crate::tape::{Answered, Ask};
+use crate::{Directory, Limit, OnQuarantine, ProcUsage, Random, Recorder, Sink, Tenant};
+use peal_model::{LogRequest, Mail, Status, code};
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 /// The longest key of a state, in bytes.
@@ -26,8 +27,12 @@ pub struct Services {
     pub files: BTreeMap<String, Arc<Directory>>,
     /// Where its random numbers come from; without it, from the system.
     pub random: Option<Arc<dyn Random>>,
+    /// What it may know of the use of the machine; without it, `usage` refuses with `PMIX_ERR_NOT_SUPPORTED`.
+    pub usage: Option<Arc<dyn ProcUsage>>,
     /// Whose it is, where its owner's modules have limits together.
     pub tenant: Option<Tenant>,
+    /// Who takes down what it does, where somebody does.
+    pub recorder: Option<Arc<dyn Recorder>>,
     /// Who is told when it is quarantined.
     pub on_quarantine: Option<OnQuarantine>,
 }
@@ -57,58 +62,87 @@ pub(crate) type Answer<R> = wasmtime::Result<Result<R, i32>>;
 
 impl sink::Host for Host {
     fn names(&mut self) -> wasmtime::Result<Vec<String>> {
-        self.host_call(|host| Ok(host.services.sinks.keys().cloned().collect()))
+        self.outside_call(0, || Ask::Sinks, |host| Ok(host.services.sinks.keys().cloned().collect()))
     }
 
     fn write(&mut self, name: String, bytes: Vec<u8>) -> Answer<()> {
-        self.host_call(|host| {
-            let Subject::Log(call) = &host.current.subject else {
-                return Ok(Err(code::PMIX_ERR_NOT_AVAILABLE.0));
-            };
-            let Some(sink) = host.services.sinks.get(&name) else {
-                return Ok(Err(code::PMIX_ERR_NOT_FOUND.0));
-            };
-            host.meter.charge(bytes.len())?;
-            Ok(sink.write(&call.request, &bytes).map_err(|status| status.0))
-        })
+        let ask = || Ask::Write { sink: name.clone(), bytes: bytes.as_slice().into() };
+        self.on_sink(&name, bytes.len(), ask, |sink, request| sink.write(request, &bytes))
+    }
+
+    fn submit(&mut self, name: String, mail: sink::Mail) -> Answer<()> {
+        let sink::Mail { sender, recipients, subject, text, server, port } = mail;
+        let mail = Mail { sender, recipients, subject, text, server, port };
+        let (size, asked) = (mail.size(), mail.clone());
+        let ask = || Ask::Submit { sink: name.clone(), mail: asked };
+        self.on_sink(&name, size, ask, |sink, request| sink.submit(request, mail))
     }
 }
 
 impl state::Host for Host {
     fn get(&mut self, key: String) -> Answer<Option<Vec<u8>>> {
-        self.on_state(0, |state| state.get(checked(&key)?))
+        self.on_state(0, || Ask::Fetch { key: key.clone() }, |state| state.get(checked(&key)?))
     }
 
     fn set(&mut self, key: String, value: Vec<u8>) -> Answer<()> {
-        self.on_state(value.len(), |state| match value.len() {
+        let ask = || Ask::Keep { key: key.clone(), value: value.as_slice().into() };
+        self.on_state(value.len(), ask, |state| match value.len() {
             0..=MAX_STATE_VALUE => state.set(checked(&key)?, &value),
             _ => Err(code::PMIX_ERR_BAD_PARAM),
         })
     }
 
     fn delete(&mut self, key: String) -> Answer<()> {
-        self.on_state(0, |state| state.delete(checked(&key)?))
+        self.on_state(0, || Ask::Drop { key: key.clone() }, |state| state.delete(checked(&key)?))
     }
 
     fn keys(&mut self, prefix: String) -> Answer<Vec<String>> {
-        self.on_state(0, |state| match prefix.len() {
-            0..=MAX_STATE_KEY => state.keys(&prefix),
-            _ => Err(code::PMIX_ERR_BAD_PARAM),
-        })
+        self.on_state(
+            0,
+            || Ask::Keys { prefix: prefix.clone() },
+            |state| match prefix.len() {
+                0..=MAX_STATE_KEY => state.keys(&prefix),
+                _ => Err(code::PMIX_ERR_BAD_PARAM),
+            },
+        )
     }
 }
 
 impl Host {
+    /// Does this with a sink for the request being logged, at the cost of so many bytes of output.
+    fn on_sink(
+        &mut self,
+        name: &str,
+        output: usize,
+        ask: impl FnOnce() -> Ask,
+        work: impl FnOnce(&dyn Sink, &LogRequest) -> Result<(), Status>,
+    ) -> Answer<()> {
+        let done: Result<(), Status> = self.outside_call(output, ask, |host| {
+            let Subject::Log(call) = &host.current.subject else {
+                return Ok(Err(code::PMIX_ERR_NOT_AVAILABLE));
+            };
+            Ok(match host.services.sinks.get(name) {
+                Some(sink) => work(&**sink, &call.request),
+                None => Err(code::PMIX_ERR_NOT_FOUND),
+            })
+        })?;
+        Ok(done.map_err(|status| status.0))
+    }
+
     /// Does this with the module's state, at the cost of so many bytes of output.
-    fn on_state<R>(&mut self, output: usize, work: impl FnOnce(&dyn State) -> Result<R, Status>) -> Answer<R> {
-        self.host_call(|host| {
-            host.meter.charge(output)?;
-            let answer = host.services.state.as_deref().map_or(Err(code::PMIX_ERR_NOT_AVAILABLE), work);
-            if answer.as_ref().err() == Some(&code::PMIX_ERR_OUT_OF_RESOURCE) {
-                host.meter.hit(Limit::StateQuota);
-            }
-            Ok(answer.map_err(|status| status.0))
-        })
+    fn on_state<R: Answered>(
+        &mut self,
+        output: usize,
+        ask: impl FnOnce() -> Ask,
+        work: impl FnOnce(&dyn State) -> Result<R, Status>,
+    ) -> Answer<R> {
+        let answer = self.outside_call(output, ask, |host| {
+            Ok(host.services.state.as_deref().map_or(Err(code::PMIX_ERR_NOT_AVAILABLE), work))
+        })?;
+        if answer.as_ref().err() == Some(&code::PMIX_ERR_OUT_OF_RESOURCE) {
+            self.meter.hit(Limit::StateQuota);
+        }
+        Ok(answer.map_err(|status: Status| status.0))
     }
 }
 

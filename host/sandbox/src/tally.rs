@@ -46,17 +46,20 @@ pub(crate) struct Refused {
 }
 
 /// The room of one instance, free again when this is dropped.
-pub(crate) struct Room(Arc<Budget>);
+pub(crate) struct Room {
+    budget: Arc<Budget>,
+    places: usize,
+}
 
 impl Room {
-    pub(crate) fn of(budget: &Arc<Budget>) -> Result<Room, Refused> {
-        budget.take(1).map(|()| Room(Arc::clone(budget)))
+    pub(crate) fn of(budget: &Arc<Budget>, places: usize) -> Result<Room, Refused> {
+        budget.take(places).map(|()| Room { budget: Arc::clone(budget), places })
     }
 }
 
 impl Drop for Room {
     fn drop(&mut self) {
-        self.0.give_back(1);
+        self.budget.give_back(self.places);
     }
 }
 
@@ -67,6 +70,18 @@ pub(crate) struct Tally {
     used: usize,
     shared: Vec<Arc<Budget>>,
     refused: Option<Refused>,
+    growths: Growths,
+}
+
+/// The growths that an instance wanted in one call.
+#[derive(Debug, Default)]
+struct Growths {
+    /// How many so far.
+    wanted: u32,
+    /// Which were refused for the sake of others.
+    refused: Vec<u32>,
+    /// Which are to be refused, as this is a replay.
+    script: Vec<u32>,
 }
 
 impl Tally {
@@ -77,7 +92,7 @@ impl Tally {
 
     /// For an instance that may have so much, and no more than is left of these budgets.
     pub(crate) fn new(most: usize, shared: Vec<Arc<Budget>>) -> Tally {
-        Tally { most, used: 0, shared, refused: None }
+        Tally { most, used: 0, shared, refused: None, growths: Growths::default() }
     }
 
     /// What was last refused, since this was last asked.
@@ -87,9 +102,29 @@ impl Tally {
 
     /// Memories and tables never shrink, so it is enough to add. What is granted here and then fails stays counted.
     fn grow(&mut self, by: usize) -> bool {
-        let granted = self.take(by);
+        let number = self.growths.wanted;
+        self.growths.wanted = number.saturating_add(1);
+        let granted = if self.growths.script.contains(&number) { Err(self.refusal()) } else { self.take(by) };
+        if granted.is_err_and(|refused| refused.limit != Limit::Memory) {
+            self.growths.refused.push(number);
+        }
         self.refused = granted.err().or(self.refused);
         granted.is_ok()
+    }
+
+    /// What is said where others have what is wanted.
+    fn refusal(&self) -> Refused {
+        Refused { limit: Limit::MemoryTotal, wanted: self.used, most: self.most }
+    }
+
+    /// Refuses these growths of the next call, counted from 0.
+    pub(crate) fn follow(&mut self, refused: &[u32]) {
+        self.growths.script = refused.to_vec();
+    }
+
+    /// Which growths of the call that ended were refused for the sake of others.
+    pub(crate) fn take_growths(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.growths).refused
     }
 
     fn take(&mut self, by: usize) -> Result<(), Refused> {
@@ -109,6 +144,7 @@ impl Tally {
 
     fn failed(&mut self, error: &wasmtime::Error) {
         tracing::debug!(%error, "a memory or table could not grow");
+        self.growths.refused.extend(self.growths.wanted.checked_sub(1));
         self.refused.get_or_insert(Refused { limit: Limit::Memory, wanted: self.used, most: self.most });
     }
 }

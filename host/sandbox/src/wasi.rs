@@ -6,7 +6,9 @@ use crate::host::Host;
 use crate::interface::wasi_interface;
 use crate::limits::MAX_HANDLES;
 use crate::meter::Stop;
+use crate::tape::{Ask, Level};
 use crate::{Capability, Grants};
+use std::sync::Arc;
 use wasmtime::component::types::{ComponentFunc, ComponentItem, Type};
 use wasmtime::component::{Component, Linker, Resource, ResourceType, Val};
 use wasmtime::{Engine, StoreContextMut};
@@ -84,7 +86,11 @@ pub(crate) fn link(
                 }
                 ComponentItem::ComponentFunc(_) => {
                     let does = what(interface, export, printed);
-                    linked.func_new(export, move |store, ty, given, results| call(does, store, &ty, given, results))?;
+                    let function: Arc<str> = format!("{interface}.{export}").into();
+                    linked.func_new(export, move |mut store, ty, given, results| {
+                        store.data_mut().tape.note(|| Ask::Wasi { function: function.to_string() });
+                        call(does, store, &ty, given, results)
+                    })?;
                 }
                 _ => {}
             }
@@ -144,7 +150,8 @@ fn answer(does: Does, store: &mut StoreContextMut<'_, Host>, ty: &Type, given: &
         Does::MayPrint => Val::Result(Ok(Some(Box::new(Val::U64(PRINTED_AT_ONCE))))),
         Does::Print(Printed::Dropped) => Val::Result(Ok(None)),
         Does::Print(Printed::Traced) => {
-            store.data_mut().print(&bytes_of(given));
+            let bytes = bytes_of(given);
+            store.data_mut().say(Level::Info, String::from_utf8_lossy(&bytes).trim_end())?;
             Val::Result(Ok(None))
         }
         Does::AllReady => {
@@ -153,7 +160,7 @@ fn answer(does: Does, store: &mut StoreContextMut<'_, Host>, ty: &Type, given: &
         }
         Does::Ready => Val::Bool(true),
         Does::Now => {
-            let now = store.data_mut().milliseconds();
+            let now = store.data_mut().milliseconds()?;
             time(now / 1000, u32::try_from(now % 1000).unwrap_or_default() * 1_000_000)
         }
         Does::Milliseconds => time(0, 1_000_000),
@@ -166,23 +173,19 @@ fn answer(does: Does, store: &mut StoreContextMut<'_, Host>, ty: &Type, given: &
         Does::Bytes => {
             let wanted = given.iter().find_map(|value| if let Val::U64(len) = value { Some(*len) } else { None });
             let len = wanted.filter(|len| *len <= MAX_RANDOM).and_then(|len| usize::try_from(len).ok());
-            let mut bytes = vec![0; len.ok_or(Stop::NoRandom)?];
-            store.data().draw(&mut bytes).map_err(|_| Stop::NoRandom)?;
+            let bytes = store.data_mut().draw(len.ok_or(Stop::NoRandom)?)?.map_err(|_| Stop::NoRandom)?;
             Val::List(bytes.into_iter().map(Val::U8).collect())
         }
-        Does::Number => number(store)?,
-        Does::Numbers => Val::Tuple(vec![number(store)?, number(store)?]),
+        Does::Number => Val::U64(store.data_mut().draw_number()?),
+        Does::Numbers => {
+            let host = store.data_mut();
+            Val::Tuple(vec![Val::U64(host.draw_number()?), Val::U64(host.draw_number()?)])
+        }
     })
 }
 
 fn time(seconds: u64, nanoseconds: u32) -> Val {
     Val::Record(vec![("seconds".into(), Val::U64(seconds)), ("nanoseconds".into(), Val::U32(nanoseconds))])
-}
-
-fn number(store: &StoreContextMut<'_, Host>) -> wasmtime::Result<Val> {
-    let mut bytes = [0; 8];
-    store.data().draw(&mut bytes).map_err(|_| Stop::NoRandom)?;
-    Ok(Val::U64(u64::from_le_bytes(bytes)))
 }
 
 /// The bytes of the list among these.

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
 mod support;
 use peal_model::{
-    Amendment, ConnectionKind, DataArray, Hook, Identity, Info, Matter, Peer, PolicyOutcome, PolicyRequest, Range,
-    Scope, Status, Target, Text, Value, code,
+    Amendment, ConnectionKind, DataArray, Hook, Identity, Info, Matter, Peer, PolicyOutcome, PolicyRequest, Provision,
+    Range, Scope, Status, Target, Text, Value, code,
 };
 use peal_sandbox::{FailureKind, Grants, Limits, Module, PolicyCall, PolicyResult, Role, Services};
 use std::sync::Arc;
@@ -12,8 +12,15 @@ use support::{call, component, engine, event, info, load, patient, proc, step, t
 
 const SERVER: Identity = Identity { uid: 990, gid: 991 };
 const EVENT: Matter = Matter::Event { code: Status(-3), range: Range::Session };
-const MATTERS: [Matter; 4] =
-    [Matter::Connection(ConnectionKind::Tool), EVENT, Matter::Registration, Matter::JobControl];
+const MATTERS: [Matter; 7] = [
+    Matter::Connection(ConnectionKind::Tool),
+    EVENT,
+    Matter::Registration,
+    Matter::JobControl,
+    Matter::Monitor,
+    Matter::Provision,
+    Matter::Log,
+];
 
 /// What this policy is to say, by the list at the head of `judge.wat`.
 fn ask(what: i32) -> Info {
@@ -23,7 +30,9 @@ fn ask(what: i32) -> Info {
 /// A request about nobody, with these in the list of the matter.
 fn request(matter: Matter, carried: Vec<Info>) -> PolicyCall {
     let (infos, directives) = match matter {
-        Matter::JobControl | Matter::Registration => (Vec::new(), carried),
+        Matter::JobControl | Matter::Monitor | Matter::Provision | Matter::Registration | Matter::Log => {
+            (Vec::new(), carried)
+        }
         Matter::Connection(_) | Matter::Event { .. } => (carried, Vec::new()),
     };
     let request = PolicyRequest {
@@ -31,13 +40,15 @@ fn request(matter: Matter, carried: Vec<Info>) -> PolicyCall {
         requester: None,
         identity: None,
         server: SERVER,
+        groups: Arc::default(),
+        provision: Some(Provision { nodes: vec!["node1".to_owned(), "n2".to_owned()], image: Some("img".to_owned()) }),
         peer: None,
         targets: Vec::new(),
         codes: Vec::new(),
         infos,
         directives,
     };
-    PolicyCall { request: Arc::new(request), steps: Arc::new(Vec::new()) }
+    PolicyCall { number: 0, request: Arc::new(request), steps: Arc::new(Vec::new()) }
 }
 
 fn decide(module: &Module, matter: Matter, what: i32) -> PolicyResult {
@@ -60,10 +71,10 @@ fn a_policy_passes_grants_or_denies_at_each_hook() {
 fn a_policy_knows_what_is_at_the_other_end_of_a_connection_and_of_nothing_else() {
     let module = load("doorkeeper", patient());
     let ask = |matter, pid| {
-        let PolicyCall { request: nobody, steps } = request(matter, Vec::new());
+        let PolicyCall { request: nobody, steps, .. } = request(matter, Vec::new());
         let peer = Some(Peer { pid, release: "4.2.2rc2".into() }).filter(|_| matter != EVENT);
         let request = Arc::new(PolicyRequest { peer, ..(*nobody).clone() });
-        module.decide(&PolicyCall { request, steps }).outcome.unwrap()
+        module.decide(&PolicyCall { number: 0, request, steps }).outcome.unwrap()
     };
     let tool = Matter::Connection(ConnectionKind::Tool);
     assert_eq!(ask(tool, Some(4711)), PolicyOutcome::Deny(Status(-4711)));
@@ -86,6 +97,12 @@ fn a_policy_is_told_the_numbers_of_its_request() {
         (Matter::Registration, -312),
         // targets, directives, steps
         (Matter::JobControl, -212),
+        // targets, infos, directives, steps
+        (Matter::Monitor, -2012),
+        // nodes, length of the first, length of the image, directives, steps
+        (Matter::Provision, -25_312),
+        // infos, directives, steps
+        (Matter::Log, -12),
     ] {
         let mut call = request(matter, vec![ask(2)]);
         Arc::make_mut(&mut call.request).targets = vec![target(), target()];
@@ -121,6 +138,8 @@ fn a_policy_sees_requester_server_targets_owners_infos_directives_and_steps() {
         requester: Some(proc("tool", 0)),
         identity: Some(Identity { uid: 1000, gid: 100 }),
         server: SERVER,
+        groups: Arc::default(),
+        provision: None,
         peer: None,
         targets: vec![Target { proc: proc("job", 1), owner }, Target { proc: proc("elsewhere", 2), owner: None }],
         codes: Vec::new(),
@@ -128,7 +147,11 @@ fn a_policy_sees_requester_server_targets_owners_infos_directives_and_steps() {
         directives: directives.clone(),
     };
     let pushed = info("test.pushed", Value::Scope(Scope::Global));
-    let call = PolicyCall { request: Arc::new(whole), steps: Arc::new(vec![step("first", 0, vec![pushed.clone()])]) };
+    let call = PolicyCall {
+        number: 0,
+        request: Arc::new(whole),
+        steps: Arc::new(vec![step("first", 0, vec![pushed.clone()])]),
+    };
     let result = module.decide(&call);
     assert_eq!(result.outcome, Ok(PolicyOutcome::Pass));
 
@@ -187,9 +210,22 @@ fn the_range_of_an_event_is_narrowed_and_of_nothing_else() {
     let result = narrowed(Range::Namespace);
     assert_eq!(result.outcome, Ok(PolicyOutcome::Deny(code::PMIX_ERR_BAD_PARAM)), "LOCAL is not within NAMESPACE");
     assert_eq!(result.amendment, Amendment::default());
-    for matter in [Matter::Registration, Matter::JobControl] {
+    for matter in [Matter::Registration, Matter::JobControl, Matter::Log] {
         let refused = PolicyOutcome::Deny(code::PMIX_ERR_NOT_AVAILABLE);
         assert_eq!(decide(&module, matter, 15).outcome, Ok(refused));
+    }
+}
+
+#[test]
+fn what_is_to_be_logged_is_rewritten_and_nothing_else() {
+    let module = load("judge", patient());
+    let data = [vec![ask(16)], mixed()].concat();
+    let result = module.decide(&request(Matter::Log, data.clone()));
+    assert_eq!(result.outcome, Ok(PolicyOutcome::Pass));
+    assert_eq!(result.amendment, Amendment { data: Some(data), ..Amendment::default() });
+    for matter in MATTERS.into_iter().filter(|matter| *matter != Matter::Log) {
+        let result = decide(&module, matter, 16);
+        assert_eq!(result.outcome, Ok(PolicyOutcome::Deny(code::PMIX_ERR_NOT_AVAILABLE)), "{matter:?}");
     }
 }
 

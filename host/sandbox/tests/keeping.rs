@@ -3,15 +3,41 @@
 mod support;
 use peal_model::{Bytes, Status, Value, code};
 use peal_sandbox::{
-    FailureKind, Grants, HandlerResult, Limits, MAX_STATE_KEY, MAX_STATE_VALUE, Module, Services, State,
+    FailureKind, Grants, HandlerResult, Limit, Limits, MAX_STATE_KEY, MAX_STATE_VALUE, Module, Services, State,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use support::{call, component, engine, event, info, load, patient};
 
 /// Room for three keys.
 #[derive(Default)]
 struct Drawer(Mutex<BTreeMap<String, Vec<u8>>>);
+
+/// Takes its time.
+struct Slow(Duration);
+
+impl State for Slow {
+    fn get(&self, _: &str) -> Result<Option<Vec<u8>>, Status> {
+        let start = Instant::now();
+        while start.elapsed() < self.0 {
+            std::hint::spin_loop();
+        }
+        Ok(Some(b"late".to_vec()))
+    }
+
+    fn set(&self, _: &str, _: &[u8]) -> Result<(), Status> {
+        Ok(())
+    }
+
+    fn delete(&self, _: &str) -> Result<(), Status> {
+        Ok(())
+    }
+
+    fn keys(&self, _: &str) -> Result<Vec<String>, Status> {
+        Ok(Vec::new())
+    }
+}
 
 impl State for Drawer {
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Status> {
@@ -43,7 +69,7 @@ const DELETE: i32 = -3;
 const KEYS: i32 = -4;
 const SET_AND_TRAP: i32 = -5;
 
-fn keeper(state: Arc<Drawer>, limits: Limits) -> Module {
+fn keeper(state: Arc<dyn State>, limits: Limits) -> Module {
     let services = Services { state: Some(state), ..Services::default() };
     Module::load(engine(), "keeper", &component("keeper"), &Grants::all(), limits, services).unwrap()
 }
@@ -61,9 +87,20 @@ fn answer(module: &Module, what: i32, key: &str, value: &[u8]) -> (Status, Vec<V
 }
 
 #[test]
+fn time_in_host_calls_is_limited_by_itself() {
+    let limits = Limits { host_time: Duration::from_millis(5), call_time: Duration::from_millis(500), ..patient() };
+    let quick = keeper(Arc::new(Slow(Duration::ZERO)), limits);
+    assert_eq!(answer(&quick, GET, "a", b"").0, Status(1));
+    let slow = keeper(Arc::new(Slow(Duration::from_millis(50))), limits);
+    let failure = ask(&slow, GET, "a", b"").failure.unwrap();
+    assert_eq!((failure.kind, failure.limit), (FailureKind::Timeout, Some(Limit::HostTime)));
+    assert!(failure.to_string().contains("5ms in host calls"), "{failure}");
+}
+
+#[test]
 fn what_is_set_is_there_until_it_is_deleted() {
     let state = Arc::new(Drawer::default());
-    let module = keeper(Arc::clone(&state), patient());
+    let module = keeper(Arc::<Drawer>::clone(&state), patient());
     assert_eq!(answer(&module, GET, "b", b""), (Status(0), Vec::new()));
     assert_eq!(answer(&module, SET, "b", b"\0value"), (Status(0), Vec::new()));
     assert_eq!(answer(&module, SET, "a", b""), (Status(0), Vec::new()));
@@ -80,7 +117,7 @@ fn what_is_set_is_there_until_it_is_deleted() {
 
 #[test]
 fn what_the_store_refuses_the_module_is_told() {
-    let module = keeper(Arc::default(), patient());
+    let module = keeper(Arc::<Drawer>::default(), patient());
     for key in ["1", "2", "3"] {
         assert_eq!(answer(&module, SET, key, b"x").0, Status(0));
     }
@@ -91,7 +128,7 @@ fn what_the_store_refuses_the_module_is_told() {
 #[test]
 fn keys_and_values_are_no_longer_than_they_may_be() {
     let state = Arc::new(Drawer::default());
-    let module = keeper(Arc::clone(&state), patient());
+    let module = keeper(Arc::<Drawer>::clone(&state), patient());
     let (longest, longer) = ("k".repeat(MAX_STATE_KEY), "k".repeat(MAX_STATE_KEY + 1));
     let (largest, larger) = (vec![7; MAX_STATE_VALUE], vec![7; MAX_STATE_VALUE + 1]);
     assert_eq!(answer(&module, SET, &longest, &largest).0, Status(0));
@@ -108,7 +145,7 @@ fn keys_and_values_are_no_longer_than_they_may_be() {
 #[test]
 fn what_is_set_counts_as_output_and_takes_effect_at_once() {
     let state = Arc::new(Drawer::default());
-    let module = keeper(Arc::clone(&state), Limits { output: 1000, ..patient() });
+    let module = keeper(Arc::<Drawer>::clone(&state), Limits { output: 1000, ..patient() });
     assert_eq!(ask(&module, SET, "k", &[1; 1001]).failure.unwrap().kind, FailureKind::Output);
     assert!(state.0.lock().unwrap().is_empty());
     assert_eq!(ask(&module, SET_AND_TRAP, "k", &[1; 1000]).failure.unwrap().kind, FailureKind::Trapped);

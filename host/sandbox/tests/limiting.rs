@@ -79,14 +79,6 @@ fn host_calls_are_limited() {
 }
 
 #[test]
-fn time_in_host_calls_is_limited_by_itself() {
-    let module = load("moody", Limits { host_calls: u32::MAX, host_time: Duration::from_millis(5), ..patient() });
-    let failure =
-        failed(handle(&module, -5), FailureKind::Timeout, Some(Limit::HostTime), Status::PEAL_ERR_HANDLER_TIMEOUT);
-    assert!(failure.contains("5ms in host calls"), "{failure}");
-}
-
-#[test]
 fn recursion_without_end_is_a_trap() {
     let module = load("moody", patient());
     let failure =

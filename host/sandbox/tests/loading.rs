@@ -162,7 +162,17 @@ fn inspect_tells_without_running_anything() {
     assert_eq!(json["digest"].as_str().unwrap().len(), 64);
 
     let json = serde_json::to_value(inspect(&component("judge")).unwrap()).unwrap();
-    assert_eq!(json["roles"], serde_json::json!(["connection-policy", "event-policy", "job-control-policy"]));
+    assert_eq!(
+        json["roles"],
+        serde_json::json!([
+            "connection-policy",
+            "event-policy",
+            "job-control-policy",
+            "monitor-policy",
+            "provision-policy",
+            "log-policy"
+        ])
+    );
     assert_eq!(json["capabilities"], serde_json::json!(["notify", "sink", "state"]));
     let json = serde_json::to_value(inspect(&component("scribe")).unwrap()).unwrap();
     assert_eq!(json["roles"], serde_json::json!(["log-channel"]));

@@ -8,7 +8,7 @@ use peal_sandbox::{
 };
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::{call, component, engine, event, handle, load, patient};
+use support::{call, component, edited, engine, event, handle, load, patient};
 
 const PAGE: usize = 65_536;
 
@@ -93,9 +93,8 @@ fn all_modules_of_a_tenant_share_its_memory_and_instances() {
     assert_eq!(tenant.instances(), 2);
     let LoadError::Start { failure, .. } = load_of(&tenant, "noop", patient()).unwrap_err() else { panic!() };
     assert_eq!((failure.kind, failure.limit), (FailureKind::Unavailable, Some(Limit::TenantInstances)), "{failure}");
-    assert!(
-        failure.reason.contains("2 instances of its owner's modules") && failure.reason.contains("tenant.instances")
-    );
+    let wanted = "the instances of its owner's modules would count as 3, and there may be 2 (tenant.instances)";
+    assert_eq!(failure.reason, wanted);
     assert_eq!(handle(&one, -6).status, Status(1));
     let result = handle(&two, -3);
     assert_eq!(result.failure.as_ref().unwrap().limit, Some(Limit::TenantMemory), "{:?}", result.failure);
@@ -109,6 +108,56 @@ fn all_modules_of_a_tenant_share_its_memory_and_instances() {
     drop((one, two));
     assert_eq!((tenant.memory(), tenant.instances()), (0, 0));
     assert!(load_of(&tenant, "noop", patient()).is_ok());
+}
+
+/// A component with so many tables, and an instance of a core module for each eight of them.
+fn many_tables(tables: usize) -> Vec<u8> {
+    let module = |at: usize| {
+        let tables = "(table 1 funcref)".repeat(tables.saturating_sub(8 * at).min(8));
+        format!("(core module $m{at} {tables}) (core instance $i{at} (instantiate $m{at}))")
+    };
+    let modules: String = (0..tables.div_ceil(8)).map(module).collect();
+    edited("noop", |text| text.replacen("(component", &format!("(component {modules}"), 1))
+}
+
+#[test]
+fn an_instance_takes_as_many_places_as_it_needs_of_the_pool() {
+    let engine = Engine::new(&EngineSettings { max_instances: 20, ..EngineSettings::default() }).unwrap();
+    let load = |bytes: &[u8]| Module::load(&engine, "large", bytes, &Grants::none(), patient(), Services::default());
+    let large = many_tables(32);
+    let modules: Vec<Module> = (1..=2)
+        .map(|count| {
+            let module = load(&large).unwrap();
+            assert_eq!(engine.instances(), 8 * count, "32 tables, four for each place");
+            module
+        })
+        .collect();
+    let LoadError::Start { failure, .. } = load(&large).unwrap_err() else { panic!() };
+    assert_eq!((failure.kind, failure.limit), (FailureKind::Unavailable, Some(Limit::Instances)), "{failure}");
+    let small: Vec<Module> = (0..4).map(|_| load(&component("noop")).unwrap()).collect();
+    assert_eq!(load(&component("noop")).unwrap_err().to_string().matches("sandbox.max_instances").count(), 1);
+    drop((modules, small));
+    assert_eq!(engine.instances(), 0);
+}
+
+#[test]
+fn tenants_together_leave_the_site_a_quarter() {
+    let engine = Engine::new(&EngineSettings { max_instances: 8, ..EngineSettings::default() }).unwrap();
+    let load = |tenant: Option<&Tenant>| {
+        let services = Services { tenant: tenant.cloned(), ..Services::default() };
+        Module::load(&engine, "noop", &component("noop"), &Grants::none(), patient(), services)
+    };
+    let tenants = [(); 2].map(|()| Tenant::new(TenantLimits::default()));
+    let theirs: Vec<Module> = (0..6).map(|at| load(Some(&tenants[at % 2])).unwrap()).collect();
+    let LoadError::Start { failure, .. } = load(Some(&tenants[0])).unwrap_err() else { panic!() };
+    assert_eq!((failure.kind, failure.limit), (FailureKind::Unavailable, Some(Limit::TenantsInstances)), "{failure}");
+    assert!(failure.reason.contains("sandbox.max_instances"), "{failure}");
+    assert_eq!((engine.instances(), tenants[0].instances()), (6, 3), "what was refused is given back");
+    let sites = [load(None).unwrap(), load(None).unwrap()];
+    drop(theirs);
+    let more: Vec<Module> = (0..6).map(|_| load(None).unwrap()).collect();
+    assert_eq!(engine.instances(), 8, "the site may have all");
+    drop((sites, more));
 }
 
 #[test]
@@ -175,6 +224,27 @@ fn a_module_that_fails_too_often_is_quarantined_until_it_is_reset() {
     let told = told.lock().unwrap();
     assert_eq!((&*told[0].module, told[0].failures, told[0].last.limit), ("moody", 3, Some(Limit::Stack)));
     assert!(told[0].to_string().contains("module moody is quarantined: it failed 3 times"), "{}", told[0]);
+}
+
+#[test]
+fn who_takes_the_place_of_a_quarantined_module_stays_so() {
+    let limits = |failures| Limits { failures, ..patient() };
+    let before = load("moody", limits(2));
+    let follow = |failures| {
+        let module = load("moody", limits(failures));
+        module.stay_quarantined(&before);
+        module
+    };
+    assert_eq!(handle(&before, -1).status, Status::PEAL_ERR_HANDLER_TRAPPED);
+    assert_eq!(handle(&follow(2), 0).status, Status(1), "it was not yet");
+    assert_eq!(handle(&before, -1).status, Status::PEAL_ERR_HANDLER_TRAPPED);
+    let after = follow(5);
+    assert_eq!(after.health(), before.health());
+    assert_eq!(handle(&after, 0).status, Status::PEAL_ERR_HANDLER_QUARANTINED);
+    assert_eq!(after.memory(), 0, "its first instance is gone");
+    after.reset();
+    assert_eq!(handle(&after, 0).status, Status(1));
+    assert_eq!(handle(&follow(0), 0).status, Status(1), "its admin wants it never to be");
 }
 
 #[test]

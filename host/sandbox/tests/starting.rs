@@ -84,7 +84,7 @@ fn there_are_no_more_instances_than_the_engine_has_room_for() {
 
 fn no_room_for_a_second(error: &LoadError) {
     assert!(matches!(error, LoadError::Start { failure, .. } if failure.kind == FailureKind::Unavailable), "{error}");
-    let wanted = "there are 1 instances of all modules, as many as there may be (sandbox.max_instances)";
+    let wanted = "the instances of all modules would count as 2, and there may be 1 (sandbox.max_instances)";
     assert!(error.to_string().ends_with(wanted), "{error}");
 }
 

@@ -2,19 +2,21 @@
 use crate::{
     admission::Arrival,
     chains::{Asked, Chains, Entering},
-    channels::Channels,
+    channels::{Asker, Channels},
     decisions::Decisions,
     fabric::{Fabric, ServerId},
-    handle::{Abnormal, AddJobError, Inbox, Internal, Raised, ServerHandle},
+    handle::{Abnormal, AddJobError, Inbox, Internal, ServerHandle},
     host::Host,
     hosted::Hosted,
     metrics::Metrics,
-    notice::Notices,
+    monitor::Watchman,
+    notice::{Notice, Notices},
     spill::Spiller,
 };
 use peal_core::{
     Time,
     job::JobSpec,
+    log::Origin,
     policy::Verdict,
     reach::Reach,
     server::{Action, Allowance, DecisionId, Denial, Entrance, PeerId, Refusal, RequestId, Server},
@@ -73,6 +75,8 @@ pub(crate) enum FromClient {
     Unfit { to: RequestId, status: Status, turn: OwnedSemaphorePermit },
     /// What makes no sense, and has no answer; its turn, unless the connection is at its end.
     Garbled { peer: PeerId, status: Status, turn: Option<OwnedSemaphorePermit> },
+    /// Signs of life, at once.
+    Beat { peer: PeerId, turn: OwnedSemaphorePermit },
     /// Everything before a milestone has been written.
     Resume(PeerId),
     /// The connection is closed.
@@ -103,6 +107,7 @@ pub(crate) struct Actor {
     pub(crate) decisions: Decisions,
     pub(crate) channels: Channels,
     pub(crate) spiller: Spiller,
+    pub(crate) watchman: Watchman,
     /// Who wants to connect and waits for the policies.
     pub(crate) admissions: BTreeMap<DecisionId, Admission>,
     /// Who waits for what handlers wish, by the proc whose end they are asked about; only until the event is on its way.
@@ -130,7 +135,7 @@ impl Actor {
                     Some(message) => self.client(message),
                     None => break,
                 },
-                Some(raised) = inbox.raised.recv() => self.raised(raised),
+                Some(wanted) = inbox.wanted.recv() => self.wanted(wanted),
                 () = until(self.started, self.state.deadline()) => self.state.tick(self.now()),
             };
             self.act_all(actions);
@@ -146,7 +151,7 @@ impl Actor {
         tokio::join!(self.chains.drain(), self.decisions.drain(self.drain_timeout), self.channels.drain());
     }
 
-    fn now(&self) -> Time {
+    pub(crate) fn now(&self) -> Time {
         Time::default() + self.started.elapsed()
     }
 
@@ -161,6 +166,10 @@ impl Actor {
                 actions
             }
             FromClient::Garbled { peer, status, turn: _turn } => self.state.violated(peer, status),
+            FromClient::Beat { peer, turn: _turn } => {
+                self.state.beat(peer, self.now());
+                Vec::new()
+            }
             FromClient::Resume(peer) => self.state.resume(peer),
             FromClient::Gone(peer) => {
                 self.outboxes.remove(&peer);
@@ -171,9 +180,9 @@ impl Actor {
 
     /// Somebody wants to connect: asks the policies, if there are any.
     fn enter(&mut self, admission: Admission) -> Vec<Action> {
-        let Arrival { kind, proc, peer, release, infos } = &admission.arrival;
+        let Arrival { kind, proc, peer, groups, release, infos } = &admission.arrival;
         let end = peal_model::Peer { pid: peer.pid, release: release.clone() };
-        match self.state.entrance(*kind, proc, peer.identity, (end, infos.clone())) {
+        match self.state.entrance(*kind, proc, (peer.identity, groups.clone()), (end, infos.clone())) {
             Entrance::Open => self.admit(admission),
             Entrance::Shut(denial) => {
                 self.refuse(admission, denial);
@@ -181,15 +190,14 @@ impl Actor {
             }
             Entrance::Ask(id, request) => {
                 self.admissions.insert(id, admission);
-                self.ask(id, request);
-                Vec::new()
+                self.ask(id, request)
             }
         }
     }
 
     fn admit(&mut self, admission: Admission) -> Vec<Action> {
         let Admission { arrival, outbox, admitted } = admission;
-        let Arrival { kind, proc, peer, infos, .. } = arrival;
+        let Arrival { kind, proc, peer, groups, infos, .. } = arrival;
         let welcome = match kind {
             ConnectionKind::Client => self.state.admit(&proc, peer.identity),
             ConnectionKind::Tool => {
@@ -199,6 +207,7 @@ impl Actor {
         };
         let (answer, actions) = match welcome {
             Ok((peer, actions)) => {
+                self.state.belongs(peer, groups);
                 self.outboxes.insert(peer, outbox);
                 (Ok(peer), actions)
             }
@@ -233,6 +242,7 @@ impl Actor {
     pub(crate) fn internal(&mut self, message: Internal) -> Vec<Action> {
         match message {
             Internal::Answer { to, reply } => self.state.answer(to, reply),
+            Internal::Controlled { id, targets, answer } => self.state.controlled(id, &targets, answer),
             Internal::Gathered { id, outcome } => self.state.gathered(id, outcome),
             Internal::HostRegistered { id, answer } => self.state.host_registered(id, answer),
             Internal::HostRegisters(codes) => {
@@ -282,22 +292,24 @@ impl Actor {
                 });
                 self.state.proc_ended(&proc, abnormal, self.now())
             }
+            Internal::ProcRestarts { proc, checkpoint, done } => {
+                let actions = self.state.proc_restarts(&proc, checkpoint.as_deref());
+                let _ = done.send(());
+                actions
+            }
             Internal::Life { proc, tell } => {
                 let _ = tell.send(self.state.life(&proc));
                 Vec::new()
             }
+            Internal::Log { request, origin, tell } => {
+                self.channels.submit(Asker::Waits(tell), request, origin);
+                Vec::new()
+            }
+            Internal::FileOpened { watch, seen } => self.state.file_opened(watch, seen),
+            Internal::FileLookedAt { watch, seen } => self.state.file_looked_at(watch, seen),
+            Internal::Measured { watch, found } => self.state.measured(watch, found),
             Internal::Stop => Vec::new(),
         }
-    }
-
-    fn raised(&mut self, raised: Raised) -> Vec<Action> {
-        let Raised { event, raiser, allowance, request } = raised;
-        let code = event.code;
-        self.state.raise(event, raiser, allowance).unwrap_or_else(|status| {
-            self.metrics.counters().raised_events_refused.count();
-            tracing::warn!(request, %code, %status, "an event that a handler raised is refused");
-            Vec::new()
-        })
     }
 
     fn add_job(&mut self, spec: JobSpec) -> Result<(), AddJobError> {
@@ -327,11 +339,13 @@ impl Actor {
         self.chains.replace(chains);
         self.channels.replace(&channels);
         self.state.guard(self.runs_as, self.decisions.hooks());
+        self.state.watch(self.decisions.watched());
     }
 
-    fn ask(&self, id: DecisionId, request: Arc<PolicyRequest>) {
+    fn ask(&mut self, id: DecisionId, request: Arc<PolicyRequest>) -> Vec<Action> {
         let default = self.state.default_of(request.matter.hook());
-        self.decisions.ask(id, request, default);
+        let verdict = self.decisions.ask(id, request, default);
+        verdict.map(|verdict| self.decided(id, verdict)).unwrap_or_default()
     }
 
     pub(crate) fn act_all(&mut self, actions: Vec<Action>) {
@@ -340,6 +354,7 @@ impl Actor {
 
     fn act(&mut self, action: Action) {
         match action {
+            Action::Reply { to, reply } if to.peer == PeerId::MODULES => self.answered(to.tag, &reply),
             Action::Reply { to, reply } => self.send(to.peer, Outgoing::Reply { tag: to.tag, reply: Box::new(reply) }),
             Action::Deliver { peer, event } => {
                 self.send(peer, Outgoing::Event(event));
@@ -358,17 +373,36 @@ impl Actor {
                 self.chain(event, reach, allowance, asked);
             }
             Action::Distribute { event, reach, allowance } => self.fabric.distribute(self.id, event, reach, allowance),
-            Action::Decide { id, request } => self.ask(id, request),
-            Action::Log { to, request } => self.channels.submit(to, request),
+            Action::Decide { id, request } => {
+                let actions = self.ask(id, request);
+                self.act_all(actions);
+            }
+            Action::Log { to, request } => {
+                let asker = to.map_or(Asker::Nobody, Asker::Client);
+                self.channels.submit(asker, request, Origin::Client);
+            }
+            Action::Controlled { requester, operation, targets, status } => {
+                self.notices.tell(Notice::Controlled { requester, operation, targets, status });
+            }
             Action::Denied(denial) => self.decisions.denied(&denial),
             Action::Gather { id, procs, data } => self.gather(id, procs, data),
+            Action::File { watch, look } => self.watchman.look(watch, look),
+            Action::Measure { watch, usage, identity } => self.watchman.measure(watch, usage, identity),
             Action::Host(upcall) => self.tell_host(upcall),
         }
     }
 
     fn chain(&self, event: Arc<Event>, reach: Reach, allowance: Allowance, asked: Option<Asked>) {
         let source = event.source.as_ref().and_then(|source| self.state.identity(source));
-        self.chains.submit(Entering { event, reach, allowance, source, jobs: self.jobs.clone(), asked });
+        self.chains.submit(Entering {
+            number: self.chains.number(),
+            event,
+            reach,
+            allowance,
+            source,
+            jobs: self.jobs.clone(),
+            asked,
+        });
     }
 
     /// Whether a client reads so slowly that events had better be kept for it than wait here.
@@ -397,7 +431,7 @@ impl Actor {
 }
 
 /// Waits until the state machine's next deadline; for ever if it has none.
-async fn until(started: Instant, deadline: Option<Time>) {
+pub(crate) async fn until(started: Instant, deadline: Option<Time>) {
     match deadline {
         Some(at) => tokio::time::sleep_until((started + Duration::from_millis(at.0)).into()).await,
         None => std::future::pending().await,

@@ -2,17 +2,20 @@
 use crate::{
     actor::{Admission, FromClient, Outbox},
     connection::{Lobby, Stage},
-    identity::{Claim, Claimant, Impostor, Peer},
+    identity::{Checked, Claim, Claimant, Impostor, Peer},
     metrics::Counters,
 };
 use peal_core::server::{PeerId, Refusal};
-use peal_model::{ConnectionKind, IdentError, Identity, Info, Infos, Nspace, Proc, Rank, Value, code, key};
+use peal_model::{ConnectionKind, IdentError, Identity, Info, Infos, Nspace, Proc, Rank, UnixGroup, Value, code, key};
 use peal_wire::{
     Credential, GDS_HASH, Hello, HelloDecoder, Identity as Name, PeerKind, Quoted, User, Welcome, WelcomeForm,
     WireError,
 };
 use std::{
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 use thiserror::Error;
@@ -61,6 +64,8 @@ pub(crate) struct Arrival {
     pub(crate) proc: Proc,
     /// As whom they run, and in which process.
     pub(crate) peer: Peer,
+    /// In which groups that is.
+    pub(crate) groups: Arc<[UnixGroup]>,
     /// The release of their library, by their own word.
     pub(crate) release: String,
     /// What else they say of themselves.
@@ -162,10 +167,10 @@ pub(crate) async fn admit(
         ConnectionKind::Client => Claimant::Proc(proc.clone()),
         ConnectionKind::Tool => Claimant::Tool(pid_of(hello)),
     };
-    let (peer, claim) = confirm(stream, claimant, identity, lobby).await?;
+    let Checked { peer, groups, claim } = confirm(stream, claimant, identity, lobby).await?;
     let (admitted, answer) = oneshot::channel();
     let release = hello.release.as_str().to_owned();
-    let arrival = Arrival { kind, proc: proc.clone(), peer, release, infos: hello.infos.clone() };
+    let arrival = Arrival { kind, proc: proc.clone(), peer, groups, release, infos: hello.infos.clone() };
     let admit = FromClient::Admit(Admission { arrival, outbox, admitted });
     lobby.clients.send(admit).await.map_err(|_| Unwelcome::Stopping)?;
     let id = answer.await.map_err(|_| Unwelcome::Stopping)??;
@@ -236,7 +241,7 @@ async fn confirm(
     claimant: Claimant,
     claimed: Identity,
     lobby: &Lobby,
-) -> Result<(Peer, Option<Claim>), Unwelcome> {
+) -> Result<Checked, Unwelcome> {
     let (near, far) = (stream.local_addr()?, stream.peer_addr()?);
     let checker = lobby.checker.clone();
     let _turn = lobby.checks.take(claimed.uid).await.map_err(std::io::Error::other)?;

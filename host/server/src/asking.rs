@@ -5,7 +5,7 @@ use peal_core::{
     job::Life,
     server::{DemandId, FenceId, RequestId, Upcall},
 };
-use peal_model::{Proc, RankData, Reply, Status, code};
+use peal_model::{Proc, RankData, Reply, Request, Status, code};
 use std::{
     sync::Arc,
     task::{Context, Poll, Waker},
@@ -37,11 +37,23 @@ impl Actor {
             Upcall::RegisterEvents { id, codes } => self.register_with_host(id, codes),
             Upcall::DeregisterEvents(codes) => self.host.deregister_events(codes),
             Upcall::Request { to, source, request } => {
-                let identity = self.state.identity(&source);
-                self.answer(to, |host| async move { upcalls::ask(&*host, source, identity, request).await });
+                let (identity, channels) = (self.state.identity(&source), self.channels.offered());
+                let controls = match (&request, identity) {
+                    (Request::Query { queries }, Some(identity)) => self.state.told_of_controls(identity, queries),
+                    _ => None,
+                };
+                let asker = upcalls::Asker { source, identity, channels, controls };
+                self.answer(to, |host| async move { upcalls::ask(&*host, asker, request).await });
             }
-            Upcall::JobControl { to, source, control } => {
-                self.answer(to, |host| async move { upcalls::control(&*host, source, control).await });
+            Upcall::JobControl { id, source, control } => {
+                let (host, targets) = (self.host.clone(), control.targets.clone());
+                self.go_on(async move {
+                    let answer = host.job_control(source, control).await;
+                    Internal::Controlled { id, targets, answer }
+                });
+            }
+            Upcall::Cleanup { to, source, identity, cleanup } => {
+                self.answer(to, |host| async move { upcalls::clean_up(&*host, source, identity, cleanup).await });
             }
         }
     }

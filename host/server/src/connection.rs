@@ -10,6 +10,7 @@ use crate::{
     quiet::{Once, Quiet, warn_once},
     turns::Turns,
 };
+use peal_audit::{Audit, Entry};
 use peal_core::server::{PeerId, RequestId};
 use peal_model::{CommandCode, Status};
 use peal_wire::{Codec, Frame, FrameDecoder, Limits, Tag, WireError};
@@ -61,6 +62,8 @@ pub(crate) struct Lobby {
     pub(crate) max_open_requests: usize,
     /// Everybody on this machine can be refused, as often as he likes.
     pub(crate) refusals: Arc<Quiet>,
+    /// Where these are recorded, if they are.
+    pub(crate) audit: Option<Audit>,
     /// Who has not been admitted when the server stops is not waited for.
     pub(crate) stage: watch::Receiver<Stage>,
 }
@@ -164,6 +167,12 @@ pub(crate) fn refuse_for_want_of_room(lobby: &Lobby, from: SocketAddr, max: usiz
 
 fn refuse(lobby: &Lobby, from: &str, reason: &Unwelcome) {
     reason.count(lobby.metrics.counters());
+    // What was denied by a hook is recorded where that is asked.
+    let by_hook = matches!(reason, Unwelcome::Refused(peal_core::server::Refusal::Denied(_)));
+    if let (Some(audit), false) = (&lobby.audit, by_hook) {
+        let reason = format!("connection from {from}: {reason}");
+        audit.mention(Entry::Denied(peal_audit::Denial { uid: None, job: None, reason }));
+    }
     match lobby.refusals.allow(Instant::now()) {
         Some(left_out) => tracing::warn!(from, %reason, left_out, "a connection is refused"),
         None => tracing::debug!(from, %reason, "a connection is refused"),
@@ -224,9 +233,19 @@ async fn read_requests(
     let mut cut = cut_frames(&mut decoder, &rest);
     drop(rest);
     loop {
+        let mut beats = Beats::None;
         for frame in cut.frames {
+            if frame.tag == Tag::HEARTBEAT {
+                beats = Beats::Some;
+                continue;
+            }
             let turn = turns.clone().acquire_owned().await.map_err(|_| Fault::Stopping)?;
             request(frame, turn, peer, codec, open, &garbled, lobby).await?;
+        }
+        // However many came at once, they say the same.
+        if beats == Beats::Some {
+            let turn = turns.clone().acquire_owned().await.map_err(|_| Fault::Stopping)?;
+            lobby.clients.send(FromClient::Beat { peer, turn }).await.map_err(|_| Fault::Stopping)?;
         }
         if let Some(error) = cut.error {
             lobby.metrics.counters().messages_malformed.count();
@@ -237,6 +256,13 @@ async fn read_requests(
             None => return Ok(()),
         }
     }
+}
+
+/// Whether there were heartbeats among what was read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Beats {
+    None,
+    Some,
 }
 
 /// Reads once, if there is anything: the frames that this completes, or nothing at the end.
@@ -279,9 +305,6 @@ async fn request(
     garbled: &Once,
     lobby: &Lobby,
 ) -> Result<(), Fault> {
-    if frame.tag == Tag::HEARTBEAT {
-        return Ok(());
-    }
     let to = RequestId { peer, tag: frame.tag.0 };
     let (command, message) = match codec.decode_request(&frame.payload) {
         Ok(request) => (request.command(), FromClient::Request { to, request, turn }),

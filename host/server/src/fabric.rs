@@ -2,8 +2,12 @@
 //!
 //! [`EmbeddedFabric`] joins the servers of one process: in production one, in tests several.
 use crate::handle::ServerHandle;
-use peal_core::{reach::Reach, server::Allowance};
-use peal_model::{Event, Nspace, Proc, RankData, Status, code};
+use peal_core::{
+    log::{Gateway, Origin},
+    reach::Reach,
+    server::Allowance,
+};
+use peal_model::{Event, LogRequest, Nspace, Proc, RankData, Status, code};
 use std::{
     collections::BTreeMap,
     future::Future,
@@ -33,13 +37,29 @@ pub trait Fabric: Send + Sync + 'static {
     /// Hands the contributions of all servers that host one of these procs to each of them. Servers that gather for the same
     /// procs at the same time meet; each gets the contributions of the others.
     fn gather(&self, from: ServerId, procs: Vec<Proc>, data: Vec<RankData>) -> Gathered<'_, Vec<RankData>>;
+
+    /// Whether there is a gateway for this server.
+    fn gateway(&self, of: ServerId) -> Gateway;
+
+    /// Has a gateway write what is for one channel. `PMIX_ERR_NOT_AVAILABLE` if there is none, or it does not know that channel.
+    fn log(&self, from: ServerId, request: Arc<LogRequest>, origin: Origin) -> Gathered<'_, ()>;
+}
+
+/// What a server does for others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Duty {
+    /// Nothing.
+    #[default]
+    Node,
+    /// It writes to log channels that they do not have (`PMIX_SERVER_GATEWAY`).
+    Gateway,
 }
 
 type Meeting = Vec<(ServerId, Vec<RankData>, oneshot::Sender<Vec<RankData>>)>;
 
 #[derive(Default)]
 struct Inner {
-    servers: BTreeMap<ServerId, ServerHandle>,
+    servers: BTreeMap<ServerId, (ServerHandle, Duty)>,
     /// Which servers host procs of a namespace.
     hosts: BTreeMap<Nspace, Vec<ServerId>>,
     meetings: BTreeMap<Vec<Proc>, Vec<Meeting>>,
@@ -66,8 +86,17 @@ impl EmbeddedFabric {
     }
 
     /// Makes a server reachable for the others.
-    pub fn join(&self, id: ServerId, server: ServerHandle) {
-        self.lock().servers.insert(id, server);
+    pub fn join(&self, id: ServerId, server: ServerHandle, duty: Duty) {
+        self.lock().servers.insert(id, (server, duty));
+    }
+
+    /// The gateway for a server: the first that joined, of those that there are.
+    fn gateway_of(&self, id: ServerId) -> Option<ServerHandle> {
+        let inner = self.lock();
+        let mut gateways = inner.servers.iter().filter(|(other, (_, duty))| **other != id && *duty == Duty::Gateway);
+        // A gateway writes for itself.
+        let is_one = matches!(inner.servers.get(&id), Some((_, Duty::Gateway)));
+        gateways.next().filter(|_| !is_one).map(|(_, (server, _))| server.clone())
     }
 
     /// A server is gone.
@@ -152,7 +181,7 @@ impl Fabric for EmbeddedFabric {
     fn distribute(&self, from: ServerId, event: Arc<Event>, reach: Reach, allowance: Allowance) {
         let inner = self.lock();
         let others: Vec<&ServerHandle> =
-            inner.servers.iter().filter(|(id, _)| **id != from).map(|(_, server)| server).collect();
+            inner.servers.iter().filter(|(id, _)| **id != from).map(|(_, (server, _))| server).collect();
         let each = Allowance(allowance.0 / u32::try_from(others.len() + 1).unwrap_or(u32::MAX));
         for server in others {
             server.distributed(event.clone(), reach, each);
@@ -162,6 +191,18 @@ impl Fabric for EmbeddedFabric {
     fn gather(&self, from: ServerId, procs: Vec<Proc>, data: Vec<RankData>) -> Gathered<'_, Vec<RankData>> {
         let told = self.meet(from, procs, data);
         Box::pin(async move { told.await.map_err(|_| code::PMIX_ERR_LOST_CONNECTION) })
+    }
+
+    fn gateway(&self, of: ServerId) -> Gateway {
+        if self.gateway_of(of).is_some() { Gateway::Elsewhere } else { Gateway::NotElsewhere }
+    }
+
+    fn log(&self, from: ServerId, request: Arc<LogRequest>, origin: Origin) -> Gathered<'_, ()> {
+        let gateway = self.gateway_of(from);
+        Box::pin(async move {
+            let status = gateway.ok_or(code::PMIX_ERR_NOT_AVAILABLE)?.log_from(request, origin).await;
+            if status.is_success() { Ok(()) } else { Err(status) }
+        })
     }
 }
 

@@ -1,13 +1,16 @@
 //! By which the host environment, the fabric and the server's own workers reach the actor: its queues.
-use crate::{actor::FromClient, chains::Asked, hosted::Hosted, notice::Wished};
+use crate::{actor::FromClient, chains::Asked, hosted::Hosted, notice::Wished, wanted::Wanted};
 use peal_core::{
     defaults::Defaults,
     job::{Census, JobSpec, Life},
+    job_control::{ControlId, NotDone},
+    log::Origin,
+    monitor::{Seen, WatchId},
     policy::Verdict,
     reach::Reach,
-    server::{Allowance, DecisionId, DemandId, FenceId, PeerId, Raiser, RequestId, Seq},
+    server::{Allowance, DecisionId, DemandId, FenceId, FileSeen, PeerId, Raiser, RequestId, Seq, UsageFound},
 };
-use peal_model::{Event, Info, Nspace, Proc, RankData, Reply, Status};
+use peal_model::{Event, Info, LogRequest, Nspace, Proc, RankData, Reply, Status, code};
 use std::sync::Arc;
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
@@ -35,8 +38,8 @@ pub enum AddJobError {
     Stopped,
 }
 
-/// How many raised events may wait; workers with more wait themselves.
-const RAISED: usize = 1024;
+/// How many wishes of handlers may wait; workers with more wait themselves.
+const WANTED: usize = 1024;
 
 /// The abnormal end of a proc.
 pub(crate) struct Abnormal {
@@ -50,6 +53,7 @@ pub(crate) struct Abnormal {
 /// What the host and the fabric say.
 pub(crate) enum Internal {
     Answer { to: RequestId, reply: Reply },
+    Controlled { id: ControlId, targets: Vec<Proc>, answer: Result<Vec<NotDone>, Status> },
     Gathered { id: FenceId, outcome: Result<Vec<RankData>, Status> },
     HostRegistered { id: DemandId, answer: Result<(), Status> },
     HostRegisters(Vec<Status>),
@@ -65,7 +69,12 @@ pub(crate) enum Internal {
     Defaults(Defaults),
     Deploy { hosted: Box<Hosted>, done: oneshot::Sender<()> },
     ProcEnded { proc: Proc, abnormal: Option<Abnormal> },
+    ProcRestarts { proc: Proc, checkpoint: Option<String>, done: oneshot::Sender<()> },
     Life { proc: Proc, tell: oneshot::Sender<Option<Life>> },
+    Log { request: Arc<LogRequest>, origin: Origin, tell: oneshot::Sender<Status> },
+    FileOpened { watch: WatchId, seen: FileSeen },
+    FileLookedAt { watch: WatchId, seen: Option<Seen> },
+    Measured { watch: WatchId, found: UsageFound },
     Stop,
 }
 
@@ -106,6 +115,27 @@ impl ServerHandle {
     /// Raises an event of the host environment.
     pub fn notify(&self, event: Event) {
         self.say(Internal::Notify(event));
+    }
+
+    /// Logs for the host environment, `about` a proc or a job if it is about one, and says what became of it. What no channel here
+    /// writes, and no gateway's, is not written: it would have to go back to where it comes from. The server has it when this returns;
+    /// who does not want to know need not wait.
+    pub fn log(
+        &self,
+        about: Option<Proc>,
+        timestamp: Option<u64>,
+        data: Vec<Info>,
+        directives: Vec<Info>,
+    ) -> impl Future<Output = Status> + use<> {
+        let request = LogRequest { source: about, identity: None, timestamp, data, directives };
+        self.log_from(Arc::new(request), Origin::Host)
+    }
+
+    /// Logs what came from elsewhere.
+    pub(crate) fn log_from(&self, request: Arc<LogRequest>, origin: Origin) -> impl Future<Output = Status> + use<> {
+        let (tell, told) = oneshot::channel();
+        self.say(Internal::Log { request, origin, tell });
+        async move { told.await.unwrap_or(code::PMIX_ERR_NOT_AVAILABLE) }
     }
 
     /// The host environment wants to hear events of these codes (none: of every code) that are aimed at it
@@ -165,6 +195,15 @@ impl ServerHandle {
         async { wished.await.ok() }
     }
 
+    /// A proc is started again as who it was, from a checkpoint if there is one. When this returns, whoever was connected as that
+    /// proc is heard no more, and the new one can connect.
+    pub async fn proc_restarts(&self, proc: Proc, checkpoint: Option<String>) {
+        let (done, known) = oneshot::channel();
+        self.say(Internal::ProcRestarts { proc, checkpoint, done });
+        // A server that has stopped lets nobody connect.
+        let _ = known.await;
+    }
+
     /// Where a proc is in its life.
     pub async fn life(&self, proc: Proc) -> Option<Life> {
         let (tell, told) = oneshot::channel();
@@ -186,21 +225,21 @@ impl ServerHandle {
 pub(crate) struct Inbox {
     pub(crate) internal: mpsc::UnboundedReceiver<Internal>,
     pub(crate) clients: mpsc::Receiver<FromClient>,
-    pub(crate) raised: mpsc::Receiver<Raised>,
+    pub(crate) wanted: mpsc::Receiver<Wanted>,
 }
 
 /// The near ends, for those who talk to the server.
 pub(crate) struct Queues {
     pub(crate) handle: ServerHandle,
     pub(crate) clients: mpsc::Sender<FromClient>,
-    pub(crate) raised: mpsc::Sender<Raised>,
+    pub(crate) wanted: mpsc::Sender<Wanted>,
 }
 
 /// The queues of a server that is about to start; at most so many requests of clients wait.
 pub(crate) fn queues(requests: usize) -> (Queues, Inbox) {
     let (say, internal) = mpsc::unbounded_channel();
     let (ask, clients) = mpsc::channel(requests);
-    let (raise, raised) = mpsc::channel(RAISED);
-    let queues = Queues { handle: ServerHandle { internal: say }, clients: ask, raised: raise };
-    (queues, Inbox { internal, clients, raised })
+    let (want, wanted) = mpsc::channel(WANTED);
+    let queues = Queues { handle: ServerHandle { internal: say }, clients: ask, wanted: want };
+    (queues, Inbox { internal, clients, wanted })
 }

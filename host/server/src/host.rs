@@ -1,5 +1,8 @@
 //! The seam to the host environment: one method per upcall, the counterpart of the C server module.
-use peal_core::{job::Life, job_control::JobControl};
+use peal_core::{
+    job::Life,
+    job_control::{Cleanup, JobControl, NotDone},
+};
 use peal_model::{
     App, Bytes, Event, Identity, Info, IofChannel, Kval, Nspace, Pdata, Proc, Query, ResourceUnit, Status, Text, code,
 };
@@ -46,15 +49,6 @@ pub enum ProcessOf {
     Running(u32),
     /// None, any more or yet: nobody can be that proc.
     Ended,
-}
-
-/// What became of a job-control request.
-#[derive(Clone, PartialEq, Debug)]
-pub struct JobControlled {
-    /// Success; `PMIX_ERR_PARTIAL_SUCCESS` if it was done to some of the procs.
-    pub status: Status,
-    /// What there is to say, above all of each proc to which it was not done.
-    pub infos: Vec<Info>,
 }
 
 /// What a host environment does for the procs of its jobs. What it does not provide answers `PMIX_ERR_NOT_SUPPORTED`.
@@ -137,8 +131,15 @@ pub trait Host: Send + Sync + 'static {
         unsupported()
     }
 
-    /// Control procs. The request makes sense and was permitted; the answer comes when it has been done.
-    fn job_control(&self, source: Proc, control: JobControl) -> Answer<'_, JobControlled> {
+    /// Control procs, as a requester wants it (none: a module of the site). The request makes sense and was permitted; the answer
+    /// comes when it has been done, and tells to whom it was not.
+    fn job_control(&self, requester: Option<Proc>, control: JobControl) -> Answer<'_, Vec<NotDone>> {
+        unsupported()
+    }
+
+    /// Remove files and directories, as the user `identity` and with no more rights than that has, once all of these procs have
+    /// ended. `PMIX_ERR_CONFLICTING_CLEANUP_DIRECTIVES` where that contradicts what was asked for before.
+    fn register_cleanup(&self, source: Proc, identity: Identity, cleanup: Cleanup) -> Answer<'_, ()> {
         unsupported()
     }
 

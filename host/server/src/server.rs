@@ -6,18 +6,20 @@ use crate::{
     channels::{ChannelSettings, Channels},
     connection::{self, Lobby, Stage},
     decisions::Decisions,
-    fabric::{EmbeddedFabric, Fabric, ServerId},
+    fabric::{Duty, EmbeddedFabric, Fabric, ServerId},
     handle::{self, Queues, ServerHandle},
     host::Host,
     hosted::Hosted,
-    identity::{Checker, IdentityCheck},
+    identity::{Checker, IdentityCheck, Observer},
     metrics::{Counters, Metrics},
+    monitor::Watchman,
     notice::Notices,
     quiet::Quiet,
     shadow::Shadows,
     spill::{SpillSettings, Spiller},
     turns::Turns,
 };
+use peal_audit::Audit;
 use peal_model::{Identity, Proc};
 use peal_wire::{Limits, ServerUri};
 use rustix::process::{getegid, geteuid};
@@ -55,6 +57,8 @@ pub struct ServerSettings {
     pub wire: Limits,
     /// How much of what a peer claims must be true.
     pub identity: IdentityCheck,
+    /// What it does for other servers.
+    pub duty: Duty,
     /// The most connections at once.
     pub max_connections: usize,
     /// How long a handshake may take.
@@ -84,6 +88,7 @@ impl Default for ServerSettings {
             spill: SpillSettings::default(),
             wire: Limits::default(),
             identity: IdentityCheck::default(),
+            duty: Duty::default(),
             max_connections: 4096,
             handshake_timeout: Duration::from_secs(10),
             outbox: 65_536,
@@ -120,6 +125,10 @@ pub struct Parts {
     pub pools: GuestPools,
     /// Who watches.
     pub notices: Notices,
+    /// Who looks which processes clients and tools are.
+    pub observer: Observer,
+    /// Where all that is decided is recorded, if it is.
+    pub audit: Option<Audit>,
 }
 
 /// A running server.
@@ -144,31 +153,34 @@ impl Server {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let uri = ServerUri { proc: parts.me, addr: listener.local_addr()? };
         let metrics: Arc<Metrics> = Arc::default();
-        let (Queues { handle, clients, raised }, inbox) = handle::queues(settings.request_queue);
+        let (Queues { handle, clients, wanted }, inbox) = handle::queues(settings.request_queue);
         let Hosted { chains, policies, channels } = parts.hosted;
         let notices = parts.notices;
         let shadows = Shadows::new(&parts.pools.shadows, &metrics);
         let (told, counted, looking) = (notices.clone(), metrics.clone(), shadows.clone());
-        let chains = Chains::start(chains, &parts.pools, settings.chains, &raised, told, counted, looking);
+        let chains = Chains::start(chains, &parts.pools, settings.chains, &wanted, told, counted, looking);
         let view = chains.view();
         let id = parts.fabric.allot();
-        parts.fabric.join(id, handle.clone());
+        parts.fabric.join(id, handle.clone(), settings.duty);
+        let fabric: Arc<dyn Fabric> = parts.fabric.clone();
         let (queue, pool) = (settings.core.max_decisions, &parts.pools.policies);
-        let decisions = Decisions::start(policies, pool, queue, &handle, &metrics, &shadows);
+        let decisions = Decisions::start(policies, pool, queue, &handle, &metrics, &shadows, parts.audit.clone());
         let pool = &parts.pools.channels;
-        let channels = Channels::start(channels, pool, settings.channels, &parts.host, &handle, &metrics);
+        let beside = (fabric.clone(), id);
+        let channels = Channels::start(channels, pool, settings.channels, &parts.host, beside, &handle, &metrics);
         let mut state = peal_core::server::Server::new(settings.core);
         let identity = Identity { uid: geteuid().as_raw(), gid: getegid().as_raw() };
         state.guard(identity, decisions.hooks());
-        let fabric: Arc<dyn Fabric> = parts.fabric.clone();
+        state.watch(decisions.watched());
         let spiller = Spiller::new(settings.spill, settings.wire, handle.clone());
-        let checker = Arc::new(Checker::new(settings.identity, parts.host.clone()));
+        let checker = Arc::new(Checker::new(settings.identity, parts.host.clone(), parts.observer));
         let actor = Actor {
             state,
             runs_as: identity,
             started: Instant::now(),
             outboxes: BTreeMap::new(),
             jobs: Arc::default(),
+            watchman: Watchman::new(handle.clone(), parts.host.clone()),
             host: parts.host,
             fabric,
             id,
@@ -187,6 +199,7 @@ impl Server {
         };
         let (stopping, stage) = watch::channel(Stage::Accept);
         let lobby = Lobby {
+            audit: parts.audit,
             clients,
             metrics: metrics.clone(),
             packing: Arc::default(),

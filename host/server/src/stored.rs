@@ -20,6 +20,11 @@ impl StoredState {
     pub fn within(self, total: u64) -> StoredState {
         StoredState(self.0.within(total))
     }
+
+    /// Drops all of it. What goes wrong there the store counts and traces itself.
+    pub fn clear(&self) {
+        let _ = self.0.clear();
+    }
 }
 
 /// As what an owner's state is kept.
@@ -59,6 +64,25 @@ fn status(error: &StoreError) -> Status {
 }
 
 impl Metrics {
+    /// Shows how recording goes.
+    pub fn show_audit(&self, audit: peal_audit::Audit) {
+        self.show(move || {
+            let health = audit.health();
+            let single = |name, about, value| Family::single(name, about, Kind::Counter, value);
+            vec![
+                single("peal_audit_records", "Records written to the audit trail.", health.written),
+                single("peal_audit_calls_lost", "Calls of modules that are missing in the audit trail.", health.lost),
+                single("peal_audit_decisions_unrecorded", "Decisions that could not be recorded.", health.undone),
+                Family::single(
+                    "peal_audit_failing",
+                    "Whether the audit trail cannot be written just now.",
+                    Kind::Gauge,
+                    u64::from(health.is_failing),
+                ),
+            ]
+        });
+    }
+
     /// Shows how writing to a store goes.
     pub fn show_store(&self, store: Arc<Store>) {
         self.show(move || {

@@ -1,22 +1,35 @@
 //! From a request to the host's method and back to a reply.
-use crate::host::{Answer, Group, GroupOperation, Host};
-use peal_core::job_control::JobControl;
-use peal_model::{Identity, Info, Proc, Reply, Request, Status, Text, code};
+use crate::{
+    channels::known,
+    host::{Answer, Group, GroupOperation, Host},
+};
+use peal_core::job_control::Cleanup;
+use peal_model::{Identity, Info, Key, Proc, Reply, Request, Status, Text, code};
+use std::sync::Arc;
 
-/// Asks the host what the server does not decide by itself, for somebody who runs as `identity`.
-pub(crate) async fn ask(host: &dyn Host, source: Proc, identity: Option<Identity>, request: Request) -> Reply {
-    answer(host, source, identity, request).await.unwrap_or_else(Reply::Status)
+/// For whom the host is asked, and what it need not know for that.
+pub(crate) struct Asker {
+    pub(crate) source: Proc,
+    /// As whom that runs.
+    pub(crate) identity: Option<Identity>,
+    /// The log channels that modules are.
+    pub(crate) channels: Arc<[Key]>,
+    /// Of job-control requests what it wants to know and may, if it asks about those.
+    pub(crate) controls: Option<Info>,
 }
 
-/// Has the host control procs.
-pub(crate) async fn control(host: &dyn Host, source: Proc, control: JobControl) -> Reply {
-    match host.job_control(source, control).await {
-        Ok(controlled) => Reply::Infos { status: controlled.status, infos: controlled.infos },
-        Err(status) => Reply::Status(status),
-    }
+/// Asks the host what the server does not decide by itself.
+pub(crate) async fn ask(host: &dyn Host, asker: Asker, request: Request) -> Reply {
+    answer(host, asker, request).await.unwrap_or_else(Reply::Status)
 }
 
-async fn answer(host: &dyn Host, source: Proc, identity: Option<Identity>, request: Request) -> Result<Reply, Status> {
+/// Has the host remove things when procs have ended.
+pub(crate) async fn clean_up(host: &dyn Host, source: Proc, identity: Identity, cleanup: Cleanup) -> Reply {
+    Reply::Status(host.register_cleanup(source, identity, cleanup).await.err().unwrap_or(code::PMIX_SUCCESS))
+}
+
+async fn answer(host: &dyn Host, asker: Asker, request: Request) -> Result<Reply, Status> {
+    let Asker { source, identity, channels, controls } = asker;
     let success = code::PMIX_SUCCESS;
     match request {
         Request::Abort { status, message, targets } => done(host.abort(source, status, message, targets)).await,
@@ -39,7 +52,16 @@ async fn answer(host: &dyn Host, source: Proc, identity: Option<Identity>, reque
         Request::Query { queries } => {
             let identity = identity.ok_or(code::PMIX_ERR_NO_PERMISSIONS)?;
             let asked = queries.iter().map(|query| query.keys.len()).sum();
-            found(host.query(source, identity, queries).await?, asked)
+            let about_channels = known::are_asked(&queries);
+            let answer = host.query(source, identity, queries).await;
+            let answer = if about_channels { known::told(&channels, answer) } else { answer };
+            let mut infos = match answer {
+                // The server knows something, though the host may not.
+                Err(code::PMIX_ERR_NOT_SUPPORTED | code::PMIX_ERR_NOT_FOUND) if controls.is_some() => Vec::new(),
+                answer => answer?,
+            };
+            infos.extend(controls);
+            found(infos, asked)
         }
         Request::Allocate { directive, infos: details } => infos(host.allocate(source, directive, details)).await,
         Request::Monitor { monitor, error, directives } => {

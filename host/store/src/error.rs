@@ -1,5 +1,5 @@
 //! What can go wrong with a store. Every message names the file.
-use crate::{BUSY, layout::LATEST};
+use crate::{BUSY, JOB_ENTRIES_KEPT, LONGEST_JOB_ENTRY};
 use rusqlite::ErrorCode;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -47,12 +47,14 @@ pub enum StoreError {
         what: &'static str,
     },
     /// The file was written by a later Peal.
-    #[error("the store {path:?} has layout {found}, this Peal knows {LATEST} and earlier")]
+    #[error("the store {path:?} has layout {found}, this Peal knows {latest} and earlier")]
     TooNew {
         /// Its file.
         path: PathBuf,
         /// Its layout.
         found: u32,
+        /// The latest that this Peal knows.
+        latest: u32,
     },
     /// The file is damaged.
     #[error(
@@ -105,6 +107,20 @@ pub enum StoreError {
         /// The job.
         nspace: String,
     },
+    /// No more can be said of a job.
+    #[error("the record of job {nspace:?} has {JOB_ENTRIES_KEPT} entries, which is all that one can have")]
+    JobRecordFull {
+        /// The job.
+        nspace: String,
+    },
+    /// More was to be said of a job at once than can be.
+    #[error("an entry of {bytes} bytes for the record of job {nspace:?}: {LONGEST_JOB_ENTRY} are the most")]
+    LongJobEntry {
+        /// The job.
+        nspace: String,
+        /// How long it is.
+        bytes: usize,
+    },
     /// A module's state would become larger than it may.
     #[error("the state of module {module:?} would take {wanted} bytes, it may take {quota}")]
     Quota {
@@ -124,6 +140,32 @@ pub enum StoreError {
         wanted: u64,
         /// How many it may.
         total: u64,
+    },
+    /// No more messages can be kept for a sink.
+    #[error("{messages} messages or {bytes} bytes wait for sink {sink:?} already, which is all that may")]
+    OutboxFull {
+        /// The sink.
+        sink: String,
+        /// How many messages may wait.
+        messages: u64,
+        /// How many bytes they may have.
+        bytes: u64,
+    },
+    /// What is on its way into a trail cannot be kept, or read.
+    #[error("cannot use {path:?}, which holds what is on its way into the audit trail: {source}")]
+    Tail {
+        /// The file beside the trail.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// It cannot be said, or found out, who is to deliver messages.
+    #[error("cannot make, open or lock {path:?}, which says that messages in the store are being delivered: {source}")]
+    Hold {
+        /// The file beside the store.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
     },
 }
 

@@ -27,7 +27,7 @@ pub const JOBS_KEPT: u32 = 10_000;
 const FORGOTTEN: u32 = 10 * JOBS_KEPT;
 
 /// The job that is meant by a name: the last one that had it.
-const LAST: &str = "(select max(id) from job where nspace = ?1)";
+pub(crate) const LAST: &str = "(select max(id) from job where nspace = ?1)";
 
 impl Store {
     /// Records that a job starts.
@@ -39,7 +39,9 @@ impl Store {
             transaction.execute(insert, values)?;
             let id = transaction.last_insert_rowid();
             let bounds = [id - i64::from(JOBS_KEPT), id - i64::from(FORGOTTEN)];
-            transaction.execute(&format!("delete from proc_end where job in (select id {old})"), bounds)?;
+            for of_job in ["proc_end", "job_entry"] {
+                transaction.execute(&format!("delete from {of_job} where job in (select id {old})"), bounds)?;
+            }
             transaction.execute(&format!("delete {old}"), bounds).map(drop)
         })
     }
@@ -88,7 +90,7 @@ impl Store {
     /// What follows a start that could not be recorded has no place.
     fn known(&self, nspace: &Nspace, written: usize) -> Result<(), StoreError> {
         if written == 0 {
-            return Err(StoreError::UnknownJob { path: self.path.clone(), nspace: nspace.to_string() });
+            return Err(StoreError::UnknownJob { path: self.0.path().to_owned(), nspace: nspace.to_string() });
         }
         Ok(())
     }

@@ -3,11 +3,43 @@ use crate::StoreError;
 use rusqlite::{Connection, TransactionBehavior};
 use std::path::Path;
 
-/// Says in its header that a database is ours: "Peal" in ASCII.
-const APPLICATION: i32 = 0x5065_616c;
+/// What a kind of database looks like.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    /// Says in its header whose a database is.
+    application: i32,
+    /// Step N, counted from one, leads from layout N - 1 to layout N.
+    steps: &'static [&'static str],
+    /// Whether all of it is read before it is used.
+    check: Check,
+}
 
-/// Step N, counted from one, leads from layout N - 1 to layout N.
-const STEPS: [&str; 5] = [
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Check {
+    /// It is not large.
+    Whole,
+    /// It may be; what is damaged is found when it is read.
+    None,
+}
+
+/// The store: "Peal" in ASCII.
+pub(crate) const STORE: Layout = Layout { application: 0x5065_616c, steps: &STEPS, check: Check::Whole };
+
+/// The audit trail: "PeaA" in ASCII.
+pub(crate) const TRAIL: Layout = Layout { application: 0x5065_6141, steps: &TRAIL_STEPS, check: Check::None };
+
+const TRAIL_STEPS: [&str; 1] = [
+    "create table record (
+         seq integer primary key, at integer not null, kind text not null, module text, job text, uid integer, outcome text,
+         body blob not null, hash blob not null) strict;
+     create table seal (
+         kind text not null, seq integer not null, at integer not null, hash blob not null, signature blob not null,
+         primary key (kind, seq)) strict, without rowid;
+     create table blob (digest blob primary key, bytes blob not null, last integer not null) strict;",
+];
+
+/// Step N of the store, counted from one, leads from layout N - 1 to layout N.
+const STEPS: [&str; 8] = [
     // The record of jobs, when a name was used once.
     "create table job (
          nspace text primary key, size integer not null, command text not null,
@@ -51,13 +83,30 @@ const STEPS: [&str; 5] = [
          digest blob not null references component, primary key (version, place)) strict, without rowid;
      create table module_override (
          name text not null, said text not null, digest blob, primary key (name, said)) strict;",
+    // With which signatures modules have run, so that those that must be signed can be run again.
+    "alter table module_part add column signature text;",
+    // What sinks have accepted and not delivered yet, and who is to deliver it.
+    "create table outbox (
+         id integer primary key autoincrement, sink text not null, holder text not null, accepted integer not null,
+         bytes integer not null, head text not null, body blob not null) strict;
+     create index outbox_by_sink on outbox (sink, holder, bytes);",
+    // What happened to a job and what was logged to it.
+    "alter table job add column entries integer not null default 0;
+     create table job_entry (
+         id integer primary key, job integer not null references job, at integer not null, kind text not null, rank integer,
+         body text not null) strict;
+     create index job_entry_by_job on job_entry (job);",
 ];
 
-/// Today's layout.
-pub(crate) const LATEST: u32 = STEPS.len() as u32;
+impl Layout {
+    /// Today's.
+    pub(crate) fn latest(&self) -> u32 {
+        u32::try_from(self.steps.len()).unwrap_or(u32::MAX)
+    }
+}
 
 /// Refuses a file that is damaged, of somebody else, or of a later Peal, before anything is written to it.
-pub(crate) fn check(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+pub(crate) fn check(connection: &Connection, path: &Path, wanted: &Layout) -> Result<(), StoreError> {
     let of = |error| StoreError::at_opening(path, error);
     // One look at all of it: another process may be making the file just now.
     let _moment = connection.unchecked_transaction().map_err(of)?;
@@ -65,12 +114,16 @@ pub(crate) fn check(connection: &Connection, path: &Path) -> Result<(), StoreErr
     let application: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(of)?;
     let tables: u32 = connection.query_row("select count(*) from sqlite_schema", [], |row| row.get(0)).map_err(of)?;
     // Layout 1 did not say whose it is.
-    let ours = application == APPLICATION || (application == 0 && if found == 0 { tables == 0 } else { found == 1 });
+    let ours =
+        application == wanted.application || (application == 0 && if found == 0 { tables == 0 } else { found == 1 });
     if !ours {
         return Err(StoreError::Foreign { path: path.to_owned(), what: "a database of another program" });
     }
-    if found > LATEST {
-        return Err(StoreError::TooNew { path: path.to_owned(), found });
+    if found > wanted.latest() {
+        return Err(StoreError::TooNew { path: path.to_owned(), found, latest: wanted.latest() });
+    }
+    if wanted.check == Check::None {
+        return Ok(());
     }
     let verdict: String = connection.pragma_query_value(None, "quick_check", |row| row.get(0)).map_err(of)?;
     if verdict != "ok" {
@@ -81,15 +134,15 @@ pub(crate) fn check(connection: &Connection, path: &Path) -> Result<(), StoreErr
 }
 
 /// Takes the steps that are missing, each whole or not at all.
-pub(crate) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
+pub(crate) fn migrate(connection: &mut Connection, path: &Path, wanted: &Layout) -> Result<(), StoreError> {
     let of = |error| StoreError::at_opening(path, error);
     loop {
         // Another process may be at it: what is missing is only known once nobody else can write.
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(of)?;
         let found = layout(&transaction).map_err(of)?;
-        let Some(step) = STEPS.get(found as usize) else { return Ok(()) };
+        let Some(step) = wanted.steps.get(found as usize) else { return Ok(()) };
         transaction.execute_batch(step).map_err(of)?;
-        transaction.pragma_update(None, "application_id", APPLICATION).map_err(of)?;
+        transaction.pragma_update(None, "application_id", wanted.application).map_err(of)?;
         transaction.pragma_update(None, "user_version", found + 1).map_err(of)?;
         transaction.commit().map_err(of)?;
         if found > 0 {
@@ -133,7 +186,7 @@ mod tests {
         assert_eq!(store.job(&Nspace::new("later@1").unwrap()).unwrap().unwrap().ended, None);
         drop(store);
         let again = Connection::open(&path).unwrap();
-        assert_eq!(layout(&again).unwrap(), LATEST);
+        assert_eq!(layout(&again).unwrap(), STORE.latest());
         open(&path).unwrap();
     }
 
@@ -150,10 +203,15 @@ mod tests {
             error
         };
         let sql = |text: String| move |path: &Path| Connection::open(path).unwrap().execute_batch(&text).unwrap();
-        let later = format!("pragma application_id = {APPLICATION}; pragma user_version = {}", LATEST + 1);
+        let later =
+            format!("pragma application_id = {}; pragma user_version = {}", STORE.application, STORE.latest() + 1);
         let error = refused("later.db", &sql(later));
         assert!(
-            error.ends_with(&format!("has layout {}, this Peal knows {LATEST} and earlier", LATEST + 1)),
+            error.ends_with(&format!(
+                "has layout {}, this Peal knows {} and earlier",
+                STORE.latest() + 1,
+                STORE.latest()
+            )),
             "{error}"
         );
         let error = refused("other.db", &sql("create table theirs (a)".to_owned()));
@@ -174,6 +232,6 @@ mod tests {
                 scope.spawn(|| open(&path).unwrap());
             }
         });
-        assert_eq!(layout(&Connection::open(&path).unwrap()).unwrap(), LATEST);
+        assert_eq!(layout(&Connection::open(&path).unwrap()).unwrap(), STORE.latest());
     }
 }

@@ -1,7 +1,7 @@
 //! The modules that a server has run: each version as a document with the components that it names, so that one can be returned
 //! to when the files say something else, or nothing that makes sense.
 use crate::{Store, StoreError, read, stored};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::collections::BTreeSet;
 
 /// The SHA-256 of a component.
@@ -41,6 +41,26 @@ impl ModuleOverride {
     }
 }
 
+/// The component of a module that is to be kept.
+#[derive(Clone, Copy, Debug)]
+pub struct NewPart<'a> {
+    /// Its digest.
+    pub digest: ComponentDigest,
+    /// It itself.
+    pub bytes: &'a [u8],
+    /// The text of its signature, if it has one.
+    pub signature: Option<&'a str>,
+}
+
+/// The component of a module as it was kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ModulePart {
+    /// Its digest.
+    pub digest: ComponentDigest,
+    /// The text of its signature, if it had one.
+    pub signature: Option<String>,
+}
+
 /// A version that is to be kept.
 #[derive(Clone, Copy, Debug)]
 pub struct NewVersion<'a> {
@@ -49,7 +69,7 @@ pub struct NewVersion<'a> {
     /// What the configuration said.
     pub document: &'a str,
     /// The component of each module of the document, in their order.
-    pub components: &'a [(ComponentDigest, &'a [u8])],
+    pub components: &'a [NewPart<'a>],
 }
 
 /// A version as it was kept.
@@ -64,7 +84,7 @@ pub struct ModuleVersion {
     /// What the configuration said.
     pub document: String,
     /// The component of each module of the document, in their order.
-    pub components: Vec<ComponentDigest>,
+    pub components: Vec<ModulePart>,
 }
 
 impl Store {
@@ -75,18 +95,18 @@ impl Store {
             let latest = "select number from module_version order by number desc limit ?1";
             let before = keep.saturating_sub(1);
             transaction.execute(&format!("delete from module_version where number not in ({latest})"), [before])?;
-            let wanted = version.components.iter().map(|(digest, _)| digest.as_slice());
+            let wanted = version.components.iter().map(|part| part.digest.as_slice());
             drop_components(transaction, wanted)?;
-            for (digest, bytes) in version.components {
+            for NewPart { digest, bytes, .. } in version.components {
                 let insert = "insert into component (digest, bytes) values (?1, ?2) on conflict do nothing";
                 transaction.execute(insert, params![digest, bytes])?;
             }
             let insert = "insert into module_version (at, cause, document) values (?1, ?2, ?3)";
             transaction.execute(insert, params![stored(at), version.cause, version.document])?;
             let number = transaction.last_insert_rowid();
-            for (place, (digest, _)) in version.components.iter().enumerate() {
-                let insert = "insert into module_part (version, place, digest) values (?1, ?2, ?3)";
-                transaction.execute(insert, params![number, stored(place as u64), digest])?;
+            for (place, NewPart { digest, signature, .. }) in version.components.iter().enumerate() {
+                let insert = "insert into module_part (version, place, digest, signature) values (?1, ?2, ?3, ?4)";
+                transaction.execute(insert, params![number, stored(place as u64), digest, signature])?;
             }
             Ok(read(number))
         })
@@ -156,9 +176,11 @@ fn drop_components<'a>(connection: &Connection, but: impl Iterator<Item = &'a [u
     Ok(())
 }
 
-fn parts(connection: &Connection, version: i64) -> rusqlite::Result<Vec<ComponentDigest>> {
-    let mut select = connection.prepare_cached("select digest from module_part where version = ?1 order by place")?;
-    select.query_map([version], |row| row.get(0))?.collect()
+fn parts(connection: &Connection, version: i64) -> rusqlite::Result<Vec<ModulePart>> {
+    let select = "select digest, signature from module_part where version = ?1 order by place";
+    let mut select = connection.prepare_cached(select)?;
+    let part = |row: &Row<'_>| Ok(ModulePart { digest: row.get(0)?, signature: row.get(1)? });
+    select.query_map([version], part)?.collect()
 }
 
 #[cfg(test)]
@@ -172,8 +194,16 @@ mod tests {
         let open = || Store::open(&dir.path().join("store.db"), StoreSettings::default()).unwrap();
         let store = open();
         let (one, two, three) = ([1; 32], [2; 32], [3; 32]);
-        let keep = |store: &Store, document: &str, components: &[(ComponentDigest, &[u8])], at| {
-            store.keep_modules(NewVersion { cause: "start", document, components }, at, 2).unwrap()
+        let keep = |store: &Store, document: &str, components: &[(ComponentDigest, &'static [u8])], at| {
+            // Those with odd digests are signed.
+            let signature = |digest: &ComponentDigest| (digest[0] % 2 == 1).then_some("signed");
+            let part = |(digest, bytes): &(ComponentDigest, &'static [u8])| NewPart {
+                digest: *digest,
+                bytes,
+                signature: signature(digest),
+            };
+            let components: Vec<NewPart<'_>> = components.iter().map(part).collect();
+            store.keep_modules(NewVersion { cause: "start", document, components: &components }, at, 2).unwrap()
         };
         let first = keep(&store, "a", &[(one, b"one"), (two, b"two")], 10);
         let second = keep(&store, "b", &[(two, b"two"), (one, b"one")], 20);
@@ -186,7 +216,9 @@ mod tests {
         assert_eq!(numbers, [third, second]);
         assert!(first < second && second < third);
         assert_eq!((versions[1].document.as_str(), versions[1].at), ("b", 20));
-        assert_eq!(versions[1].components, [two, one], "in their order");
+        let unsigned = ModulePart { digest: two, signature: None };
+        let signed = ModulePart { digest: one, signature: Some("signed".to_owned()) };
+        assert_eq!(versions[1].components, [unsigned, signed], "in their order");
         assert_eq!(store.component(&one).unwrap().as_deref(), Some(&b"one"[..]));
         let fourth = keep(&store, "d", &[(three, b"three")], 40);
         assert!(fourth > third);

@@ -13,8 +13,10 @@ const WRITE_BY_OTHERS: u32 = 0o022;
 /// What is in such a directory can be renamed and removed by its owner only.
 const STICKY: u32 = 0o1000;
 
-/// What SQLite puts beside a database, by the ends of their names; the database itself first.
-const FILES: [&str; 4] = ["", "-wal", "-shm", "-journal"];
+/// What ends the name of a trail's tail.
+pub(crate) const TAIL: &str = "-tail";
+/// What lies beside a database, by the ends of their names; the database itself first, then what SQLite puts there.
+const FILES: [&str; 5] = ["", "-wal", "-shm", "-journal", TAIL];
 
 /// Where a store really is, if nobody else can put another directory in the place of that one.
 pub(crate) fn checked(path: &Path) -> Result<PathBuf, StoreError> {
@@ -36,23 +38,32 @@ pub(crate) fn checked(path: &Path) -> Result<PathBuf, StoreError> {
 /// no harm.
 pub(crate) fn check_files(path: &Path) -> Result<(), StoreError> {
     for end in FILES {
-        let mut name = path.as_os_str().to_owned();
-        name.push(end);
-        let file = PathBuf::from(name);
+        let file = with_end(path, end);
         match fs::symlink_metadata(&file) {
-            Ok(found) if !found.is_file() => {
-                let what = "something that is no file";
-                return Err(StoreError::Foreign { path: file, what });
-            }
-            Ok(found) if !is_trusted(&found) || found.mode() & WRITE_BY_OTHERS != 0 => {
-                return Err(exposed(path, &file, &found));
-            }
-            Ok(_) => {}
+            Ok(found) => check_file(path, &file, &found)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(source) => return Err(StoreError::Create { path: file, source }),
         }
     }
     Ok(())
+}
+
+/// The same for one of them.
+pub(crate) fn check_file(path: &Path, file: &Path, found: &Metadata) -> Result<(), StoreError> {
+    if !found.is_file() {
+        return Err(StoreError::Foreign { path: file.to_owned(), what: "something that is no file" });
+    }
+    if !is_trusted(found) || found.mode() & WRITE_BY_OTHERS != 0 {
+        return Err(exposed(path, file, found));
+    }
+    Ok(())
+}
+
+/// What lies beside a database.
+pub(crate) fn with_end(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    name.into()
 }
 
 fn is_trusted(found: &Metadata) -> bool {
@@ -136,6 +147,6 @@ mod tests {
         // A link to a directory is only a way there.
         let link = dir.path().join("link");
         symlink(&inner, &link).unwrap();
-        assert_eq!(open(&link.join("peal.db")).unwrap().path, inner.canonicalize().unwrap().join("peal.db"));
+        assert_eq!(open(&link.join("peal.db")).unwrap().0.path(), inner.canonicalize().unwrap().join("peal.db"));
     }
 }

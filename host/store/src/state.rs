@@ -94,6 +94,19 @@ impl ModuleState {
         })
     }
 
+    /// Drops all of it.
+    pub fn clear(&self) -> Result<(), StoreError> {
+        self.store.write(|transaction| {
+            for delete in [
+                "delete from state where module = ?1 and scope = ?2",
+                "delete from state_size where module = ?1 and scope = ?2",
+            ] {
+                transaction.execute(delete, params![self.module, self.scope])?;
+            }
+            Ok(())
+        })
+    }
+
     /// All keys that begin with this, in the order of their bytes.
     pub fn keys(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
         let select = "select key from state where module = ?1 and scope = ?2 and key >= ?3 order by key";
@@ -205,6 +218,20 @@ mod tests {
         state("two", Scope::User(2)).set("a", &[0; 10]).unwrap();
         two.delete("a").unwrap();
         one.set("b", &[0; 10]).unwrap();
+    }
+
+    #[test]
+    fn what_is_cleared_is_gone_and_gives_back_what_it_took() {
+        let (_dir, store) = store();
+        let quota = ENTRY_BYTES + 1 + 10;
+        let (one, two) = (store.state("m", &Scope::User(1), quota), store.state("m", &Scope::User(2), quota));
+        for state in [&one, &two] {
+            state.set("a", &[0; 10]).unwrap();
+        }
+        one.clear().unwrap();
+        assert_eq!((one.keys("").unwrap().len(), two.keys("").unwrap().len()), (0, 1));
+        one.set("b", &[0; 10]).unwrap();
+        assert!(one.set("c", &[]).is_err());
     }
 
     #[test]

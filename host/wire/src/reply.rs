@@ -1,4 +1,6 @@
 //! Replies: a status, nearly always, and what the request asked for.
+//!
+//! To a log request Peal adds what became of each channel, which `libpmix` passes over: it reads the status and no further.
 use crate::{GroupReply, WireError, job_data, reader::Reader, writer::Writer};
 use peal_model::{CommandCode as C, Info, JobInfo, Proc, Reply, Status};
 
@@ -23,6 +25,7 @@ fn with_status(r: &mut Reader<'_>, command: C) -> Result<Reply, WireError> {
         C::Spawn => Reply::Spawned { status, nspace: r.one()?, kvals: r.until_end()? },
         C::Connect => Reply::Connected { status, jobs: job_data::jobs(r)? },
         C::Query
+        | C::Log
         | C::Allocate
         | C::JobControl
         | C::Monitor
@@ -73,6 +76,7 @@ pub(crate) fn write(w: &mut Writer<'_>, command: C, reply: &Reply) -> Result<(),
         (C::Connect, Reply::Connected { jobs, .. }) => job_data::put_jobs(w, jobs),
         (
             C::Query
+            | C::Log
             | C::Allocate
             | C::JobControl
             | C::Monitor

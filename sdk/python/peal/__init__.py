@@ -45,7 +45,7 @@ from .outcome import (
     pass_,
     success,
 )
-from .requests import Event, LogRequest, Peer, Request, Target
+from .requests import Event, Group, LogRequest, Peer, Request, Target
 from .roles import (
     Registration,
     connection_policy,
@@ -54,6 +54,9 @@ from .roles import (
     init,
     job_control_policy,
     log_channel,
+    log_policy,
+    monitor_policy,
+    provision_policy,
     stop,
 )
 from .values import (

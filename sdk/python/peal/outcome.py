@@ -58,6 +58,7 @@ class PolicyOutcome(Outcome):
         self.says = says
         self.amended = None
         self.range = None
+        self.rewritten = None
 
     def because(self, words):
         """The same with a reason in words."""
@@ -74,6 +75,12 @@ class PolicyOutcome(Outcome):
         self.range = range
         return self
 
+    def rewrite(self, data):
+        """The same with these in the place of what is to be logged: other texts, or other channels for them. Without effect where
+        something else is decided about, or if it denies."""
+        self.rewritten = list(data)
+        return self
+
     def _deliver(self):
         super()._deliver()
         if self.amended is not None:
@@ -83,6 +90,11 @@ class PolicyOutcome(Outcome):
                 component.amendment.narrow(component.types.Range(int(self.range)))
             except component.Err:
                 pass  # changes nothing, as is said above
+        if self.rewritten is not None:
+            try:
+                component.amendment.rewrite(component.tree.lower_content(self.rewritten))
+            except component.Err:
+                pass  # here, too
 
 
 def pass_():

@@ -16,6 +16,13 @@ class Target(NamedTuple):
     owner: Optional[Identity]
 
 
+class Group(NamedTuple):
+    """A group of the system's: its number, and its name where the host knows one."""
+
+    gid: int
+    name: Optional[str] = None
+
+
 class Peer(NamedTuple):
     """What is at the other end of a connection: its process by the kernel's word, if that is known, and the release of its library
     by its own word, such as "4.2.2"."""
@@ -86,12 +93,16 @@ class Event(_View):
 
 
 class Request(_View):
-    """The request being decided about: `matter` ("connection", "event", "registration" or "job-control"), of a connection its
-    `kind` ("client" or "tool"), of an event `code` and `range`, of a registration `codes` (none meaning all)."""
+    """The request being decided about: `matter` ("connection", "event", "registration", "job-control", "monitor", "provision" or
+    "log"), of a connection its `kind` ("client" or "tool"), of an event `code` and `range`, of a registration `codes` (none meaning
+    all), of nodes that are to be provided `nodes` and `image`."""
 
-    def __init__(self, matter, *, kind=None, code=None, range=None, codes=(), peer=None, **rest):
+    def __init__(
+        self, matter, *, kind=None, code=None, range=None, codes=(), nodes=(), image=None, peer=None, groups=(), **rest
+    ):
         super().__init__(**rest)
-        self._peer = peer
+        self._peer, self._groups = peer, list(groups)
+        self.nodes, self.image = list(nodes), image
         self.matter, self.kind, self.code, self.range, self.codes = matter, kind, code, range, list(codes)
 
     @property
@@ -101,6 +112,13 @@ class Request(_View):
             return self._peer
         peer = _call.connection()
         return None if peer is None else Peer(peer.pid, peer.release)
+
+    @property
+    def groups(self):
+        """The groups of the requester's process by the kernel's word, each a `Group`: the one that it runs as comes first."""
+        if not self._live:
+            return list(self._groups)
+        return [Group(group.gid, group.name) for group in _call.groups()]
 
     @property
     def server(self):

@@ -122,6 +122,33 @@ def job_control_policy(function):
     return _export(function, "JobControlPolicy", {"decide": decide})
 
 
+def monitor_policy(function):
+    """Decides who may watch what, by a function from `Request` to `PolicyOutcome`; the monitor is the request's info."""
+
+    def decide(_self, head):
+        return _decided(function(_live(head, "monitor")))
+
+    return _export(function, "MonitorPolicy", {"decide": decide})
+
+
+def provision_policy(function):
+    """Provides nodes, by a function from `Request` to `PolicyOutcome`. What is added to a grant the requester is told."""
+
+    def decide(_self, head):
+        return _decided(function(_live(head, "provision", nodes=head.nodes, image=head.image)))
+
+    return _export(function, "ProvisionPolicy", {"decide": decide})
+
+
+def log_policy(function):
+    """Decides what may be logged, by a function from `Request` to `PolicyOutcome`."""
+
+    def decide(_self, head):
+        return _decided(function(_live(head, "log")))
+
+    return _export(function, "LogPolicy", {"decide": decide})
+
+
 def init(function):
     """Called before anything else with the settings from the admin's file, a dict. Returns a list of `Registration` (None or
     empty: what the admin's file says); raises ValueError to say why the module will not start."""

@@ -33,6 +33,9 @@ macro_rules! role {
                     "peal:pmix/state@0.1.0": crate::bindings::state,
                     "peal:pmix/random@0.1.0": crate::bindings::random,
                     "peal:pmix/files@0.1.0": crate::bindings::files,
+                    "peal:pmix/control@0.1.0": crate::bindings::control,
+                    "peal:pmix/report@0.1.0": crate::bindings::report,
+                    "peal:pmix/usage@0.1.0": crate::bindings::usage,
                 },
             });
         }
@@ -64,6 +67,24 @@ role!(
      world job-control-policy { include peal:pmix/capabilities@0.1.0; export peal:pmix/job-control-policy@0.1.0; }"
 );
 role!(
+    monitor_policy,
+    "export_monitor_policy",
+    "package peal:sdk;
+     world monitor-policy { include peal:pmix/capabilities@0.1.0; export peal:pmix/monitor-policy@0.1.0; }"
+);
+role!(
+    provision_policy,
+    "export_provision_policy",
+    "package peal:sdk;
+     world provision-policy { include peal:pmix/capabilities@0.1.0; export peal:pmix/provision-policy@0.1.0; }"
+);
+role!(
+    log_policy,
+    "export_log_policy",
+    "package peal:sdk;
+     world log-policy { include peal:pmix/capabilities@0.1.0; export peal:pmix/log-policy@0.1.0; }"
+);
+role!(
     log_channel,
     "export_log_channel",
     "package peal:sdk;
@@ -78,5 +99,5 @@ role!(
 
 pub use event_handler::exports::peal::pmix::event_handler::EventHead;
 pub use imports::peal::pmix::{
-    amendment, call, clock, files, logging, notify, random, registration, sink, state, types,
+    amendment, call, clock, control, files, logging, notify, random, registration, report, sink, state, types, usage,
 };

@@ -78,6 +78,7 @@
 pub mod bindings;
 mod channel;
 pub mod clock;
+pub mod control;
 mod event;
 pub mod files;
 mod lifecycle;
@@ -88,9 +89,11 @@ mod outcome;
 mod policy;
 pub mod random;
 pub mod registration;
+pub mod report;
 pub mod sink;
 pub mod state;
 mod tree;
+pub mod usage;
 mod value;
 mod view;
 
@@ -108,5 +111,5 @@ pub use notify::notify;
 pub use outcome::Outcome;
 #[doc(hidden)]
 pub use policy::run_decide;
-pub use policy::{ConnectionKind, Matter, Peer, PolicyOutcome, REASON, Request, Target};
+pub use policy::{ConnectionKind, Group, Matter, Peer, PolicyOutcome, REASON, Request, Target};
 pub use value::{Identity, Info, InfoFlags, Opaque, Proc, Range, Step, Value};

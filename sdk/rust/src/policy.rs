@@ -1,12 +1,13 @@
 //! Policies: the request being decided about, and what a policy says of it.
 pub use crate::bindings::connection_policy::exports::peal::pmix::connection_policy::ConnectionKind;
-pub use crate::bindings::types::Peer;
+pub use crate::bindings::types::{Group, Peer};
 use crate::{
     Identity, Info, Proc, Range, Step, Value,
     bindings::{
         amendment, call, connection_policy::exports::peal::pmix::connection_policy,
         event_policy::exports::peal::pmix::event_policy, job_control_policy::exports::peal::pmix::job_control_policy,
-        types,
+        log_policy::exports::peal::pmix::log_policy, monitor_policy::exports::peal::pmix::monitor_policy,
+        provision_policy::exports::peal::pmix::provision_policy, types,
     },
     tree::{lower_content, lower_info},
     view::{View, for_tests},
@@ -31,6 +32,12 @@ pub enum Matter {
     Registration,
     /// Whether procs may be controlled.
     JobControl,
+    /// Whether procs, files or the use of resources may be watched; the monitor is the info.
+    Monitor,
+    /// Whether nodes are provided: those of [`Request::nodes`], with [`Request::image`]. Who grants pushes the answer.
+    Provision,
+    /// Whether something may be logged.
+    Log,
 }
 
 /// A proc that a request is about, and whose it is.
@@ -48,6 +55,8 @@ pub struct Target {
 pub struct Request {
     matter: Matter,
     codes: Vec<i32>,
+    nodes: Vec<String>,
+    image: Option<String>,
     targets: u32,
     steps: u32,
     view: View,
@@ -65,6 +74,29 @@ impl Request {
     #[must_use]
     pub fn with_code(mut self, code: i32) -> Request {
         self.codes.push(code);
+        self
+    }
+
+    /// For tests: the same for one more node.
+    #[must_use]
+    pub fn with_node(mut self, name: impl Into<String>) -> Request {
+        self.nodes.push(name.into());
+        self
+    }
+
+    /// For tests: the same with this image.
+    #[must_use]
+    pub fn with_image(mut self, image: impl Into<String>) -> Request {
+        self.image = Some(image.into());
+        self
+    }
+
+    /// For tests: the same, with the requester in one more group.
+    #[must_use]
+    pub fn in_group(mut self, group: Group) -> Request {
+        if let Some(facts) = self.view.facts() {
+            facts.groups.push(group);
+        }
         self
     }
 
@@ -87,6 +119,16 @@ impl Request {
         &self.codes
     }
 
+    /// The nodes that are to be provided, each by its name; known without asking the host.
+    pub fn nodes(&self) -> &[String] {
+        &self.nodes
+    }
+
+    /// What is to be put on them; known without asking the host.
+    pub fn image(&self) -> Option<&str> {
+        self.image.as_deref()
+    }
+
     /// Who asks; none for a tool that has no name yet.
     pub fn requester(&self) -> Option<Proc> {
         self.view.source()
@@ -95,6 +137,11 @@ impl Request {
     /// As whom, by the kernel's word; none where nobody is behind it.
     pub fn identity(&self) -> Option<Identity> {
         self.view.identity()
+    }
+
+    /// The groups of the requester's process by the kernel's word: the one that it runs as, then those beside it.
+    pub fn groups(&self) -> Vec<Group> {
+        self.view.groups()
     }
 
     /// As whom the server runs.
@@ -120,12 +167,12 @@ impl Request {
         }
     }
 
-    /// What it carries: an event's infos, what a peer said of itself.
+    /// What it carries: an event's infos, what a peer said of itself, what is to be logged.
     pub fn infos(&self) -> Vec<Info> {
         self.view.infos()
     }
 
-    /// How it is to be done: the directives of job control or of a registration.
+    /// How it is to be done: the directives of job control, of a monitor, of a registration, or of a log request.
     pub fn directives(&self) -> Vec<Info> {
         self.view.directives()
     }
@@ -152,7 +199,8 @@ impl Request {
 
 impl Request {
     fn new(matter: Matter, targets: u32, steps: u32) -> Request {
-        Request { matter, codes: Vec::new(), targets, steps, view: View::Call }
+        let (codes, nodes) = (Vec::new(), Vec::new());
+        Request { matter, codes, nodes, image: None, targets, steps, view: View::Call }
     }
 }
 
@@ -180,6 +228,24 @@ impl From<job_control_policy::RequestHead> for Request {
     }
 }
 
+impl From<monitor_policy::RequestHead> for Request {
+    fn from(head: monitor_policy::RequestHead) -> Request {
+        Request::new(Matter::Monitor, head.targets, head.steps)
+    }
+}
+
+impl From<provision_policy::RequestHead> for Request {
+    fn from(head: provision_policy::RequestHead) -> Request {
+        Request { nodes: head.nodes, image: head.image, ..Request::new(Matter::Provision, 0, head.steps) }
+    }
+}
+
+impl From<log_policy::RequestHead> for Request {
+    fn from(head: log_policy::RequestHead) -> Request {
+        Request::new(Matter::Log, 0, head.steps)
+    }
+}
+
 /// What a policy says of a request. What is concluded from all of them is the verdict of their chain.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
@@ -188,6 +254,7 @@ pub struct PolicyOutcome {
     infos: Vec<Info>,
     amended: Option<Vec<Info>>,
     range: Option<Range>,
+    rewritten: Option<Vec<Info>>,
 }
 
 impl PolicyOutcome {
@@ -208,7 +275,7 @@ impl PolicyOutcome {
     }
 
     fn new(outcome: types::Outcome) -> PolicyOutcome {
-        PolicyOutcome { outcome, infos: Vec::new(), amended: None, range: None }
+        PolicyOutcome { outcome, infos: Vec::new(), amended: None, range: None, rewritten: None }
     }
 
     /// The same with a reason in words, shown to the requester under [`REASON`].
@@ -233,6 +300,18 @@ impl PolicyOutcome {
     pub fn narrow(mut self, range: Range) -> PolicyOutcome {
         self.range = Some(range);
         self
+    }
+
+    /// The same with these in the place of what is to be logged: other texts, or other channels for them. Without effect where
+    /// something else is decided about, or if it denies.
+    pub fn rewrite(mut self, data: impl IntoIterator<Item = Info>) -> PolicyOutcome {
+        self.rewritten = Some(data.into_iter().collect());
+        self
+    }
+
+    /// What is to be logged instead, if it says so.
+    pub fn rewritten(&self) -> Option<&[Info]> {
+        self.rewritten.as_deref()
     }
 
     /// Whether it says no.
@@ -262,6 +341,10 @@ impl PolicyOutcome {
         if let Some(range) = self.range {
             // A range that is no narrower changes nothing, as is said above.
             let _ = amendment::narrow(range);
+        }
+        if let Some(rewritten) = self.rewritten {
+            // Where nothing is to be logged this changes nothing, as is said above.
+            let _ = amendment::rewrite(&lower_content(rewritten));
         }
         self.outcome
     }
@@ -300,6 +383,31 @@ macro_rules! event_policy {
 macro_rules! job_control_policy {
     ($decide:path) => {
         $crate::export_policy!(job_control_policy, export_job_control_policy, $decide);
+    };
+}
+
+/// Makes a component of this crate: a module that decides who may watch what, by a `fn(&Request) -> PolicyOutcome`.
+#[macro_export]
+macro_rules! monitor_policy {
+    ($decide:path) => {
+        $crate::export_policy!(monitor_policy, export_monitor_policy, $decide);
+    };
+}
+
+/// Makes a component of this crate: a module that provides nodes, by a `fn(&Request) -> PolicyOutcome`. What a grant is given by
+/// [`PolicyOutcome::with`] the requester is told.
+#[macro_export]
+macro_rules! provision_policy {
+    ($decide:path) => {
+        $crate::export_policy!(provision_policy, export_provision_policy, $decide);
+    };
+}
+
+/// Makes a component of this crate: a module that decides what may be logged, by a `fn(&Request) -> PolicyOutcome`.
+#[macro_export]
+macro_rules! log_policy {
+    ($decide:path) => {
+        $crate::export_policy!(log_policy, export_log_policy, $decide);
     };
 }
 

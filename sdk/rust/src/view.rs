@@ -1,6 +1,6 @@
 //! Where the answers of an event or request come from: the call being made or, in a unit test, what the test says.
 use crate::{
-    Identity, Info, Proc, Step, Target, Value,
+    Group, Identity, Info, Proc, Step, Target, Value,
     bindings::call,
     tree::{lift_chain, lift_content, lift_found},
 };
@@ -19,6 +19,7 @@ pub(crate) enum View {
 pub(crate) struct Facts {
     pub(crate) source: Option<Proc>,
     pub(crate) identity: Option<Identity>,
+    pub(crate) groups: Vec<Group>,
     pub(crate) server: Option<Identity>,
     pub(crate) targets: Vec<Target>,
     pub(crate) infos: Vec<Info>,
@@ -50,6 +51,13 @@ impl View {
         match self {
             View::Call => call::credentials(),
             View::Test(facts) => facts.identity,
+        }
+    }
+
+    pub(crate) fn groups(&self) -> Vec<Group> {
+        match self {
+            View::Call => call::groups(),
+            View::Test(facts) => facts.groups.clone(),
         }
     }
 

@@ -3,6 +3,7 @@ use std::time::Duration;
 use wasmtime::{
     Engine, Result, Store,
     component::{Component, HasSelf, Linker},
+    error::Context as _,
 };
 
 #[allow(
@@ -33,6 +34,10 @@ impl call::Host for Nothing {
 
     fn credentials(&mut self) -> Option<types::Identity> {
         None
+    }
+
+    fn groups(&mut self) -> Vec<types::Group> {
+        Vec::new()
     }
 
     fn server(&mut self) -> Option<types::Identity> {
@@ -70,15 +75,24 @@ impl call::Host for Nothing {
     fn push(&mut self, _: types::Info, _: Vec<types::Array>) {}
 }
 
-/// Instances of one component in one store.
+/// Instances of one component.
 pub struct Bare {
-    store: Store<Nothing>,
+    stores: Vec<Store<Nothing>>,
     handlers: Vec<Guest>,
+}
+
+/// How they are kept apart.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Stores {
+    /// Each has a store of its own, as they must where each has limits of its own.
+    Each,
+    /// All have one.
+    One,
 }
 
 impl Bare {
     /// So many.
-    pub fn new(component: &[u8], handlers: u32) -> Result<Bare> {
+    pub fn new(component: &[u8], handlers: u32, kept: Stores) -> Result<Bare> {
         let engine = Engine::default();
         let component = Component::from_binary(&engine, component)?;
         let mut linker = Linker::<Nothing>::new(&engine);
@@ -86,23 +100,28 @@ impl Bare {
         call::add_to_linker::<_, HasSelf<Nothing>>(&mut linker, |host| host)?;
         let ready = linker.instantiate_pre(&component)?;
         let indices = GuestIndices::new(&ready)?;
-        let mut store = Store::new(&engine, Nothing);
-        let instance = |_| {
-            let instance = ready.instantiate(&mut store)?;
-            indices.load(&mut store, &instance)
-        };
-        let handlers = (0..handlers).map(instance).collect::<Result<_>>()?;
-        Ok(Bare { store, handlers })
+        let mut bare = Bare { stores: Vec::new(), handlers: Vec::new() };
+        for _ in 0..handlers {
+            if kept == Stores::Each || bare.stores.is_empty() {
+                bare.stores.push(Store::new(&engine, Nothing));
+            }
+            let store = bare.stores.last_mut().context("no store")?;
+            let instance = ready.instantiate(&mut *store)?;
+            bare.handlers.push(indices.load(store, &instance)?);
+        }
+        Ok(bare)
     }
 
     /// Calls each once.
     pub fn run(&mut self, code: i32, infos: u32) -> Result<Duration> {
         let start = std::time::Instant::now();
-        let Bare { store, handlers } = self;
-        for (at, handler) in (0..).zip(handlers) {
-            let range = types::Range::Local;
-            let head = EventHead { registration: 1, tag: 0, code, range, infos, steps: at };
-            handler.call_handle(&mut *store, head)?;
+        let Bare { stores, handlers } = self;
+        let last = stores.len().saturating_sub(1);
+        for (at, handler) in handlers.iter().enumerate() {
+            let (range, steps) = (types::Range::Local, u32::try_from(at)?);
+            let head = EventHead { registration: 1, tag: 0, code, range, infos, steps };
+            let store = stores.get_mut(at.min(last)).context("no store")?;
+            handler.call_handle(store, head)?;
         }
         Ok(start.elapsed())
     }

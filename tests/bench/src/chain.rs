@@ -1,5 +1,8 @@
 //! A chain of one component many times over, in one process: through Peal's sandbox, and in bare wasmtime.
-use crate::{bare::Bare, times::Times};
+use crate::{
+    bare::{Bare, Stores},
+    times::Times,
+};
 use anyhow::{Context, Result, anyhow, ensure};
 use peal_core::{
     chain::{Finished, Next, Outcome},
@@ -57,8 +60,10 @@ enum By {
     Peal,
     /// The same, each event handed over to a guest thread and waited for
     Thread,
-    /// Bare wasmtime
+    /// Bare wasmtime, each instance in a store of its own
     Bare,
+    /// Bare wasmtime, all instances in one store
+    BareTogether,
 }
 
 impl Chain {
@@ -66,16 +71,19 @@ impl Chain {
     pub fn run(&self) -> Result<()> {
         let bytes = std::fs::read(&self.component).with_context(|| self.component.display().to_string())?;
         match self.by {
-            By::Bare => {
+            By::Bare | By::BareTogether => {
                 let told = |error: wasmtime::Error| anyhow!("{error:#}");
-                let mut bare = Bare::new(&bytes, self.handlers).map_err(told)?;
+                let kept = if matches!(self.by, By::Bare) { Stores::Each } else { Stores::One };
+                let mut bare = Bare::new(&bytes, self.handlers, kept).map_err(told)?;
                 self.repeat(|_| bare.run(NEWS.0, 4).map_err(told))
             }
             By::Peal => {
                 let hosted = self.hosted(&bytes)?;
                 self.repeat(|number| {
+                    // Bare wasmtime is handed what it is called with, too.
+                    let event = event(number)?;
                     let start = Instant::now();
-                    let finished = hosted.walk(event(number)?);
+                    let finished = hosted.walk(event);
                     let took = start.elapsed();
                     hosted.check(&finished)?;
                     Ok(took)
@@ -175,6 +183,7 @@ impl Hosted {
             };
             let member = call.member();
             let result = member.handler.handle(&EventCall {
+                number: 0,
                 registration: member.id.0,
                 tag: 0,
                 event: call.event().clone(),

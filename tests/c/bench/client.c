@@ -6,6 +6,9 @@
  *     client pingpong COUNT WARM DIR           rank 0 to rank 1, whose handler answers with an event
  *     client flood    COUNT WARM DIR WINDOW    rank 0 to rank 1, at most WINDOW unacknowledged (0: all at once)
  *     client fence    COUNT WARM DIR           all procs
+ *     client log      COUNT WARM DIR           rank 0 logs a line to stderr, waits until that is done, and logs the next
+ *     client beats    COUNT WARM DIR           rank 0 sends heartbeats, and waits until the server has had them all
+ *     client pulse    SECONDS 0 DIR            all procs send one a second; rank 0 tells what share of a CPU that costs its parent
  *     client idle     0 0 DIR                  connects and waits
  *
  * COUNT are measured after WARM that are not. In DIR are what arrivals.h describes. */
@@ -294,7 +297,81 @@ static void flood(void)
     need("fence", PMIx_Fence(NULL, 0, NULL, 0));
 }
 
-/* ---- fence and idle ---------------------------------------------------- */
+/* ---- heartbeats --------------------------------------------------------- */
+
+static void have_heartbeats_monitored(void)
+{
+    bool yes = true;
+    uint32_t time = 60;
+    pmix_info_t asked, directive, *results = NULL;
+    size_t nresults = 0;
+    PMIX_INFO_LOAD(&asked, PMIX_MONITOR_HEARTBEAT, &yes, PMIX_BOOL);
+    PMIX_INFO_LOAD(&directive, PMIX_MONITOR_HEARTBEAT_TIME, &time, PMIX_UINT32);
+    need("monitor", PMIx_Process_monitor(&asked, PMIX_MONITOR_HEARTBEAT_ALERT, &directive, 1, &results, &nresults));
+    PMIX_INFO_FREE(results, nresults);
+}
+
+static void beats(void)
+{
+    have_heartbeats_monitored();
+    need("fence", PMIx_Fence(NULL, 0, NULL, 0));
+    if (0 == me.rank) {
+        uint64_t start = 0;
+        for (uint32_t i = 0; i < warm + count; i++) {
+            if (i == warm) {
+                start = now_ns();
+            }
+            PMIx_Heartbeat();
+        }
+        /* The server reads what it is sent in order: when it answers this, it has had them. */
+        have_heartbeats_monitored();
+        printf("per_s %.0f\n", (double) count / ((double) (now_ns() - start) / 1e9));
+    }
+    need("fence", PMIx_Fence(NULL, 0, NULL, 0));
+}
+
+/* What the server has used of CPUs, in seconds: it is our parent. */
+static double used_by_server(void)
+{
+    char path[64];
+    unsigned long user = 0, system = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int) getppid());
+    FILE *file = fopen(path, "r");
+    if (NULL == file || 2 != fscanf(file, "%*d %*s %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system)) {
+        perror(path);
+        _exit(EXIT_FAILURE);
+    }
+    fclose(file);
+    return (double) (user + system) / (double) sysconf(_SC_CLK_TCK);
+}
+
+/* How many heartbeats are sent before any is measured. */
+#define BEFORE 3
+
+static void pulse(void)
+{
+    have_heartbeats_monitored();
+    need("fence", PMIx_Fence(NULL, 0, NULL, 0));
+    /* Not all at the same moment. */
+    usleep(1000000 / job_size * me.rank);
+    double used = 0;
+    uint64_t start = 0;
+    for (uint32_t i = 0; i < BEFORE + count; i++) {
+        /* By now nothing is left of the fence. */
+        if (BEFORE == i && 0 == me.rank) {
+            used = used_by_server();
+            start = now_ns();
+        }
+        PMIx_Heartbeat();
+        sleep(1);
+    }
+    if (0 == me.rank) {
+        printf("cpu %.5f\n", (used_by_server() - used) / ((double) (now_ns() - start) / 1e9));
+    }
+    need("fence", PMIx_Fence(NULL, 0, NULL, 0));
+}
+
+/* ---- fence, log and idle ---------------------------------------------------- */
 
 static void fence(void)
 {
@@ -308,6 +385,23 @@ static void fence(void)
     if (0 == me.rank) {
         printf("us %.3f\n", (double) (now_ns() - start) / 1e3 / count);
     }
+}
+
+static void log_lines(void)
+{
+    if (0 != me.rank) {
+        return;
+    }
+    pmix_info_t line;
+    PMIX_INFO_LOAD(&line, PMIX_LOG_STDERR, "a short diagnostic text", PMIX_STRING);
+    uint64_t start = 0;
+    for (uint32_t i = 0; i < warm + count; i++) {
+        if (i == warm) {
+            start = now_ns();
+        }
+        need("log", PMIx_Log(&line, 1, NULL, 0));
+    }
+    printf("per_s %.0f\n", (double) count / ((double) (now_ns() - start) / 1e9));
 }
 
 static void idle(void)
@@ -332,7 +426,8 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } modes[] = {{"chain", chain}, {"fan", fan}, {"pingpong", pingpong}, {"flood", flood}, {"fence", fence}, {"idle", idle}};
+    } modes[] = {{"chain", chain}, {"fan", fan}, {"pingpong", pingpong}, {"flood", flood}, {"fence", fence}, {"log", log_lines},
+                 {"beats", beats}, {"pulse", pulse}, {"idle", idle}};
     if (argc < 5) {
         fprintf(stderr, "usage: %s MODE COUNT WARM DIR [HANDLERS | WINDOW]\n", argv[0]);
         return 2;

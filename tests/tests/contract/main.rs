@@ -198,7 +198,14 @@ fn call(module: &Module) {
     if module.has_role(Role::EventHandler) {
         let infos = vec![Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc.clone()))];
         let event = Event { code: Status(-3001), source: Some(proc.clone()), range: Range::Session, infos };
-        let call = EventCall { registration: 1, tag: 1, event: Arc::new(event), identity: user, steps: Arc::default() };
+        let call = EventCall {
+            number: 0,
+            registration: 1,
+            tag: 1,
+            event: Arc::new(event),
+            identity: user,
+            steps: Arc::default(),
+        };
         reached(module.handle(&call).failure.map(|failure| failure.kind));
     }
     let matters = [
@@ -206,6 +213,9 @@ fn call(module: &Module) {
         (Role::EventPolicy, Matter::Event { code: Status(-3001), range: Range::Session }),
         (Role::EventPolicy, Matter::Registration),
         (Role::JobControlPolicy, Matter::JobControl),
+        (Role::MonitorPolicy, Matter::Monitor),
+        (Role::ProvisionPolicy, Matter::Provision),
+        (Role::LogPolicy, Matter::Log),
     ];
     for (_, matter) in matters.into_iter().filter(|(role, _)| module.has_role(*role)) {
         let request = PolicyRequest {
@@ -213,13 +223,15 @@ fn call(module: &Module) {
             requester: Some(proc.clone()),
             identity: user,
             server: Identity { uid: 0, gid: 0 },
+            groups: Arc::default(),
+            provision: None,
             peer: None,
             targets: vec![Target { proc: proc.clone(), owner: user }],
             codes: vec![Status(-3001)],
             infos: Vec::new(),
             directives: Vec::new(),
         };
-        let result = module.decide(&PolicyCall { request: Arc::new(request), steps: Arc::default() });
+        let result = module.decide(&PolicyCall { number: 0, request: Arc::new(request), steps: Arc::default() });
         reached(result.outcome.err().map(|failure| failure.kind));
     }
     if module.has_role(Role::LogChannel) {

@@ -67,6 +67,14 @@ pub enum Hosts {
     Policy,
     /// The same, and a shadow that never comes to an end.
     PolicyAndShadow,
+    /// A policy, all of whose calls and decisions are recorded before anybody is told.
+    PolicyRecorded,
+    /// Eight handlers, of which the last answers.
+    Handlers,
+    /// The same, each call recorded.
+    HandlersRecorded,
+    /// The channels of standard output and error.
+    Stdio,
 }
 
 /// A server with its clients.
@@ -140,10 +148,25 @@ fn configuration(hosts: Hosts, programs: &Programs, scratch: &Scratch) -> Result
         let component = programs.components.join(name).with_extension("wasm");
         format!("[[module]]\nname = {name:?}\npath = {component:?}\n{rest}\n")
     };
-    let modules = match hosts {
+    // The last of eight replies.
+    let handlers = || -> String {
+        let few = (0..7).map(|at| {
+            module("answer", "codes = [-3101]\nlevels = \"both\"").replacen("answer", &format!("answer-{at}"), 1)
+        });
+        few.chain([module("reply", "codes = [-3101]\nlevels = \"both\"\ngrants = [\"notify\"]")]).collect()
+    };
+    let trail = || format!("[audit]\npath = {:?}\non_failure = \"deny\"\n", scratch.path().join("audit.db"));
+    let modules: String = match hosts {
         Hosts::Nothing => String::new(),
         Hosts::Bomb => module("bomb", "limits = { failures = 0 }"),
         Hosts::Policy => module("discreet", ""),
+        Hosts::PolicyRecorded => trail() + &module("discreet", ""),
+        Hosts::Handlers => handlers(),
+        Hosts::Stdio => {
+            let both = "[\"stdout\", \"stderr\"]";
+            module("stdio", &format!("channels = {both}\nsinks = {both}\ngrants = [\"sink\"]"))
+        }
+        Hosts::HandlersRecorded => trail() + &handlers(),
         Hosts::PolicyAndShadow => {
             let spins = "mode = \"shadow\"\nlimits = { failures = 0, call_time_ms = 1000 }";
             module("discreet", "") + &module("brood", spins)

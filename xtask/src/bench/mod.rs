@@ -72,10 +72,16 @@ pub enum Group {
     Bombs,
     /// An event from one client to another past a policy, beside a shadow that spins
     Shadow,
+    /// An event from one client to another past a policy or behind handlers, with an audit trail and without
+    Audit,
     /// An event from one client to many
     Fanout,
     /// A fence of all procs of a job
     Fence,
+    /// A line that a client logs, through a channel component
+    Log,
+    /// Heartbeats: how many a second, and what many clients cost that send one a second each
+    Monitor,
     /// What a connected client costs in the server's memory
     Memory,
 }

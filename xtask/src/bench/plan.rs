@@ -92,8 +92,11 @@ impl Plan {
                 Group::Siege => plan.siege(),
                 Group::Bombs => plan.bombs(),
                 Group::Shadow => plan.shadow(),
+                Group::Audit => plan.audit(),
                 Group::Fanout => plan.fanout(),
                 Group::Fence => plan.fence(),
+                Group::Log => plan.log(),
+                Group::Monitor => plan.monitor(),
                 Group::Memory => plan.memory(),
             }
         }
@@ -158,6 +161,7 @@ impl Plan {
                 ("one-module", "peal", 1, "shared"),
                 ("thread", "thread", handlers, "shared"),
                 ("bare", "bare", 1, "shared"),
+                ("together", "bare-together", 1, "shared"),
             ] {
                 self.arm(name(side), Work::Chain { component: "noop", by, handlers, modules, code, count, warm });
             }
@@ -176,8 +180,11 @@ impl Plan {
             self.row(Group::Chain, own_code, metric(&name("own-code"), "us"), c(), "us", Must::Nothing);
             let handed_over = format!("{handlers} handlers, with the hand-over to a thread");
             self.row(Group::Chain, handed_over, metric(&name("thread"), "us"), c(), "us", Must::Nothing);
+            // A handler that does nothing has nothing but the call's own cost. What must be is said of one that does something (`step`).
             let bare = || (BARE, metric(&name("bare"), "us"));
-            self.row(Group::Chain, format!("{handlers} handlers"), peal(), bare(), "us", Must::RatioAtMost(2.0));
+            self.row(Group::Chain, format!("{handlers} handlers"), peal(), bare(), "us", Must::Nothing);
+            let together = ("bare wasmtime, one store", metric(&name("together"), "us"));
+            self.row(Group::Chain, format!("{handlers} handlers"), peal(), together, "us", Must::Nothing);
             let of_one = format!("{handlers} handlers of one module");
             self.row(Group::Chain, of_one, metric(&name("one-module"), "us"), bare(), "us", Must::Nothing);
         }
@@ -276,6 +283,25 @@ impl Plan {
         }
     }
 
+    fn audit(&mut self) {
+        let (count, warm) = (self.size.of(6000), self.size.of(600));
+        // One event after the other is some 5,000 calls in a second.
+        for (name, procs, mode, hosts) in [
+            ("audit.policy", 2, "fan", Hosts::Policy),
+            ("audit.policy-recorded", 2, "fan", Hosts::PolicyRecorded),
+            ("audit.handlers", 1, "pingpong", Hosts::Handlers),
+            ("audit.handlers-recorded", 1, "pingpong", Hosts::HandlersRecorded),
+        ] {
+            let job = Job { side: Side::PealClient, procs, mode, count, warm, extra: 0, hosts };
+            self.arm(name.to_owned(), Work::Job(job));
+        }
+        for (what, name) in [("one way past a policy", "policy"), ("through eight handlers and back", "handlers")] {
+            let ours = metric(&format!("audit.{name}-recorded"), "us");
+            let peer = ("without a trail", metric(&format!("audit.{name}"), "us"));
+            self.row(Group::Audit, format!("{what}, all recorded"), ours, peer, "us", Must::RatioAtMost(1.3));
+        }
+    }
+
     fn fanout(&mut self) {
         for receivers in [8, 32, 64] {
             let name = format!("fanout.{receivers}");
@@ -294,6 +320,28 @@ impl Plan {
             let what = format!("{procs} procs, ");
             self.against_c(Group::Fence, &what, &name, "us", [Must::RatioAtMost(1.0), Must::Nothing]);
         }
+    }
+
+    fn log(&mut self) {
+        let (count, warm) = (self.size.of(5000), self.size.of(500));
+        for (side, hosts) in [(Side::Peal, Hosts::Stdio), (Side::C, Hosts::Nothing)] {
+            let job = Job { side, procs: 1, mode: "log", count, warm, extra: 0, hosts };
+            self.arm(format!("log.{}", side.name()), Work::Job(job));
+        }
+        let (ours, peer) = (metric("log.peal", "per_s"), (C, metric("log.c", "per_s")));
+        let what = "blocking requests to stderr, libpmix clients";
+        self.row(Group::Log, what, ours, peer, "/s", Must::RatioAtLeast(1.0));
+    }
+
+    fn monitor(&mut self) {
+        self.jobs("beats", &[Side::Peal, Side::C], (1, "beats", 0), (50_000, 5000));
+        let (ours, peer) = (metric("beats.peal", "per_s"), (C, metric("beats.c", "per_s")));
+        let must = Must::RatioAtLeast(1.0);
+        self.row(Group::Monitor, "heartbeats of one client, libpmix clients", ours, peer, "/s", must);
+        self.jobs("pulse", &[Side::Peal, Side::C], (500, "pulse", 0), (20, 0));
+        let (ours, peer) = (metric("pulse.peal", "cpu"), (C, metric("pulse.c", "cpu")));
+        let what = "share of a CPU for 500 clients that send one a second, libpmix clients";
+        self.row(Group::Monitor, what, ours, peer, "", Must::AtMost(0.02));
     }
 
     fn memory(&mut self) {

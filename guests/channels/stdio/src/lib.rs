@@ -1,15 +1,22 @@
 //! The log channels `pmix.log.stdout` and `pmix.log.stderr`: writes what is logged to the sinks "stdout" and "stderr", line by
-//! line, so that nothing in it can forge a line's tag or control a terminal.
+//! line or as XML, so that nothing in it can forge a line's tag or an element, or control a terminal.
 //!
 //! What is under the channel's own key is the text. What is under no channel's key is written as well, behind its key; the host
 //! hands over nothing else, but attributes that say how to write.
-mod line;
+//!
+//! ```toml
+//! [[module]]
+//! name = "stdio"
+//! path = "stdio.wasm"
+//! channels = ["stdout", "stderr"]
+//! sinks = ["stdout", "stderr"]   # the output of the job that logs
+//! grants = ["sink"]
+//! ```
+mod xml;
 
-use line::{Dress, render};
-use peal_sdk::{Info, LogRequest, Value, channel, key, sink, status};
-
-/// Keys that begin with this are channels, or say how to write.
-const RESERVED: &str = "pmix.log.";
+use peal_lines::{Dress, read};
+use peal_sdk::{LogRequest, channel, key, sink, status};
+use xml::Elements;
 
 fn log(request: &LogRequest) -> Result<(), i32> {
     let sink = match request.channel() {
@@ -17,33 +24,48 @@ fn log(request: &LogRequest) -> Result<(), i32> {
         key::PMIX_LOG_STDERR => "stderr",
         _ => return Err(status::PMIX_ERR_NOT_SUPPORTED),
     };
-    let is_asked = |key| request.get(key).and_then(|value| value.as_bool()).unwrap_or(false);
-    if is_asked(key::PMIX_LOG_XML_OUTPUT) {
-        return Err(status::PMIX_ERR_NOT_SUPPORTED);
-    }
-    let dress = Dress {
-        tag: is_asked(key::PMIX_LOG_TAG_OUTPUT).then_some(sink),
-        timestamp: request.timestamp().filter(|_| is_asked(key::PMIX_LOG_TIMESTAMP_OUTPUT)),
-    };
-    let mut lines = String::new();
-    for info in request.data() {
-        if let Some(text) = text(info, request.channel())? {
-            render(&text, &dress, &mut lines);
-        }
-    }
-    if lines.is_empty() { Err(status::PMIX_ERR_BAD_PARAM) } else { sink::write(sink, lines) }
+    sink::write(sink, written(request, sink)?)
 }
 
-/// The text of an info, if it is for this channel. Nothing is written where one cannot be read.
-fn text(info: Info, channel: &str) -> Result<Option<String>, i32> {
-    if info.key.starts_with(RESERVED) && info.key != channel {
-        return Ok(None);
-    }
-    match info.value {
-        Value::Text(text) if info.key == channel => Ok(Some(text)),
-        Value::Text(text) => Ok(Some(format!("{}: {text}", info.key))),
-        _ => Err(status::PMIX_ERR_BAD_PARAM),
-    }
+/// What a request becomes on the channel of this name. Nothing is written where a part of it cannot be.
+fn written(request: &LogRequest, name: &str) -> Result<String, i32> {
+    let (wishes, texts) = read(request)?;
+    let dress = Dress::asked(&wishes, name);
+    Ok(if wishes.xml {
+        let elements = Elements::new(name, request.source().as_ref(), dress.time);
+        texts.all().map(|text| elements.render(&text)).collect()
+    } else {
+        texts.all().map(|text| dress.render(&text)).collect()
+    })
 }
 
 channel!(log);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peal_sdk::Proc;
+
+    fn request() -> LogRequest {
+        let out = key::PMIX_LOG_STDOUT;
+        LogRequest::for_test(out).by(Proc::new("solver", 0)).with(out, "one\ntwo").with("site.load", 5u32).at(1)
+    }
+
+    #[test]
+    fn lines_are_dressed_as_asked() {
+        assert_eq!(written(&request(), "stdout").unwrap(), "one\ntwo\nsite.load: 5\n");
+        let tagged = request().with_directive(key::PMIX_LOG_TAG_OUTPUT, true);
+        assert_eq!(written(&tagged, "stdout").unwrap(), "<stdout>: one\n<stdout>: two\n<stdout>: site.load: 5\n");
+        let dated = request().with_directive(key::PMIX_LOG_TIMESTAMP_OUTPUT, true);
+        assert!(written(&dated, "stdout").unwrap().starts_with("1970-01-01T00:00:01Z one\n"));
+    }
+
+    #[test]
+    fn xml_is_written_where_it_is_asked_for() {
+        let xml = request().with_directive(key::PMIX_LOG_XML_OUTPUT, true);
+        let element = |text| format!("<stdout nspace=\"solver\" rank=\"0\">{text}&#010;</stdout>\n");
+        assert_eq!(written(&xml, "stdout").unwrap(), ["one", "two", "site.load: 5"].map(element).concat());
+        let dated = xml.with_directive(key::PMIX_LOG_GENERATE_TIMESTAMP, true);
+        assert!(written(&dated, "stdout").unwrap().contains(" timestamp=\"1970-01-01T00:00:01Z\">one&#010;"));
+    }
+}

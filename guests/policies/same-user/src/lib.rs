@@ -5,10 +5,10 @@
 //!   that it asks about, or root.
 //! - An event may not claim another source than the one it has. Otherwise this passes, and the default decides, which does
 //!   not deliver it across users.
-//! - Procs may be controlled by the user that they belong to.
+//! - Procs may be controlled and watched by the user that they belong to, and controlled by the site's own modules.
 use peal_sdk::{
     ConnectionKind, Identity, Matter, PolicyOutcome, Request, Target, Value, connection_policy, event_policy,
-    job_control_policy, key, status,
+    job_control_policy, key, monitor_policy, status,
 };
 
 fn decide(request: &Request) -> PolicyOutcome {
@@ -20,7 +20,15 @@ fn decide(request: &Request) -> PolicyOutcome {
         Matter::Connection(ConnectionKind::Tool) => tool(request, identity),
         Matter::Event { .. } => event(request),
         Matter::Registration => PolicyOutcome::pass(),
+        // Only what the site's own modules ask for has no name.
+        Matter::JobControl if request.requester().is_none() && request.server() == Some(identity) => {
+            PolicyOutcome::grant()
+        }
         Matter::JobControl => own(request, identity, "control"),
+        Matter::Monitor => own(request, identity, "watch"),
+        Matter::Provision => PolicyOutcome::pass(),
+        // The channels that there are, are those that the admin lists.
+        Matter::Log => PolicyOutcome::pass(),
     }
 }
 
@@ -69,3 +77,4 @@ fn requester(request: &Request) -> String {
 connection_policy!(decide);
 event_policy!(decide);
 job_control_policy!(decide);
+monitor_policy!(decide);

@@ -8,6 +8,9 @@ fn part(role: Role) -> &'static str {
         Role::ConnectionPolicy => include_str!("../../templates/cases/connection-policy.toml"),
         Role::EventPolicy => include_str!("../../templates/cases/event-policy.toml"),
         Role::JobControlPolicy => include_str!("../../templates/cases/job-control-policy.toml"),
+        Role::MonitorPolicy => include_str!("../../templates/cases/monitor-policy.toml"),
+        Role::ProvisionPolicy => include_str!("../../templates/cases/provision-policy.toml"),
+        Role::LogPolicy => include_str!("../../templates/cases/log-policy.toml"),
         Role::LogChannel => include_str!("../../templates/cases/log-channel.toml"),
         Role::Lifecycle => include_str!("../../templates/cases/lifecycle.toml"),
     }

@@ -8,6 +8,9 @@ fn part(role: Role) -> &'static str {
         Role::ConnectionPolicy => include_str!("../../templates/js/connection-policy.txt"),
         Role::EventPolicy => include_str!("../../templates/js/event-policy.txt"),
         Role::JobControlPolicy => include_str!("../../templates/js/job-control-policy.txt"),
+        Role::MonitorPolicy => include_str!("../../templates/js/monitor-policy.txt"),
+        Role::ProvisionPolicy => include_str!("../../templates/js/provision-policy.txt"),
+        Role::LogPolicy => include_str!("../../templates/js/log-policy.txt"),
         Role::LogChannel => include_str!("../../templates/js/log-channel.txt"),
         Role::Lifecycle => include_str!("../../templates/js/lifecycle.txt"),
     }

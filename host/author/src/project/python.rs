@@ -8,6 +8,9 @@ fn part(role: Role) -> &'static str {
         Role::ConnectionPolicy => include_str!("../../templates/python/connection-policy.txt"),
         Role::EventPolicy => include_str!("../../templates/python/event-policy.txt"),
         Role::JobControlPolicy => include_str!("../../templates/python/job-control-policy.txt"),
+        Role::MonitorPolicy => include_str!("../../templates/python/monitor-policy.txt"),
+        Role::ProvisionPolicy => include_str!("../../templates/python/provision-policy.txt"),
+        Role::LogPolicy => include_str!("../../templates/python/log-policy.txt"),
         Role::LogChannel => include_str!("../../templates/python/log-channel.txt"),
         Role::Lifecycle => include_str!("../../templates/python/lifecycle.txt"),
     }

@@ -31,6 +31,21 @@ fn part(role: Role) -> Part {
             test_imports: &["Matter"],
             text: include_str!("../../templates/rust/job-control-policy.txt"),
         },
+        Role::MonitorPolicy => Part {
+            imports: &["PolicyOutcome", "Request", "key", "monitor_policy", "status"],
+            test_imports: &["Matter"],
+            text: include_str!("../../templates/rust/monitor-policy.txt"),
+        },
+        Role::ProvisionPolicy => Part {
+            imports: &["PolicyOutcome", "Request", "provision_policy"],
+            test_imports: &["Matter"],
+            text: include_str!("../../templates/rust/provision-policy.txt"),
+        },
+        Role::LogPolicy => Part {
+            imports: &["PolicyOutcome", "Request", "Value", "log_policy"],
+            test_imports: &["Info", "Matter"],
+            text: include_str!("../../templates/rust/log-policy.txt"),
+        },
         Role::LogChannel => Part {
             imports: &["LogRequest", "Value", "channel", "sink", "status"],
             test_imports: &["key"],

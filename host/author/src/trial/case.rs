@@ -1,8 +1,9 @@
 //! Cases as they are written: what a module is handed, and what is expected of it.
-use super::texts::{Channel, Code, InfoWord, Moment, Octets, ProcWord, RangeWord, Settings, User, named};
-use peal_model::{
-    ConnectionKind, Event, Identity, Info, LogRequest, Matter, Peer, PolicyRequest, Range, Status, Step, Target,
+use super::{
+    asked::RequestWord,
+    texts::{Channel, Code, InfoWord, Moment, Octets, ProcWord, RangeWord, Settings, User, named},
 };
+use peal_model::{Event, Identity, Info, LogRequest, Range, Step};
 use peal_sandbox::{ChannelCall, PolicyCall};
 use serde::Deserialize;
 use std::{collections::BTreeMap, fmt, fs, io, path::Path, path::PathBuf, sync::Arc};
@@ -10,9 +11,6 @@ use thiserror::Error;
 
 /// What time it is unless a case says otherwise: the first of January 2026, noon of UTC. A Thursday.
 pub(super) const NOON: Moment = Moment(1_767_268_800_000);
-
-/// As whom the server runs unless a case says otherwise.
-const SERVER: Identity = Identity { uid: 0, gid: 0 };
 
 /// Why cases cannot be read.
 #[derive(Debug, Error)]
@@ -104,6 +102,8 @@ pub struct Case {
     /// Whether the module is loaded anew before.
     pub(super) restart: bool,
     pub(super) state: Option<BTreeMap<String, Vec<u8>>>,
+    /// What procs use, by their names.
+    pub(super) usage: BTreeMap<String, Vec<Info>>,
     pub(super) subject: Subject,
     pub(super) expect: Expect,
 }
@@ -142,6 +142,8 @@ struct Given {
     restart: bool,
     state: Option<BTreeMap<String, Octets>>,
     #[serde(default)]
+    usage: BTreeMap<String, Vec<InfoWord>>,
+    #[serde(default)]
     steps: Vec<StepWord>,
     event: Option<EventWord>,
     request: Option<RequestWord>,
@@ -170,56 +172,6 @@ struct EventWord {
     tag: Option<u32>,
     #[serde(default)]
     infos: Vec<InfoWord>,
-}
-
-#[derive(Clone, Copy, PartialEq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum HookWord {
-    Connection,
-    Event,
-    Registration,
-    JobControl,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum KindWord {
-    Client,
-    Tool,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct TargetWord {
-    proc: ProcWord,
-    owner: Option<User>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PeerWord {
-    pid: Option<u32>,
-    release: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RequestWord {
-    hook: HookWord,
-    kind: Option<KindWord>,
-    code: Option<Code>,
-    range: Option<RangeWord>,
-    codes: Option<Vec<Code>>,
-    requester: Option<ProcWord>,
-    user: Option<User>,
-    server: Option<User>,
-    peer: Option<PeerWord>,
-    #[serde(default)]
-    targets: Vec<TargetWord>,
-    #[serde(default)]
-    infos: Vec<InfoWord>,
-    #[serde(default)]
-    directives: Vec<InfoWord>,
 }
 
 #[derive(Deserialize)]
@@ -252,9 +204,15 @@ pub(super) struct Expect {
     /// Some of them.
     pub(super) includes: Option<Vec<InfoWord>>,
     pub(super) amended: Option<Vec<InfoWord>>,
+    /// What is to be logged instead.
+    pub(super) rewritten: Option<Vec<InfoWord>>,
     pub(super) range: Option<RangeWord>,
     pub(super) raises: Option<Vec<Raised>>,
     pub(super) changes: Option<Vec<String>>,
+    /// The job control that it asks for.
+    pub(super) controls: Option<Vec<ControlWord>>,
+    /// What it logs.
+    pub(super) reports: Option<Vec<ReportWord>>,
     pub(super) logs: Option<Vec<String>>,
     pub(super) state: Option<BTreeMap<String, Octets>>,
     pub(super) writes: Option<BTreeMap<String, Octets>>,
@@ -268,6 +226,24 @@ pub(super) struct Raised {
     pub(super) range: RangeWord,
     #[serde(default)]
     pub(super) infos: Vec<InfoWord>,
+}
+
+/// Job control that is expected to be asked for.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ControlWord {
+    #[serde(default)]
+    pub(super) targets: Vec<ProcWord>,
+    pub(super) directives: Vec<InfoWord>,
+}
+
+/// A log request that is expected.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReportWord {
+    pub(super) data: Vec<InfoWord>,
+    #[serde(default)]
+    pub(super) directives: Vec<InfoWord>,
 }
 
 /// A case that makes no sense.
@@ -291,7 +267,7 @@ impl TryFrom<Given> for Case {
     type Error = String;
 
     fn try_from(given: Given) -> Result<Case, String> {
-        let Given { name, config, time, after, restart, state, steps, event, request, log, expect } = given;
+        let Given { name, config, time, after, restart, state, usage, steps, event, request, log, expect } = given;
         let wrong = |wrong| Senseless { case: name.clone(), wrong }.to_string();
         if !(0.0..1e9).contains(&after) {
             return Err(wrong("after is a number of seconds, as in 61 or 0.5"));
@@ -306,7 +282,7 @@ impl TryFrom<Given> for Case {
             (Some(event), None, None) => event.subject(steps),
             (None, Some(request), None) => {
                 let request = Arc::new(request.request().map_err(wrong)?);
-                Subject::Request(PolicyCall { request, steps })
+                Subject::Request(PolicyCall { number: 0, request, steps })
             }
             (None, None, Some(log)) => log.subject(steps),
             _ => return Err(wrong("it has one of event, request and log")),
@@ -315,7 +291,8 @@ impl TryFrom<Given> for Case {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
         let after = (after * 1000.0) as u64;
         let state = state.as_ref().map(named);
-        Ok(Case { name, config, time, after, restart, state, subject, expect })
+        let usage = usage.into_iter().map(|(proc, used)| (proc, infos(used))).collect();
+        Ok(Case { name, config, time, after, restart, state, usage, subject, expect })
     }
 }
 
@@ -325,56 +302,6 @@ impl EventWord {
         let range = range.map_or(Range::Session, |range| range.0);
         let event = Event { code: code.0, source: source.map(|proc| proc.0), range, infos: infos(words) };
         Subject::Event { event: Arc::new(event), identity: user.map(|user| user.0), tag, steps }
-    }
-}
-
-impl RequestWord {
-    fn request(self) -> Result<PolicyRequest, &'static str> {
-        let RequestWord {
-            hook,
-            kind,
-            code,
-            range,
-            codes,
-            requester,
-            user,
-            server,
-            peer,
-            targets,
-            infos: words,
-            directives,
-        } = self;
-        let matter = match (hook, kind, code, range) {
-            (HookWord::Connection, Some(KindWord::Client), None, None) => Matter::Connection(ConnectionKind::Client),
-            (HookWord::Connection, Some(KindWord::Tool), None, None) => Matter::Connection(ConnectionKind::Tool),
-            (HookWord::Connection, ..) => return Err("a connection has a kind, \"client\" or \"tool\", and no code"),
-            (HookWord::Event, None, Some(code), range) => {
-                Matter::Event { code: code.0, range: range.map_or(Range::Session, |range| range.0) }
-            }
-            (HookWord::Event, ..) => return Err("a request about an event has a code, and no kind"),
-            (HookWord::Registration, None, None, None) => Matter::Registration,
-            (HookWord::Registration, ..) => return Err("a registration has codes, and neither kind, code nor range"),
-            (HookWord::JobControl, None, None, None) => Matter::JobControl,
-            (HookWord::JobControl, ..) => return Err("job control has targets, and neither kind, code nor range"),
-        };
-        if peer.is_some() && hook != HookWord::Connection {
-            return Err("only a connection has a peer");
-        }
-        if codes.is_some() && hook != HookWord::Registration {
-            return Err("only a registration has codes");
-        }
-        let target = |target: TargetWord| Target { proc: target.proc.0, owner: target.owner.map(|owner| owner.0) };
-        Ok(PolicyRequest {
-            matter,
-            requester: requester.map(|proc| proc.0),
-            identity: user.map(|user| user.0),
-            server: server.map_or(SERVER, |server| server.0),
-            peer: peer.map(|PeerWord { pid, release }| Peer { pid, release }),
-            targets: targets.into_iter().map(target).collect(),
-            codes: codes.into_iter().flatten().map(|code| code.0).collect::<Vec<Status>>(),
-            infos: infos(words),
-            directives: infos(directives),
-        })
     }
 }
 

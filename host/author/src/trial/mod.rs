@@ -8,6 +8,7 @@
 //!     Report       what came out, and where that is not as expected       outcome.rs
 //!   rewritten      the same file, expecting what came out                 written.rs
 //! ```
+mod asked;
 mod case;
 mod outcome;
 mod recording;

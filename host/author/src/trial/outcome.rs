@@ -1,12 +1,12 @@
 //! What came out of a case, and where that differs from what was expected.
 use super::{
-    case::{Expect, infos},
+    case::{ControlWord, Expect, ReportWord, infos},
     texts::{Octets, named},
     written::{bytes_text, info_line},
 };
 use peal_config::words::{range_text, status_text};
-use peal_model::{Info, Range, Status};
-use peal_sandbox::{Change, Failure, FailureKind, Notification};
+use peal_model::{Info, Proc, Range, Status};
+use peal_sandbox::{Change, ControlRequest, Failure, FailureKind, Notification, Report};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -23,9 +23,12 @@ pub(super) struct Outcome {
     pub(super) status: Option<Status>,
     pub(super) infos: Vec<Info>,
     pub(super) amended: Option<Vec<Info>>,
+    pub(super) rewritten: Option<Vec<Info>>,
     pub(super) range: Option<Range>,
     pub(super) raises: Vec<Notification>,
     pub(super) changes: Vec<Change>,
+    pub(super) controls: Vec<ControlRequest>,
+    pub(super) reports: Vec<Report>,
     pub(super) logs: Vec<String>,
     pub(super) state: BTreeMap<String, Vec<u8>>,
     pub(super) writes: BTreeMap<String, Vec<u8>>,
@@ -64,6 +67,19 @@ fn event(code: Status, range: Range, infos: &[Info]) -> String {
     format!("{}, range {range}{infos}", status_text(code))
 }
 
+/// Job control in a line.
+fn control<'a>(targets: impl Iterator<Item = &'a Proc>, directives: &[Info]) -> String {
+    let targets: Vec<String> = targets.map(Proc::to_string).collect();
+    let targets = if targets.is_empty() { "its own job".to_owned() } else { targets.join(", ") };
+    format!("{targets} by {}", lines(directives).join(", "))
+}
+
+/// A log request in a line.
+fn report(data: &[Info], directives: &[Info]) -> String {
+    let directives: String = lines(directives).iter().map(|info| format!(", {info}")).collect();
+    format!("[{}]{directives}", lines(data).join(", "))
+}
+
 /// How a module wants its registrations changed, in a line.
 pub(super) fn change(change: &Change) -> String {
     match change {
@@ -96,11 +112,17 @@ impl Outcome {
         let status = self.status.map(|status| status.to_string());
         let mut parts: Vec<String> = self.outcome.map(str::to_owned).into_iter().chain(status).collect();
         parts.extend(lines(&self.infos));
-        parts.extend(self.amended.as_deref().map(|infos| format!("amended to [{}]", lines(infos).join(", "))));
+        for (how, infos) in [("amended", &self.amended), ("rewritten", &self.rewritten)] {
+            parts.extend(infos.as_deref().map(|infos| format!("{how} to [{}]", lines(infos).join(", "))));
+        }
         parts.extend(self.range.and_then(range_text).map(|range| format!("narrowed to {range}")));
         parts.extend(
             self.raises.iter().map(|raised| format!("raises {}", event(raised.code, raised.range, &raised.infos))),
         );
+        let controls = self.controls.iter().map(|asked| control(asked.targets.iter(), &asked.directives));
+        parts.extend(controls.map(|line| format!("controls {line}")));
+        let reports = self.reports.iter().map(|asked| report(&asked.data, &asked.directives));
+        parts.extend(reports.map(|line| format!("logs {line}")));
         parts.join(", ")
     }
 
@@ -124,9 +146,13 @@ impl Outcome {
                 compare.all("infos, to be among them", wanted, got);
             }
         }
-        if let Some(wanted) = &expect.amended {
-            let got = self.amended.as_deref().map_or_else(|| vec!["not amended".to_owned()], lines);
-            compare.all("amended", lines(&infos(wanted.clone())), got);
+        for (how, wanted, got) in
+            [("amended", &expect.amended, &self.amended), ("rewritten", &expect.rewritten, &self.rewritten)]
+        {
+            if let Some(wanted) = wanted {
+                let got = got.as_deref().map_or_else(|| vec![format!("not {how}")], lines);
+                compare.all(how, lines(&infos(wanted.clone())), got);
+            }
         }
         if let Some(wanted) = &expect.range {
             let word = |range| range_text(range).unwrap_or("undef").to_owned();
@@ -139,6 +165,17 @@ impl Outcome {
         }
         if let Some(wanted) = &expect.changes {
             compare.all("changes", wanted.clone(), self.changes.iter().map(change).collect());
+        }
+        if let Some(wanted) = &expect.controls {
+            let of =
+                |word: &ControlWord| control(word.targets.iter().map(|proc| &proc.0), &infos(word.directives.clone()));
+            let got = self.controls.iter().map(|asked| control(asked.targets.iter(), &asked.directives));
+            compare.all("controls", wanted.iter().map(of).collect(), got.collect());
+        }
+        if let Some(wanted) = &expect.reports {
+            let of = |word: &ReportWord| report(&infos(word.data.clone()), &infos(word.directives.clone()));
+            let got = self.reports.iter().map(|asked| report(&asked.data, &asked.directives));
+            compare.all("reports", wanted.iter().map(of).collect(), got.collect());
         }
         if let Some(wanted) = &expect.logs {
             compare.all("logs", wanted.clone(), self.logs.clone());

@@ -5,7 +5,7 @@ use super::{
     scene::{Props, Scene, Taken},
     texts::Settings,
 };
-use peal_model::{Event, Identity, PolicyOutcome, Step};
+use peal_model::{Amendment, Event, Identity, PolicyOutcome, Step};
 use peal_sandbox::{
     ChannelCall, Engine, EventCall, Failure, Grants, HandlerResult, InitError, Limits, LoadError, Module,
     ModuleRegistration, PolicyCall, Role, Services,
@@ -91,6 +91,7 @@ impl Loaded {
             sinks,
             state: Some(Arc::new(scene.clone())),
             stage: Some(Arc::new(scene.clone())),
+            usage: Some(Arc::new(scene.clone())),
             ..Services::default()
         };
         let module = Module::load(of.engine, of.name, of.bytes, &Grants::all(), limits(), services)?;
@@ -139,9 +140,10 @@ impl Loaded {
         }
         let registration = wish.map_or(1, |(at, _)| at as u64 + 1);
         let tag = tag.or(wish.map(|(_, wish)| wish.tag)).unwrap_or_default();
-        let call = EventCall { registration, tag, event: event.clone(), identity, steps: steps.clone() };
-        let HandlerResult { status, infos, notifications, changes, failure, .. } = self.module.handle(&call);
-        Outcome { status: Some(status), infos, raises: notifications, changes, failure, ..Outcome::default() }
+        let call = EventCall { number: 0, registration, tag, event: event.clone(), identity, steps: steps.clone() };
+        let HandlerResult { status, infos, notifications: raises, changes, controls, reports, failure, .. } =
+            self.module.handle(&call);
+        Outcome { status: Some(status), infos, raises, changes, controls, reports, failure, ..Outcome::default() }
     }
 
     fn decide(&self, call: &PolicyCall) -> Outcome {
@@ -152,8 +154,8 @@ impl Loaded {
             Ok(PolicyOutcome::Deny(status)) => (Some("deny"), Some(status), None),
             Err(failure) => (None, None, Some(failure)),
         };
-        let (amended, range) = (result.amendment.infos, result.amendment.range);
-        Outcome { outcome, status, failure, infos: result.infos, amended, range, ..Outcome::default() }
+        let Amendment { infos: amended, range, data: rewritten } = result.amendment;
+        Outcome { outcome, status, failure, infos: result.infos, amended, rewritten, range, ..Outcome::default() }
     }
 
     fn log(&self, call: &ChannelCall) -> Outcome {
@@ -206,6 +208,7 @@ impl<'a> Run<'a> {
             props.now = case.time.map_or(props.now, |time| time.0).saturating_add(case.after);
             props.said.clear();
             props.written.clear();
+            props.usage = case.usage.clone();
             if let Some(state) = &case.state {
                 props.state = state.clone();
             }

@@ -1,6 +1,6 @@
-//! The scene of a trial: a clock that stands still, state in memory, and sinks and a trace that are read afterwards.
-use peal_model::{LogRequest, Status, code};
-use peal_sandbox::{Sink, Stage, State, Usage};
+//! The scene of a trial: a clock that stands still, state in memory, what procs use, and sinks and a trace that are read afterwards.
+use peal_model::{Info, LogRequest, Proc, Status, code};
+use peal_sandbox::{ProcUsage, Sink, Stage, State, Usage};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -15,6 +15,8 @@ pub(super) struct Props {
     /// Milliseconds since the epoch.
     pub(super) now: u64,
     pub(super) state: BTreeMap<String, Vec<u8>>,
+    /// What procs use, by their names.
+    pub(super) usage: BTreeMap<String, Vec<Info>>,
     /// What the module said, as `level: text`.
     pub(super) said: Vec<String>,
     /// What it wrote, by the names of the sinks.
@@ -85,6 +87,14 @@ impl State for Scene {
 
     fn keys(&self, prefix: &str) -> Result<Vec<String>, Status> {
         Ok(self.props().state.keys().filter(|key| key.starts_with(prefix)).cloned().collect())
+    }
+}
+
+impl ProcUsage for Scene {
+    fn of(&self, procs: &[Proc]) -> Result<Vec<Info>, Status> {
+        let props = self.props();
+        let of = |proc: &Proc| props.usage.get(&proc.to_string()).ok_or(code::PMIX_ERR_NOT_FOUND);
+        procs.iter().map(of).try_fold(Vec::new(), |all, used| Ok([all, used?.clone()].concat()))
     }
 }
 

@@ -118,8 +118,10 @@ impl Outcome {
             add("status", text(status_text(status)));
         }
         add("infos", infos(&self.infos));
-        if let Some(amended) = &self.amended {
-            add("amended", infos(amended));
+        for (how, changed) in [("amended", &self.amended), ("rewritten", &self.rewritten)] {
+            if let Some(changed) = changed {
+                add(how, infos(changed));
+            }
         }
         if let Some(range) = self.range.and_then(range_text) {
             add("range", text(range));
@@ -134,6 +136,19 @@ impl Outcome {
         }
         if !self.changes.is_empty() {
             add("changes", Value::Array(self.changes.iter().map(|of| text(change(of))).collect()));
+        }
+        if !self.controls.is_empty() {
+            let controls = self.controls.iter().map(|asked| {
+                let targets = asked.targets.iter().map(|proc| text(proc.to_string())).collect();
+                Value::Table(table([("targets", Value::Array(targets)), ("directives", infos(&asked.directives))]))
+            });
+            add("controls", Value::Array(controls.collect()));
+        }
+        if !self.reports.is_empty() {
+            let reports = self.reports.iter().map(|asked| {
+                Value::Table(table([("data", infos(&asked.data)), ("directives", infos(&asked.directives))]))
+            });
+            add("reports", Value::Array(reports.collect()));
         }
         if !self.logs.is_empty() {
             add("logs", Value::Array(self.logs.iter().map(|line| text(line.as_str())).collect()));

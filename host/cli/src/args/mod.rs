@@ -1,15 +1,29 @@
 //! What can be said on the command line.
+mod audit;
+mod control;
 mod events;
+mod log;
 mod modules;
+mod monitor;
+mod signing;
 
+pub use audit::{
+    AuditCommand, AuditExport, AuditFilter, AuditList, AuditReplay, AuditReport, AuditShow, AuditSource, AuditStats,
+    AuditVerify,
+};
+pub use control::{CtlAct, CtlAsk, CtlCancel, CtlCommand, CtlSignal, CtlStatus};
 pub use events::{ChainCommand, ChainShow, EventCommand, EventNotify, EventWatch, ToolArgs};
+pub use log::Log;
 pub use modules::{
     Build, Inspect, ModuleBench, ModuleCommand, ModuleDiff, ModuleName, ModuleRollback, ModuleTest, New,
 };
+pub use monitor::{MonitorCommand, MonitorFile, MonitorUsage, Ps};
+pub use signing::{Keygen, PASSWORD_VARIABLE, PasswordArgs, Sign, Verify};
 
 use clap::{Args as ClapArgs, Parser, Subcommand, builder::PossibleValuesParser};
 use peal_config::{Given, OnAbort, Word};
-use peal_server::admin::MAX_JOB_SIZE;
+use peal_model::Key;
+use peal_server::{admin::MAX_JOB_SIZE, embedded::Reported};
 use std::{ffi::OsString, path::PathBuf};
 
 /// Runs PMIx programs, with sandboxed WebAssembly components handling their events.
@@ -24,7 +38,7 @@ pub struct Args {
 const EXIT_STATUS: &str = "\
 Exit status:
   that of the job for `peal run` (128 and more: ended by a signal), otherwise 0;
-  1 if `peal config check` found something wrong;
+  1 if `peal config check` found something wrong, or `peal ctl` did not do all;
   125 if Peal itself failed, 126 if the program cannot be executed, 127 if it is not there; 2 for a wrong command line.
 
 Environment:
@@ -58,6 +72,23 @@ pub enum Command {
     /// Raise events at a running server, and watch them
     #[command(subcommand)]
     Event(EventCommand),
+    /// Have a running server log a message
+    ///
+    /// Attaches to the server as a tool of yours and says PMIx_Log. Which channels there are, and what may be logged, the server's
+    /// admin decides.
+    #[command(after_help = log::LOG_EXAMPLES)]
+    Log(Log),
+    /// Control procs of running jobs: pause, resume, end, restart them, have them make checkpoints
+    ///
+    /// Attaches to the server as a tool of yours and says PMIx_Job_control.
+    #[command(subcommand, after_help = control::CTL_EXAMPLES)]
+    Ctl(CtlCommand),
+    /// Show the jobs that run, their procs, and what these use
+    #[command(after_help = monitor::PS_EXAMPLES)]
+    Ps(Ps),
+    /// Watch files, and what procs and nodes use of resources
+    #[command(subcommand)]
+    Monitor(MonitorCommand),
     /// Look at the chains of handlers through which events pass
     #[command(subcommand)]
     Chain(ChainCommand),
@@ -70,9 +101,15 @@ pub enum Command {
     /// Make, try and look at modules
     #[command(subcommand)]
     Module(ModuleCommand),
+    /// See what modules did and who decided what, verify and replay it
+    #[command(subcommand)]
+    Audit(AuditCommand),
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Look into processes for the server that started this one, which cannot behind its wall
+    #[command(hide = true)]
+    Observe,
     /// Print a script that completes peal's command line
     Completions {
         /// For which shell.
@@ -129,6 +166,12 @@ pub struct Run {
     /// Write the rank before each line of output
     #[arg(long)]
     pub tag_output: bool,
+    /// Log of the job when it starts and how it ends (job), only the latter (completion), how each proc ends (procs), or how those end that do not end in order (failures); give it again for more
+    #[arg(long = "log", value_name = "WHAT", value_parser = PossibleValuesParser::new(Reported::ALL.map(|(_, word)| word)))]
+    pub log: Vec<String>,
+    /// A channel for that, as for `peal log --to`; give it again for more; where the site has such messages go, if there is none
+    #[arg(long = "log-to", value_name = "CHANNEL", requires = "log", value_parser = log::channel)]
+    pub log_to: Vec<Key>,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM", value_hint = clap::ValueHint::CommandWithArguments)]
     pub program: Vec<OsString>,
@@ -186,6 +229,26 @@ pub enum JobCommand {
     Deregister(Deregister),
     /// Show the jobs and how far their procs are
     List(Ask),
+    /// Show what is recorded of a job, in the order of time
+    ///
+    /// How it and its procs started and ended, the events that affected it, what was done to it by somebody's will, and what was
+    /// logged to it (channel job_record). The record is in the store (store.path), where it outlives job and server; of several jobs
+    /// of one name it is that of the last.
+    Record(JobRecordArgs),
+}
+
+/// `peal job record`.
+#[derive(ClapArgs)]
+pub struct JobRecordArgs {
+    /// The job's name
+    #[arg(value_name = "NSPACE")]
+    pub nspace: String,
+    /// Where the configuration comes from.
+    #[command(flatten)]
+    pub config: ConfigArgs,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `peal job register`.

@@ -1,6 +1,10 @@
 //! What can be said of modules: `peal module`.
-use super::{Ask, ConfigArgs, ServerArgs};
-use clap::{Args as ClapArgs, Subcommand};
+use super::{
+    Ask, ConfigArgs, ServerArgs,
+    signing::{KEYGEN_HELP, Keygen, SIGN_HELP, Sign, VERIFY_HELP, Verify},
+};
+use clap::{Args as ClapArgs, Subcommand, builder::PossibleValuesParser};
+use peal_config::{ModuleOwner, Word};
 use std::path::PathBuf;
 
 /// What can be done with modules.
@@ -16,7 +20,17 @@ pub enum ModuleCommand {
     ///
     /// And on which terms it would run here: as each module of the configuration whose file it is, and as a handler that a job
     /// brings. Nothing is compiled and nothing runs: this is safe with any file.
+    #[command(after_help = INSPECT_HELP)]
     Inspect(Inspect),
+    /// Make a pair of keys: a secret one that signs components, and a public one by which sites check that
+    #[command(after_help = KEYGEN_HELP)]
+    Keygen(Keygen),
+    /// Sign components: FILE.wasm.minisig is written beside each
+    #[command(after_help = SIGN_HELP)]
+    Sign(Sign),
+    /// Check who signed a component
+    #[command(after_help = VERIFY_HELP)]
+    Verify(Verify),
     /// Show the modules of a running server, how they are, and the versions that it can return to
     List(Ask),
     /// Have a running server read its configuration and its modules again
@@ -158,8 +172,8 @@ pub struct New {
     /// The language: rust, c, python or js
     #[arg(long, value_name = "LANGUAGE")]
     pub lang: String,
-    /// What it does: event-handler, connection-policy, event-policy, job-control-policy, log-channel, lifecycle; may be given
-    /// several times
+    /// What it does: event-handler, connection-policy, event-policy, job-control-policy, monitor-policy, provision-policy,
+    /// log-policy, log-channel, lifecycle; may be given several times
     #[arg(long, value_name = "ROLE", default_value = "event-handler")]
     pub role: Vec<String>,
     /// What it is called
@@ -182,6 +196,24 @@ pub struct Build {
     pub install: bool,
 }
 
+const INSPECT_HELP: &str = "\
+A policy for --policy, in which everything may be left out; what is left out is not restricted:
+  roles = [\"event-handler\", \"lifecycle\"]   # the roles that it may fill
+  capabilities = [\"logging\", \"wasi\"]       # what it may ask for
+  wasi = [\"cli/stdout\", \"io/*\"]            # the interfaces of WASI that it may import
+  wit = [\"0.1\"]                            # the versions of peal:pmix that it may be built for
+  max_size = 1048576                       # in bytes
+  signed_by = [\"RWQf6LRC...\"]              # the public keys of which one must have signed it
+docs/inspect.md has all of it, and the fields of --json.
+
+Examples:
+  peal module inspect quota.wasm
+  peal module inspect --scope user quota.wasm
+  peal module inspect --policy ci.toml --json quota.wasm
+
+Exit status: 0, with a policy 1 if it asks for more than that allows, 2 if it is no component that Peal can load, 125 if it or the
+policy cannot be read.";
+
 /// `peal module inspect`.
 #[derive(ClapArgs)]
 pub struct Inspect {
@@ -191,6 +223,13 @@ pub struct Inspect {
     /// The site that is asked what it would grant.
     #[command(flatten)]
     pub config: ConfigArgs,
+    /// On which terms it would run as a module that nobody has configured yet: one of the site, one that a user installs, one that
+    /// the site gives a job, or one that a job brings
+    #[arg(long, value_name = "WHOSE", value_parser = PossibleValuesParser::new(ModuleOwner::ALL.iter().map(|word| word.name())))]
+    pub scope: Option<String>,
+    /// Say whether this policy accepts it
+    #[arg(long, value_name = "FILE.toml", value_hint = clap::ValueHint::FilePath)]
+    pub policy: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -1,6 +1,6 @@
 //! `peal event`: raising events at running servers and watching them.
 mod notify;
-mod print;
+pub mod print;
 mod watch;
 
 use crate::{
@@ -13,20 +13,16 @@ use std::process::ExitCode;
 
 /// Does what is asked.
 pub fn run(command: EventCommand) -> Result<ExitCode> {
-    let runtime = node::runtime()?;
-    let done = runtime.block_on(async {
+    node::as_tool(async {
         match command {
             EventCommand::Notify(args) => notify::notify(args).await,
             EventCommand::Watch(args) => watch::watch(args).await,
         }
-    });
-    // A terminal that takes nothing, or a server that says nothing, must not keep us.
-    runtime.shutdown_background();
-    done
+    })
 }
 
 /// How a tool comes to the server that is meant.
-fn tool_settings(server: ToolArgs) -> Result<ToolSettings> {
+pub fn tool_settings(server: ToolArgs) -> Result<ToolSettings> {
     let attach = match server {
         ToolArgs { pid: Some(pid), .. } => Attach::Pid(pid),
         ToolArgs { nspace: Some(nspace), .. } => Attach::Nspace(nspace),

@@ -1,5 +1,9 @@
 //! `peal module list`, `disable`, `enable`, `reset` and `rollback`: the modules of a running server.
-use crate::{admin, args::Ask, args::ModuleName, args::ModuleRollback};
+use crate::{
+    admin,
+    args::{Ask, ModuleName, ModuleRollback},
+    table::{Side, table},
+};
 use anyhow::Result;
 use peal_server::admin::{
     Call, ChainOwner, ChangeKind, Deployed, ModuleCall, ModuleList, ModuleStatus, Reply, UserRefused, VersionStatus,
@@ -65,15 +69,9 @@ fn tell(deployed: &Deployed, nothing: &str) -> Result<ExitCode> {
 }
 
 fn print(out: &mut impl Write, list: &ModuleList) -> Result<()> {
-    let rows = list.modules.iter().map(row);
-    let head = ["MODULE", "STATE", "OWNER", "ROLES", "SHA256"].map(str::to_owned);
-    let rows: Vec<[String; 5]> = std::iter::once(head).chain(rows).collect();
-    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(String::len).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..5).map(width).collect();
-    for row in &rows {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
-    }
+    let rows: Vec<[String; 6]> = list.modules.iter().map(row).collect();
+    let head = ["MODULE", "STATE", "OWNER", "ROLES", "SHA256", "KEY"].map(|name| (name, Side::Left));
+    write!(out, "{}", table(head, &rows))?;
     for module in &list.modules {
         if let Some(failure) = &module.failure {
             writeln!(out, "{} failed {} times of late, at last so: {failure}", module.name, module.failures)?;
@@ -90,14 +88,15 @@ fn print(out: &mut impl Write, list: &ModuleList) -> Result<()> {
     Ok(())
 }
 
-fn row(module: &ModuleStatus) -> [String; 5] {
+fn row(module: &ModuleStatus) -> [String; 6] {
     let owner = match &module.owner {
         ChainOwner::Site => "site".to_owned(),
         ChainOwner::User(uid) => format!("user {uid}"),
         ChainOwner::Namespace(nspace) => format!("namespace {nspace}"),
     };
     let digest = module.sha256.chars().take(DIGEST).collect();
-    [module.name.clone(), module.state.to_string(), owner, module.roles.join(","), digest]
+    let key = module.signer.as_ref().map_or_else(|| "-".to_owned(), |signer| signer.key.clone());
+    [module.name.clone(), module.state.to_string(), owner, module.roles.join(","), digest, key]
 }
 
 fn described(version: &VersionStatus) -> String {

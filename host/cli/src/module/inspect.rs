@@ -1,62 +1,225 @@
-//! `peal module inspect`.
+//! `peal module inspect`: what a component is and asks for, on which terms it would run here, and whether a policy accepts it.
+use super::acceptance::{Broken, Policy};
 use crate::{args::Inspect, config};
-use anyhow::{Context, Result};
-use peal_deploy::Terms;
-use peal_sandbox::Capability;
-use std::{io::Write, process::ExitCode};
+use anyhow::Result;
+use peal_config::{ModuleOwner, Modules, TrustedKey, Word};
+use peal_deploy::{Sample, Signature, SignatureError, Signer, Terms};
+use peal_sandbox::{CONTRACT_SERVED, Capability, Inspection, Tool};
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeSet,
+    io::{self, Write},
+    process::ExitCode,
+};
 
-/// Prints what a component is.
+/// The version of what `--json` prints: fields may be added to it, and none changes.
+const SCHEMA: u32 = 1;
+/// It asks for more than the policy allows.
+const TOO_MUCH: u8 = 1;
+/// It is no component that Peal can load.
+const UNLOADABLE: u8 = 2;
+
+/// All that is told of a component.
+struct Told<'a> {
+    args: &'a Inspect,
+    found: &'a Inspection,
+    signature: &'a Result<Signature, SignatureError>,
+    /// Who signed it, of those that are trusted, and for whose modules they are.
+    signer: Result<(Signer, Vec<&'static str>), SignatureError>,
+    terms: Vec<Terms>,
+    /// What of the policy it breaks, if there is one.
+    broken: Option<Vec<Broken>>,
+}
+
+/// Prints what a component is. 0; where there is a policy, 1 if it asks for too much; 2 if it is no component.
 pub fn inspect(args: &Inspect) -> Result<ExitCode> {
+    let policy = args.policy.as_deref().map(Policy::read).transpose()?;
     let bytes = peal_deploy::read(&args.file)?;
-    let inspection = peal_sandbox::inspect(&bytes).with_context(|| args.file.display().to_string())?;
-    let mut out = std::io::stdout().lock();
-    let terms = match config::load(args.config.clone(), None) {
-        Ok(site) => peal_deploy::terms(&args.file, &inspection, &site.modules, &site.config),
+    let found = match peal_sandbox::inspect(&bytes) {
+        Ok(found) => found,
+        Err(error) => {
+            crate::say(&format!("{}: {error}", args.file.display()));
+            return Ok(ExitCode::from(UNLOADABLE));
+        }
+    };
+    let signature = Signature::beside(&args.file);
+    let sample = Sample { file: &args.file, bytes: &bytes, found: &found, signature: &signature };
+    let owner = args.scope.as_deref().and_then(ModuleOwner::from_name);
+    let (terms, rules) = match config::load(args.config.clone(), None) {
+        Ok(site) => (peal_deploy::terms(sample, owner, &site.modules, &site.config), site.config.modules),
         Err(problems) => {
             crate::say(&format!(
                 "what this site would grant is not known, its configuration makes no sense:\n{problems}"
             ));
-            Vec::new()
+            (Vec::new(), Modules::default())
         }
     };
-    if args.json {
-        let mut inspection = serde_json::to_value(&inspection)?;
-        if let Some(fields) = inspection.as_object_mut() {
-            fields.insert("terms".to_owned(), terms.iter().map(as_json).collect());
-        }
-        serde_json::to_writer_pretty(&mut out, &inspection)?;
-        writeln!(out)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let list = |items: Vec<String>| if items.is_empty() { "none".to_owned() } else { items.join(", ") };
-    let tools = |tools: &std::collections::BTreeSet<peal_sandbox::Tool>| {
-        list(tools.iter().map(|tool| format!("{} {}", tool.name, tool.version).trim_end().to_owned()).collect())
-    };
-    writeln!(out, "roles          {}", list(inspection.roles.iter().map(ToString::to_string).collect()))?;
-    writeln!(out, "capabilities   {}", list(inspection.capabilities.iter().map(ToString::to_string).collect()))?;
-    writeln!(out, "not offered    {}", list(inspection.unknown_imports.clone()))?;
-    writeln!(out, "other exports  {}", list(inspection.other_exports.clone()))?;
-    writeln!(out, "size           {} bytes", inspection.size)?;
-    writeln!(out, "sha256         {}", inspection.digest)?;
-    writeln!(out, "language       {}", tools(&inspection.producers.language))?;
-    writeln!(out, "sdk            {}", tools(&inspection.producers.sdk))?;
-    writeln!(out, "processed by   {}", tools(&inspection.producers.processed_by))?;
-    for Terms { name, granted, refused, limits } in &terms {
-        let all = |capabilities: &[Capability]| list(capabilities.iter().map(|one| one.name().to_owned()).collect());
-        match name {
-            Some(name) => writeln!(out, "\nas module {name:?} of the configuration")?,
-            None => writeln!(out, "\nas a handler that a job brings")?,
-        }
-        writeln!(out, "  granted      {}", all(granted))?;
-        writeln!(out, "  refused      {}", all(refused))?;
-        let limits = limits.iter().map(|(name, value)| format!("{name} {value}")).collect();
-        writeln!(out, "  limits       {}", list(limits))?;
-    }
-    Ok(ExitCode::SUCCESS)
+    let more = policy.as_ref().map(Policy::keys).unwrap_or_default();
+    let signer = signature.clone().and_then(|signature| signer(&signature, &bytes, &rules, more));
+    let broken = policy.map(|policy| policy.broken(&bytes, &found, &signature));
+    let told = Told { args, found: &found, signature: &signature, signer, terms, broken };
+    let printed = if args.json { told.json() } else { told.text() };
+    let mut out = io::stdout().lock();
+    writeln!(out, "{printed}")?;
+    Ok(told.status())
 }
 
-fn as_json(terms: &Terms) -> serde_json::Value {
-    let names = |capabilities: &[Capability]| capabilities.iter().map(|one| one.name()).collect::<Vec<_>>();
-    let Terms { name, granted, refused, limits } = terms;
-    serde_json::json!({ "module": name, "granted": names(granted), "refused": names(refused), "limits": limits })
+/// Who signed it, of those that this site or the policy trusts, and for whose modules that is so.
+fn signer(
+    signature: &Signature,
+    bytes: &[u8],
+    rules: &Modules,
+    more: &[TrustedKey],
+) -> Result<(Signer, Vec<&'static str>), SignatureError> {
+    let here = ModuleOwner::ALL.iter().copied().flat_map(|owner| rules.keys_of(owner));
+    let signer = signature.signer(bytes, here.chain(more))?;
+    let trusts = |owner: &ModuleOwner| rules.keys_of(*owner).any(|key| *key == signer.key);
+    let trusted_for = ModuleOwner::ALL.iter().copied().filter(trusts).map(Word::name).collect();
+    Ok((signer, trusted_for))
+}
+
+impl Told<'_> {
+    fn status(&self) -> ExitCode {
+        let Some(broken) = &self.broken else { return ExitCode::SUCCESS };
+        if self.found.roles.is_empty() || !self.found.unknown_imports.is_empty() {
+            return ExitCode::from(UNLOADABLE);
+        }
+        if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(TOO_MUCH) }
+    }
+
+    fn json(&self) -> String {
+        let mut told = json!({
+            "schema": SCHEMA,
+            "file": self.args.file.display().to_string(),
+            "signature": self.signature_json(),
+            "terms": self.terms.iter().map(terms_json).collect::<Vec<_>>(),
+            "policy": self.broken.as_ref().map(|broken| json!({
+                "file": self.args.policy.as_ref().map(|path| path.display().to_string()),
+                "acceptable": broken.is_empty(),
+                "broken": broken,
+            })),
+        });
+        // What a component says of itself stands beside that.
+        if let (Some(all), Ok(Value::Object(own))) = (told.as_object_mut(), serde_json::to_value(self.found)) {
+            all.extend(own);
+        }
+        format!("{told:#}")
+    }
+
+    fn signature_json(&self) -> Value {
+        let key = self.signature.as_ref().ok().map(|signature| signature.key().to_string());
+        match &self.signer {
+            Ok((signer, trusted_for)) => json!({
+                "state": "valid", "key": key, "public_key": signer.key.to_string(), "comment": signer.comment,
+                "trusted_for": trusted_for,
+            }),
+            Err(error) => json!({ "state": state(error), "key": key, "reason": error.to_string() }),
+        }
+    }
+
+    fn text(&self) -> String {
+        let (found, mut lines) = (self.found, Vec::new());
+        let mut line = |name: &str, value: String| lines.push(format!("{name:<14} {value}"));
+        line("roles", list(found.roles.iter()));
+        line("capabilities", list(found.capabilities.iter()));
+        line("not offered", list(found.unknown_imports.iter()));
+        line("other exports", list(found.other_exports.iter()));
+        line("size", format!("{} bytes", found.size));
+        line("sha256", found.digest.to_string());
+        line("wit", format!("{} (peal:pmix; served here: {CONTRACT_SERVED})", list(found.contract.iter())));
+        line("language", tools(&found.producers.language));
+        line("sdk", tools(&found.producers.sdk));
+        line("processed by", tools(&found.producers.processed_by));
+        line("signature", self.signature_text());
+        if !found.imports.is_empty() {
+            lines.push("\nimports".to_owned());
+        }
+        for import in &found.imports {
+            lines.push(format!("  {}: {}", import.name, list(import.functions.iter())));
+        }
+        lines.extend(self.terms.iter().flat_map(terms_text));
+        if let Some(broken) = &self.broken {
+            let file = self.args.policy.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+            let verdict = if broken.is_empty() { "accepts it" } else { "does not accept it:" };
+            lines.push(format!("\nthe policy {file} {verdict}"));
+            lines.extend(broken.iter().map(|broken| format!("  {}: {}", broken.rule, broken.message)));
+        }
+        lines.join("\n")
+    }
+
+    fn signature_text(&self) -> String {
+        match &self.signer {
+            Err(SignatureError::Missing(_)) => "none".to_owned(),
+            Err(error) => error.to_string(),
+            Ok((signer, trusted_for)) => {
+                let trusted = match trusted_for.as_slice() {
+                    [] => "the policy trusts it".to_owned(),
+                    owners => format!("trusted here for modules of {}", owners.join(", ")),
+                };
+                format!("by key {} ({trusted}): {}", signer.key.id(), signer.comment)
+            }
+        }
+    }
+}
+
+/// What is known of a signature that proves nothing, in a word.
+fn state(error: &SignatureError) -> &'static str {
+    match error {
+        SignatureError::Missing(_) | SignatureError::NotKept => "none",
+        SignatureError::Unreadable { .. } | SignatureError::Format | SignatureError::Legacy => "unreadable",
+        SignatureError::Stranger(_) => "untrusted",
+        SignatureError::Wrong(_) => "wrong",
+    }
+}
+
+fn list<T: ToString>(items: impl Iterator<Item = T>) -> String {
+    let items: Vec<String> = items.map(|item| item.to_string()).collect();
+    if items.is_empty() { "none".to_owned() } else { items.join(", ") }
+}
+
+fn tools(tools: &BTreeSet<Tool>) -> String {
+    list(tools.iter().map(|tool| format!("{} {}", tool.name, tool.version).trim_end().to_owned()))
+}
+
+fn names(capabilities: &[Capability]) -> impl Iterator<Item = &'static str> {
+    capabilities.iter().map(|one| one.name())
+}
+
+fn terms_json(terms: &Terms) -> Value {
+    let interfaces = terms
+        .interfaces
+        .iter()
+        .map(|of| json!({ "interface": of.interface, "verdict": of.verdict.name(), "rule": of.rule }));
+    json!({
+        "module": terms.standing.name,
+        "scope": terms.standing.owner.name(),
+        "loads": terms.loads(),
+        "granted": names(&terms.granted).collect::<Vec<_>>(),
+        "refused": names(&terms.refused).collect::<Vec<_>>(),
+        "interfaces": interfaces.collect::<Vec<_>>(),
+        "limits": terms.limits,
+        "problems": terms.problems,
+    })
+}
+
+fn terms_text(terms: &Terms) -> Vec<String> {
+    let as_what = match (&terms.standing.name, terms.standing.owner) {
+        (Some(name), _) => format!("module {name:?} of the configuration"),
+        (None, ModuleOwner::Brought) => "a handler that a job brings".to_owned(),
+        (None, ModuleOwner::Site) => "a module of the site".to_owned(),
+        (None, ModuleOwner::User) => "a module that a user installs".to_owned(),
+        (None, ModuleOwner::Namespace) => "a module that the site gives a job".to_owned(),
+    };
+    let limits = terms.limits.iter().map(|(name, value)| format!("{name} {value}"));
+    let mut lines = vec![
+        format!("\nas {as_what}"),
+        format!("  granted      {}", list(names(&terms.granted))),
+        format!("  refused      {}", list(names(&terms.refused))),
+        format!("  limits       {}", list(limits)),
+    ];
+    let interface =
+        |of: &peal_deploy::InterfaceTerms| format!("  {:<12} {}: {}", of.verdict.name(), of.interface, of.rule);
+    lines.extend(terms.interfaces.iter().map(interface));
+    lines.extend(terms.problems.iter().map(|problem| format!("  not loaded   it {problem}")));
+    lines
 }

@@ -1,12 +1,17 @@
 //! `peal module`: one file per verb.
+mod acceptance;
 mod bench;
 mod build;
 mod deployed;
 mod diff;
 mod inspect;
+mod keygen;
 mod new;
+mod password;
+mod sign;
 mod test;
 mod tried;
+mod verify;
 
 use crate::{args::ModuleCommand, reload};
 use anyhow::Result;
@@ -19,6 +24,9 @@ pub fn run(command: ModuleCommand) -> Result<ExitCode> {
         ModuleCommand::New(args) => new::new(&args),
         ModuleCommand::Build(args) => build::build(&args),
         ModuleCommand::Inspect(args) => inspect::inspect(&args),
+        ModuleCommand::Keygen(args) => keygen::keygen(&args),
+        ModuleCommand::Sign(args) => sign::sign(&args),
+        ModuleCommand::Verify(args) => verify::verify(args),
         ModuleCommand::List(args) => deployed::list(args),
         ModuleCommand::Reload(args) => reload::ask(args),
         ModuleCommand::Disable(args) => deployed::change(args, |name| ModuleCall::Disable { name }),

@@ -1,6 +1,6 @@
 //! `peal module test`.
 use super::tried::Tried;
-use crate::args::ModuleTest;
+use crate::{args::ModuleTest, plain};
 use anyhow::{Context, Result, bail};
 use peal_author::trial::{self, Candidate, CaseFile, Difference, Report};
 use peal_config::Sandbox;
@@ -98,9 +98,4 @@ fn differs(difference: &Difference, out: &mut impl Write) -> io::Result<()> {
     }
     let news = got.iter().filter(|line| !expected.contains(line));
     news.map(|line| plain(line)).try_for_each(|line| writeln!(out, "            + {line}"))
-}
-
-/// What a component or a file wrote, with nothing in it that moves the cursor.
-fn plain(text: &str) -> String {
-    text.chars().flat_map(|of| if of.is_control() { of.escape_debug().collect::<Vec<_>>() } else { vec![of] }).collect()
 }

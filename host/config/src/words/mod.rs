@@ -1,7 +1,9 @@
 //! What people write on the command line and in files for things of the Standard: codes, ranges, procs, infos; and what they
 //! meant where that is no such thing.
+mod targets;
 mod written;
 
+pub use targets::{Targets, targets};
 pub use written::{hex, info_text, proc_text, range_text, status_text, value_text};
 
 use crate::nearest::nearest;

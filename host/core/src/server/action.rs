@@ -2,9 +2,13 @@
 #[cfg(doc)]
 use super::Server;
 use super::{Allowance, DecisionId, DemandId, Denial, FenceId, PeerId, RequestId, Seq};
-use crate::{job_control::JobControl, reach::Reach};
-use peal_model::{Event, LogRequest, PolicyRequest, Proc, Reply, Request, Status};
-use std::sync::Arc;
+use crate::{
+    job_control::{Cleanup, ControlId, JobControl, Operation},
+    monitor::{Usage, WatchId},
+    reach::Reach,
+};
+use peal_model::{Event, Identity, LogRequest, PolicyRequest, Proc, Reply, Request, Status};
+use std::{path::PathBuf, sync::Arc};
 
 /// What is to be done.
 #[derive(Clone, PartialEq, Debug)]
@@ -103,15 +107,58 @@ pub enum Action {
         /// What they are asked.
         request: Arc<PolicyRequest>,
     },
-    /// Write to log channels, then call [`Server::answer`].
+    /// Write to log channels, then call [`Server::answer`] if somebody waits for it.
     Log {
         /// The request.
-        to: RequestId,
+        to: Option<RequestId>,
         /// What is to be written.
         request: Arc<LogRequest>,
     },
+    /// A job-control request has ended: to be put on record.
+    Controlled {
+        /// Who made it; none: a module of the site.
+        requester: Option<Proc>,
+        /// What was done.
+        operation: Operation,
+        /// To whom.
+        targets: Vec<Proc>,
+        /// How that went.
+        status: Status,
+    },
+    /// Look at a file that is watched.
+    File {
+        /// The watch.
+        watch: WatchId,
+        /// How.
+        look: FileLook,
+    },
+    /// Look up what is used, as far as whoever asks may know, then call [`Server::measured`].
+    Measure {
+        /// The watch.
+        watch: WatchId,
+        /// What is asked for.
+        usage: Arc<Usage>,
+        /// As whom the requester runs.
+        identity: Identity,
+    },
     /// Something was denied: to be counted and traced, before whoever asked is told.
     Denied(Denial),
+}
+
+/// How to look at a file that is watched.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FileLook {
+    /// For the first time, with no more rights than this user has, then call [`Server::file_opened`].
+    Open {
+        /// Its absolute path.
+        path: PathBuf,
+        /// As whom the requester runs.
+        identity: Identity,
+    },
+    /// Once more, then call [`Server::file_looked_at`].
+    Again,
+    /// No more. It may be that it was never opened.
+    Close,
 }
 
 /// What goes up to the host environment.
@@ -135,14 +182,25 @@ pub enum Upcall {
     },
     /// Nobody wants events of the environment of these codes any more; with none, nobody wants those of every code.
     DeregisterEvents(Vec<Status>),
-    /// Procs are to be controlled; answered by [`Server::answer`].
+    /// Procs are to be controlled; answered by [`Server::controlled`].
     JobControl {
+        /// The request.
+        id: ControlId,
+        /// Who asks; none for a module of the site.
+        source: Option<Proc>,
+        /// What is asked; it makes sense, and nothing forbids it.
+        control: JobControl,
+    },
+    /// Something is to be removed when procs have ended; answered by [`Server::answer`].
+    Cleanup {
         /// The request.
         to: RequestId,
         /// Who asks.
         source: Proc,
-        /// What is asked; it makes sense, and nothing forbids it.
-        control: JobControl,
+        /// As whom, and with whose rights.
+        identity: Identity,
+        /// What.
+        cleanup: Cleanup,
     },
     /// A request that is the host's business, which it answers or does not support; answered by [`Server::answer`].
     Request {

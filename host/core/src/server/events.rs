@@ -174,8 +174,11 @@ impl Server {
         match raising {
             Raising::Client(to) => {
                 // Those who hear it first: the raiser only waits for us, they wait for news.
-                let mut actions = self.spread(event, reach, self.settings.allowance);
+                let mut actions = self.spread(event.clone(), reach, self.settings.allowance);
                 actions.push(reply(to, code::PMIX_SUCCESS));
+                if let (code::PMIX_JCTRL_CHECKPOINT_COMPLETE, Some(proc)) = (event.code, &event.source) {
+                    actions.extend(self.checkpointed(proc, &event.infos));
+                }
                 actions
             }
             Raising::Handler(allowance) => self.spread(event, reach, allowance),

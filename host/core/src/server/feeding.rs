@@ -125,12 +125,13 @@ impl Server {
         self.settled(actions)
     }
 
-    /// These actions, and then what is to be done about spilled events.
+    /// These actions, and then what is to be done about spilled events, and where watches have ended.
     pub(super) fn settled(&mut self, mut actions: Vec<Action>) -> Vec<Action> {
         actions.extend(self.retained.take_chores().into_iter().map(|chore| match chore {
             Chore::Spill(at, event) => Action::Spill { at, event },
             Chore::Forget(first, last) => Action::Forget { first, last },
         }));
+        actions.extend(self.watches_ended());
         actions
     }
 }

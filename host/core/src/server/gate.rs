@@ -1,19 +1,27 @@
 //! The gate: before a request that names others, an event or a connection has any effect, the policies of its hook are asked;
 //! where there are none, the hook's default decides at once.
-use super::{Action, PeerId, RequestId, Server, Upcall, demand::strike, events::Raising, named::Named, reply};
+use super::{
+    Action, PeerId, RequestId, Server, Upcall,
+    control::By,
+    demand::strike,
+    denial::{Asker, Denial, Refusal, deny},
+    events::Raising,
+    named::Named,
+};
 use crate::{
+    Time,
     defaults::{self, Case, HookDefault, What},
-    job_control,
+    job_control::{ControlId, Operation},
     policy::{self, DecidedBy, Verdict},
     reach::Reach,
 };
 use peal_model::{
-    ConnectionKind, Event, Hook, Identity, Info, LogRequest, Matter, Nspace, Peer, PolicyRequest, Proc, Reply, Request,
-    Size, Status, Target, Value, key,
+    ConnectionKind, Event, Hook, Identity, Info, LogRequest, Matter, Nspace, Peer, PolicyRequest, Proc, Request, Size,
+    Status, Target, UnixGroup, Value, key,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt, mem,
+    mem,
     sync::Arc,
 };
 
@@ -21,41 +29,10 @@ use std::{
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DecisionId(u64);
 
-/// Something was denied: to be counted and traced.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Denial {
-    /// Which hook.
-    pub hook: Hook,
-    /// To whom; none for a tool that has no name yet.
-    pub requester: Option<Proc>,
-    /// As whom that runs.
-    pub identity: Option<Identity>,
-    /// Who said no.
-    pub by: DecidedBy,
-    /// What the requester is told.
-    pub status: Status,
-    /// And why.
-    pub reasons: Vec<Info>,
-}
-
-impl fmt::Display for Denial {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Denial { hook, requester, identity, by, status, reasons } = self;
-        write!(f, "{by} denies {hook} to ")?;
-        match requester {
-            // Tools choose their names.
-            Some(proc) => write!(f, "{:?}", proc.to_string())?,
-            None => f.write_str("a tool without a name")?,
-        }
-        match identity {
-            Some(identity) => write!(f, " of {identity}")?,
-            None => f.write_str(" of nobody known")?,
-        }
-        write!(f, ": {status}")?;
-        reasons.iter().try_for_each(|info| match info.value.as_str() {
-            Some(words) => write!(f, ", {words:?}"),
-            None => write!(f, ", {info:?}"),
-        })
+impl DecisionId {
+    /// As records have it.
+    pub fn number(self) -> u64 {
+        self.0
     }
 }
 
@@ -70,38 +47,16 @@ pub enum Entrance {
     Ask(DecisionId, Arc<PolicyRequest>),
 }
 
-/// Who asks for something, and how they are refused.
-#[derive(Debug)]
-struct Asker {
-    hook: Hook,
-    requester: Option<Proc>,
-    identity: Option<Identity>,
-    refusal: Refusal,
-}
-
-impl Asker {
-    fn uid(&self) -> Option<u32> {
-        self.identity.map(|identity| identity.uid)
-    }
-}
-
-#[derive(Debug)]
-enum Refusal {
-    /// By an answer that holds the reasons.
-    Infos(RequestId),
-    /// By an answer that has room for the status only.
-    Status(RequestId),
-    /// Nobody waits for an answer.
-    Silent,
-}
-
 /// What waits for a decision, without what policies may amend.
 #[derive(Debug)]
-enum Waiting {
-    Control { to: RequestId, source: Proc, targets: Vec<Proc> },
+pub(super) enum Waiting {
+    Control { by: By, targets: Vec<Proc>, operation: Option<Operation> },
+    Provision(ControlId),
     Abort { to: RequestId, source: Proc, request: Request },
+    Monitor { to: RequestId, source: Proc, monitor: Info, error: Status },
     Event { raising: Raising, event: Event },
     Registration { to: RequestId, codes: Vec<Status> },
+    Log { to: RequestId, request: LogRequest },
 }
 
 #[derive(Debug)]
@@ -116,7 +71,9 @@ struct Held {
 pub(super) struct Gate {
     /// As whom the server runs; nobody until it says so.
     server: Option<Identity>,
-    policed: Vec<Hook>,
+    pub(super) policed: Vec<Hook>,
+    /// Those of them whose policies only look on.
+    watched: Vec<Hook>,
     held: BTreeMap<DecisionId, Held>,
     /// How many each user has waiting.
     by_user: BTreeMap<Option<u32>, usize>,
@@ -162,12 +119,19 @@ impl Server {
         self.gate.policed = policed.into_iter().collect();
     }
 
-    /// Whether somebody of this name may connect who runs as `identity`, and says this of itself. A tool asks about the jobs of its user, if any.
+    /// Says of which of these hooks the policies only look on. What is asked there is decided at once, so nobody is denied because
+    /// others wait.
+    pub fn watch(&mut self, watched: impl IntoIterator<Item = Hook>) {
+        self.gate.watched = watched.into_iter().collect();
+    }
+
+    /// Whether somebody of this name may connect who runs as `identity` and in these groups, and says this of itself. A tool asks about
+    /// the jobs of its user, if any.
     pub fn entrance(
         &mut self,
         kind: ConnectionKind,
         proc: &Proc,
-        identity: Identity,
+        (identity, groups): (Identity, Arc<[UnixGroup]>),
         (peer, infos): (Peer, Vec<Info>),
     ) -> Entrance {
         let about: Vec<Proc> = match kind {
@@ -179,7 +143,7 @@ impl Server {
         };
         let (hook, matter) = (Hook::Connection, Matter::Connection(kind));
         let question = self.question(matter, Some(proc.clone()), Some(identity), &about);
-        let request = PolicyRequest { peer: Some(peer), infos, ..question };
+        let request = PolicyRequest { groups, peer: Some(peer), infos, ..question };
         if self.gate.policed.contains(&hook) {
             return Entrance::Ask(self.gate.number(), Arc::new(request));
         }
@@ -198,46 +162,81 @@ impl Server {
     }
 
     /// A request that names others: goes on, is held until its policies have decided, or is refused.
-    pub(super) fn enter(&mut self, to: RequestId, source: Proc, named: Named, request: Request) -> Vec<Action> {
+    pub(super) fn enter(
+        &mut self,
+        to: RequestId,
+        source: Proc,
+        named: Named,
+        request: Request,
+        now: Time,
+    ) -> Vec<Action> {
+        let by = By { to: Some(to), requester: Some(source.clone()), identity: self.identity_of(to.peer), at: now };
+        self.enter_as((to, source), by, named, request)
+    }
+
+    /// The same for what is asked by somebody to policies and as `source` to the host environment.
+    pub(super) fn enter_as(
+        &mut self,
+        (to, source): (RequestId, Proc),
+        by: By,
+        named: Named,
+        request: Request,
+    ) -> Vec<Action> {
         let Named { hook, procs, users } = named;
-        let identity = self.identity_of(to.peer);
         let refusal = match request {
             Request::JobControl { .. } | Request::Monitor { .. } | Request::Query { .. } => Refusal::Infos(to),
             _ => Refusal::Status(to),
         };
+        let (requester, identity) = (by.requester.clone(), by.identity);
         let asker = Asker { hook, requester: Some(source.clone()), identity, refusal };
-        if hook == Hook::JobControl && self.gate.policed.contains(&hook) {
-            let question = self.question(Matter::JobControl, Some(source.clone()), identity, &procs);
-            let (directives, what) = match request {
-                Request::JobControl { targets, directives } => (directives, Waiting::Control { to, source, targets }),
+        if matches!(hook, Hook::JobControl | Hook::Monitor) && self.gate.policed.contains(&hook) {
+            let matter = if hook == Hook::Monitor { Matter::Monitor } else { Matter::JobControl };
+            let question = self.question(matter, requester, identity, &procs);
+            let (infos, directives, what) = match request {
+                Request::JobControl { targets, directives } => {
+                    let operation = self.operation(&by, &targets, &directives);
+                    (Vec::new(), directives, Waiting::Control { by, targets, operation })
+                }
+                Request::Monitor { monitor, error, directives } => {
+                    (vec![monitor.clone()], directives, Waiting::Monitor { to, source, monitor, error })
+                }
                 // What an abort of others comes to.
-                request => (vec![terminate()], Waiting::Abort { to, source, request }),
+                request => (Vec::new(), vec![terminate()], Waiting::Abort { to, source, request }),
             };
-            return self.ask(PolicyRequest { directives, ..question }, asker, what);
+            let groups = self.groups_of(to.peer);
+            return self.ask(PolicyRequest { groups, infos, directives, ..question }, asker, what);
         }
         let targets = self.targets(&procs);
         let what = What::Others { hook, users: &users };
-        let case = Case { requester: Some(&source), identity, server: self.server(), targets: &targets, what };
+        let case = Case { requester: requester.as_ref(), identity, server: self.server(), targets: &targets, what };
         match defaults::decide(self.settings.defaults.of(hook), &case) {
-            Err(refused) => deny(asker, refused.into()),
+            Err(refused) => {
+                if let Request::JobControl { targets, directives } = &request {
+                    self.control_denied(&by, self.operation(&by, targets, directives), targets, &refused.to_string());
+                }
+                deny(asker, refused.into())
+            }
             Ok(()) => match request {
-                Request::JobControl { targets, directives } => self.control(to, source, &targets, directives),
+                Request::JobControl { targets, directives } => self.control(by, &targets, directives),
+                Request::Monitor { monitor, error, directives } => self.monitor(to, source, monitor, error, directives),
                 request => vec![Action::Host(Upcall::Request { to, source, request })],
             },
         }
     }
 
-    /// A log request: goes on, or is refused.
-    pub(super) fn permit_log(&mut self, to: RequestId, request: LogRequest) -> Vec<Action> {
-        let (hook, identity, server) = (Hook::Log, request.identity, self.server());
-        let case = Case { requester: request.source.as_ref(), identity, server, targets: &[], what: What::Log };
-        match defaults::decide(self.settings.defaults.of(hook), &case) {
-            Ok(()) => vec![Action::Log { to, request: Arc::new(request) }],
-            Err(refused) => {
-                let asker = Asker { hook, requester: request.source, identity, refusal: Refusal::Status(to) };
-                deny(asker, refused.into())
-            }
+    /// A log request: goes on, is held until its policies have decided, or is refused.
+    pub(super) fn permit_log(&mut self, to: RequestId, mut request: LogRequest) -> Vec<Action> {
+        let (hook, requester, identity) = (Hook::Log, request.source.clone(), request.identity);
+        let question = self.question(Matter::Log, requester.clone(), identity, &[]);
+        let (infos, directives) = (mem::take(&mut request.data), mem::take(&mut request.directives));
+        let asked = PolicyRequest { groups: self.groups_of(to.peer), infos, directives, ..question };
+        let asker = Asker { hook, requester, identity, refusal: Refusal::Status(to) };
+        let what = Waiting::Log { to, request };
+        if self.gate.policed.contains(&hook) {
+            return self.ask(asked, asker, what);
         }
+        let verdict = policy::by_default(self.settings.defaults.of(hook), &asked);
+        self.conclude(Held { asker, bytes: 0, what }, verdict)
     }
 
     /// An event of a client or of a tenant's handler: is spread, held until its policies have decided, or refused.
@@ -250,11 +249,11 @@ impl Server {
         let matter = Matter::Event { code: event.code, range: event.range };
         let targets = event.custom_targets().unwrap_or_default();
         let question = self.question(matter, event.source.clone(), identity, &targets);
-        let request = PolicyRequest { infos: mem::take(&mut event.infos), ..question };
-        let refusal = match raising {
-            Raising::Client(to) => Refusal::Status(to),
-            Raising::Handler(_) => Refusal::Silent,
+        let (refusal, groups) = match raising {
+            Raising::Client(to) => (Refusal::Status(to), self.groups_of(to.peer)),
+            Raising::Handler(_) => (Refusal::Silent, Arc::default()),
         };
+        let request = PolicyRequest { groups, infos: mem::take(&mut event.infos), ..question };
         let asker = Asker { hook: Hook::Event, requester: event.source.clone(), identity, refusal };
         let what = Waiting::Event { raising, event };
         if self.gate.policed.contains(&Hook::Event) {
@@ -278,19 +277,19 @@ impl Server {
         }
         let identity = self.identity_of(to.peer);
         let question = self.question(Matter::Registration, Some(source.clone()), identity, &[]);
-        let request = PolicyRequest { codes: codes.clone(), directives, ..question };
+        let request = PolicyRequest { groups: self.groups_of(to.peer), codes: codes.clone(), directives, ..question };
         let asker = Asker { hook, requester: Some(source), identity, refusal: Refusal::Status(to) };
         self.ask(request, asker, Waiting::Registration { to, codes })
     }
 
-    fn ask(&mut self, request: PolicyRequest, asker: Asker, what: Waiting) -> Vec<Action> {
+    pub(super) fn ask(&mut self, request: PolicyRequest, asker: Asker, what: Waiting) -> Vec<Action> {
         let bytes = bytes_of(&request);
         // One user's flood leaves room for the others.
         let own = self.gate.by_user.get(&asker.uid()).copied().unwrap_or_default();
         let full = self.gate.awaited() >= self.settings.max_decisions
             || own >= self.settings.max_decisions.div_ceil(2)
             || self.gate.bytes.saturating_add(bytes) > self.settings.max_decision_bytes;
-        if full {
+        if full && !self.gate.watched.contains(&asker.hook) {
             return deny(asker, Verdict::overload());
         }
         let id = self.gate.number();
@@ -339,14 +338,24 @@ impl Server {
 
     fn conclude(&mut self, held: Held, verdict: Verdict) -> Vec<Action> {
         let Held { asker, what, .. } = held;
-        let (by, amended, range) = match verdict {
-            Verdict::Granted { by, amended, range } => (by, amended, range),
-            verdict @ Verdict::Denied { .. } => return deny(asker, verdict),
+        let (by, amended, range, data, answer) = match verdict {
+            Verdict::Granted { by, amended, range, data, answer } => (by, amended, range, data, answer),
+            verdict @ Verdict::Denied { .. } => {
+                let mut ended = self.control_is_denied(&what, &verdict);
+                ended.extend(deny(asker, verdict));
+                return ended;
+            }
         };
         match what {
-            Waiting::Control { to, source, targets } => self.control(to, source, &targets, amended),
+            Waiting::Control { by, targets, .. } => self.control(by, &targets, amended),
+            Waiting::Provision(id) => self.provided(id, answer),
             Waiting::Abort { to, source, request } => vec![Action::Host(Upcall::Request { to, source, request })],
+            Waiting::Monitor { to, source, monitor, error } => self.monitor(to, source, monitor, error, amended),
             Waiting::Registration { to, codes } => self.register(to, codes, &amended),
+            Waiting::Log { to, mut request } => {
+                (request.data, request.directives) = (data.unwrap_or_default(), amended);
+                vec![Action::Log { to: Some(to), request: Arc::new(request) }]
+            }
             Waiting::Event { raising, mut event } => {
                 event.infos = amended;
                 event.range = range.unwrap_or(event.range);
@@ -364,19 +373,21 @@ impl Server {
         }
     }
 
-    /// A job-control request that may be made: goes to the host environment if it makes sense.
-    fn control(&self, to: RequestId, source: Proc, targets: &[Proc], directives: Vec<Info>) -> Vec<Action> {
-        let ranks = |nspace: &_| self.jobs.get(nspace).map(|job| job.procs.keys().copied().collect());
-        match job_control::read(&source, targets, directives, ranks) {
-            Ok(control) => vec![Action::Host(Upcall::JobControl { to, source, control })],
-            Err(error) => {
-                let answer = Reply::Infos { status: error.status(), infos: vec![policy::reason(error)] };
-                vec![Action::Reply { to, reply: answer }]
+    /// What was to be done to procs or nodes is denied, and on record as that.
+    fn control_is_denied(&mut self, what: &Waiting, verdict: &Verdict) -> Vec<Action> {
+        let Verdict::Denied { reasons, status, .. } = verdict else { return Vec::new() };
+        match what {
+            Waiting::Control { by, targets, operation } => {
+                let words: Vec<&str> = reasons.iter().filter_map(|info| info.value.as_str()).collect();
+                self.control_denied(by, operation.clone(), targets, &words.join("; "));
+                Vec::new()
             }
+            Waiting::Provision(id) => self.not_provided(*id, *status, reasons),
+            _ => Vec::new(),
         }
     }
 
-    fn question(
+    pub(super) fn question(
         &self,
         matter: Matter,
         requester: Option<Proc>,
@@ -384,16 +395,32 @@ impl Server {
         procs: &[Proc],
     ) -> PolicyRequest {
         let (server, targets) = (self.server(), self.targets(procs));
-        let (codes, infos, directives) = (Vec::new(), Vec::new(), Vec::new());
-        PolicyRequest { matter, requester, identity, server, peer: None, targets, codes, infos, directives }
+        PolicyRequest {
+            matter,
+            requester,
+            identity,
+            groups: Arc::default(),
+            server,
+            peer: None,
+            targets,
+            codes: Vec::new(),
+            provision: None,
+            infos: Vec::new(),
+            directives: Vec::new(),
+        }
     }
 
     fn targets(&self, procs: &[Proc]) -> Vec<Target> {
         procs.iter().map(|proc| Target { proc: proc.clone(), owner: self.identity(proc) }).collect()
     }
 
-    fn server(&self) -> Identity {
+    pub(super) fn server(&self) -> Identity {
         self.gate.server.unwrap_or(NOBODY)
+    }
+
+    /// In which groups a client's process was when it was let in.
+    pub(super) fn groups_of(&self, peer: PeerId) -> Arc<[UnixGroup]> {
+        self.peers.get(&peer).map(|peer| peer.groups.clone()).unwrap_or_default()
     }
 
     /// As whom a client runs.
@@ -414,18 +441,4 @@ fn bytes_of(request: &PolicyRequest) -> usize {
     let infos = request.infos.iter().chain(&request.directives).map(|info| Size::of_info(info).bytes).sum::<usize>();
     let codes = size_of_val(request.codes.as_slice()).saturating_mul(2);
     infos.saturating_add(codes).saturating_add(request.targets.len().saturating_mul(2 * size_of::<Target>()))
-}
-
-/// Tells whoever asked, as far as there is somebody to be told.
-fn deny(asker: Asker, verdict: Verdict) -> Vec<Action> {
-    let Verdict::Denied { by, status, reasons } = verdict else { return Vec::new() };
-    let Asker { hook, requester, identity, refusal } = asker;
-    let answer = match refusal {
-        Refusal::Infos(to) => Some(Action::Reply { to, reply: Reply::Infos { status, infos: reasons.clone() } }),
-        Refusal::Status(to) => Some(reply(to, status)),
-        Refusal::Silent => None,
-    };
-    let denial = Denial { hook, requester, identity, by, status, reasons };
-    // It is on record before the requester is told.
-    std::iter::once(Action::Denied(denial)).chain(answer).collect()
 }

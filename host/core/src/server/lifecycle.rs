@@ -1,7 +1,7 @@
 //! Clients come and go.
 use super::{Action, Peer, PeerId, Refusal, RequestId, Server, Standing, Upcall, reply};
 use crate::{Time, audience::Interests, job::Life, reach::Reach};
-use peal_model::{Event, Identity, Info, Proc, Range, Reply, Status, Value, code, key, rank};
+use peal_model::{Event, Identity, Info, Proc, Range, Reply, Status, UnixGroup, Value, code, key, rank};
 use std::sync::Arc;
 
 impl Server {
@@ -35,8 +35,15 @@ impl Server {
         self.next_peer += 1;
         let id = PeerId(self.next_peer);
         let (standing, interests) = (Standing::Active, Interests::default());
-        self.peers.insert(id, Peer { proc: proc.clone(), identity, standing, interests });
+        self.peers.insert(id, Peer { proc: proc.clone(), identity, groups: Arc::default(), standing, interests });
         id
+    }
+
+    /// Says in which groups the process is whose connection this is, by the kernel's word.
+    pub fn belongs(&mut self, id: PeerId, groups: Arc<[UnixGroup]>) {
+        if let Some(peer) = self.peers.get_mut(&id) {
+            peer.groups = groups;
+        }
     }
 
     /// Where a proc is in its life, if it is known.
@@ -106,6 +113,27 @@ impl Server {
         actions
     }
 
+    /// The host environment starts a proc again as who it was, from a checkpoint if there is one (`PMIX_JOB_CTRL_RESTART`). Whoever
+    /// was connected as that proc is heard no more, and no event tells of their end; what it had put is dropped, and the fences
+    /// in which it has a part fail with `PMIX_ERR_PROC_RESTART`: the new one knows nothing of them.
+    pub fn proc_restarts(&mut self, proc: &Proc, checkpoint: Option<&str>) -> Vec<Action> {
+        let Some(job) = self.jobs.get_mut(&proc.nspace) else { return Vec::new() };
+        let Some(life) = job.procs.get_mut(&proc.rank) else { return Vec::new() };
+        *life = Life::Expected;
+        job.restarts(proc.rank, checkpoint);
+        let theirs: Vec<PeerId> = self.peers.iter().filter(|(_, peer)| peer.proc == *proc).map(|(id, _)| *id).collect();
+        let mut actions: Vec<Action> = theirs.into_iter().flat_map(|peer| self.dismiss(peer)).collect();
+        self.retained.free_proc(proc);
+        self.modex.drop_proc(proc);
+        self.monitors.end_proc(proc);
+        // The new one says for itself how it is checkpointed.
+        self.declared.drop_proc(proc);
+        actions.extend(self.checkpoint_lost(proc));
+        let waiting = self.fences.drop_proc(proc);
+        actions.extend(waiting.into_iter().map(|to| reply(to, code::PMIX_ERR_PROC_RESTART)));
+        self.settled(actions)
+    }
+
     /// A connected proc is gone without having left in order.
     fn lost(&mut self, proc: &Proc, now: Time) -> Vec<Action> {
         let mut actions = self.departed(proc);
@@ -134,6 +162,7 @@ impl Server {
     /// Nobody need wait for this proc any more, and nothing is owed to it.
     fn departed(&mut self, proc: &Proc) -> Vec<Action> {
         self.retained.free_proc(proc);
+        self.monitors.end_proc(proc);
         let mut unanswered = self.modex.give_up(proc);
         let anybody = Proc::new(proc.nspace.clone(), rank::PMIX_RANK_UNDEF);
         if !self.may_put(&anybody) {
@@ -143,6 +172,7 @@ impl Server {
         for complete in self.fences.leave(proc) {
             actions.push(self.gather(complete));
         }
+        actions.extend(self.checkpoint_lost(proc));
         self.settled(actions)
     }
 }

@@ -1,6 +1,6 @@
 //! Log requests: taken in here, and handed on to whoever writes them.
 use super::{Action, RequestId, Server};
-use peal_model::{Info, Infos, LogRequest, Proc, Value, key};
+use peal_model::{Info, LogRequest, Proc, key};
 
 impl Server {
     /// A client wants something logged. Zero is no timestamp.
@@ -12,15 +12,11 @@ impl Server {
         mut data: Vec<Info>,
         mut directives: Vec<Info>,
     ) -> Vec<Action> {
-        let given = match directives.value_of(key::PMIX_LOG_TIMESTAMP) {
-            Some(Value::Time(given)) => Some(*given),
-            _ => None,
-        };
         // Who the source is nobody may say of themselves.
         for infos in [&mut data, &mut directives] {
             infos.retain(|info| info.key != key::PMIX_LOG_SOURCE);
         }
-        let timestamp = Some(timestamp).filter(|seconds| *seconds > 0).or(given);
+        let timestamp = Some(timestamp).filter(|seconds| *seconds > 0);
         let identity = self.identity_of(to.peer);
         self.permit_log(to, LogRequest { source: Some(source), identity, timestamp, data, directives })
     }

@@ -4,15 +4,20 @@
 //! the order in which they are to be carried out. Requests that are the host environment's business go up as [`Upcall`]s.
 
 mod action;
+mod control;
 mod data;
 mod demand;
+mod denial;
 mod events;
 mod feeding;
 mod gate;
 mod lifecycle;
 mod logging;
 mod losses;
+mod monitoring;
 mod named;
+mod owned;
+mod settings;
 #[cfg(test)]
 mod tests;
 mod tools;
@@ -23,7 +28,9 @@ use crate::{
     defaults::{Defaults, HookDefault},
     fence::{Fences, LocallyComplete},
     job::{Census, Job, JobSpec},
+    job_control::{Declared, Ledger},
     modex::Modex,
+    monitor::{self, Book},
     retained::{Limits, Retained},
 };
 pub use crate::{
@@ -32,22 +39,30 @@ pub use crate::{
     job::Life,
     retained::Seq,
 };
-pub use action::{Action, Upcall};
+pub use action::{Action, FileLook, Upcall};
 use demand::Demand;
 pub use demand::DemandId;
+pub use denial::Denial;
 pub use events::Raiser;
 pub use feeding::EVENTS_MISSED;
 use gate::Gate;
-pub use gate::{DecisionId, Denial, Entrance};
+pub use gate::{DecisionId, Entrance};
 use losses::Losses;
-use peal_model::{Event, Hook, Identity, Nspace, Proc, Reply, Request, Status, code};
-use std::{collections::BTreeMap, time::Duration};
+pub use monitoring::{FileSeen, Monitoring, UsageFound};
+use peal_model::{Event, Hook, Identity, Nspace, Proc, Reply, Request, Status, UnixGroup, code};
+pub use settings::Settings;
+use std::{collections::BTreeMap, sync::Arc};
 use thiserror::Error;
 use tools::Tools;
 
 /// A connection of a client.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PeerId(pub u64);
+
+impl PeerId {
+    /// No connection: what modules ask for by [`Server::control_for`] and [`Server::log_for`] is answered there.
+    pub const MODULES: PeerId = PeerId(0);
+}
 
 /// A request that awaits its answer: whose, and by which tag it is told from others.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -56,78 +71,6 @@ pub struct RequestId {
     pub peer: PeerId,
     /// The tag that the answer carries.
     pub tag: u32,
-}
-
-/// Limits and times; all of them settings.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// How long a get waits for a key that its proc has not put, where the requester gives no time.
-    pub get_timeout: Duration,
-    /// How many events of the environment are kept for late registrations (`PMIx_server_cache_size`).
-    pub event_cache: usize,
-    /// How much memory these may take, in bytes.
-    pub event_cache_bytes: usize,
-    /// How much memory the contents of all other events may take that are kept, in bytes: those owed to procs that have not
-    /// registered, and those held for connections that are catching up. More are spilled.
-    pub event_memory: usize,
-    /// How much memory it may take to know what is kept and for whom, spilled events among them, in bytes; half of it
-    /// for what the procs and connections of one user need. Beyond that, events are only for those who hear them at once; for
-    /// all others they are lost, and counted.
-    pub event_index_bytes: usize,
-    /// How many kept events a connection is sent before it must have read them ...
-    pub event_batch: usize,
-    /// ... and how many bytes of them; a larger event goes alone.
-    pub event_batch_bytes: usize,
-    /// How much memory one event may take, in bytes.
-    pub max_event_bytes: usize,
-    /// How much memory the keys and values that one proc has put may take, in bytes.
-    pub max_put_bytes: usize,
-    /// How many gets one connection may have waiting.
-    pub max_held_gets: usize,
-    /// How many fences one proc may wait in at once.
-    pub max_fences: usize,
-    /// How many codes and filters one connection may have registered.
-    pub max_registrations: usize,
-    /// How many connections one proc may have (its own and those of its clones).
-    pub max_clones: u32,
-    /// How many tools may be connected.
-    pub max_tools: usize,
-    /// How long losses of connections are gathered that one event then tells of; nothing for an event each.
-    pub loss_window: Duration,
-    /// How many events hosted handlers may raise in all because of one that no handler raised.
-    pub allowance: Allowance,
-    /// What holds where no policy decides.
-    pub defaults: Defaults,
-    /// How many requests and events may wait for the decisions of policies.
-    pub max_decisions: usize,
-    /// How much memory these may take, in bytes.
-    pub max_decision_bytes: usize,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            get_timeout: Duration::from_secs(2),
-            event_cache: 512,
-            event_cache_bytes: 64 << 20,
-            event_memory: 64 << 20,
-            event_index_bytes: 256 << 20,
-            event_batch: 256,
-            event_batch_bytes: 1 << 20,
-            max_event_bytes: 1 << 20,
-            max_put_bytes: 256 << 20,
-            max_held_gets: 4096,
-            max_fences: 64,
-            max_registrations: 65_536,
-            max_clones: 64,
-            max_tools: 256,
-            loss_window: Duration::from_millis(100),
-            allowance: Allowance(256),
-            defaults: Defaults::default(),
-            max_decisions: 1024,
-            max_decision_bytes: 64 << 20,
-        }
-    }
 }
 
 /// Why a connection is refused.
@@ -199,6 +142,8 @@ pub struct Counts {
     pub events_owed_bytes: usize,
     /// Requests and events that await decisions.
     pub decisions_awaited: usize,
+    /// Monitors.
+    pub monitors: usize,
 }
 
 #[derive(Debug)]
@@ -206,6 +151,8 @@ struct Peer {
     proc: Proc,
     /// As whom it was let in.
     identity: Identity,
+    /// In which groups.
+    groups: Arc<[UnixGroup]>,
     standing: Standing,
     interests: Interests,
 }
@@ -231,6 +178,9 @@ pub struct Server {
     gate: Gate,
     demand: Demand,
     losses: Losses,
+    ledger: Ledger,
+    declared: Declared,
+    monitors: Book,
     /// What the host environment itself registered for.
     host: Interests,
     next_peer: u64,
@@ -245,10 +195,17 @@ impl Server {
             memory: settings.event_memory,
             index: settings.event_index_bytes,
         };
+        let monitors = Book::new(monitor::Limits {
+            each: settings.max_monitors,
+            all: settings.max_all_monitors,
+            files: settings.max_monitored_files,
+        });
         Server {
             modex: Modex::new(settings.max_put_bytes),
             fences: Fences::new(settings.max_fences),
             retained: Retained::new(limits),
+            ledger: Ledger::new(settings.max_controls),
+            declared: Declared::default(),
             settings,
             jobs: BTreeMap::new(),
             tools: Tools::default(),
@@ -256,6 +213,7 @@ impl Server {
             gate: Gate::default(),
             demand: Demand::default(),
             losses: Losses::default(),
+            monitors,
             host: Interests::default(),
             next_peer: 0,
         }
@@ -273,6 +231,16 @@ impl Server {
     /// for any of them.
     pub fn remove_job(&mut self, nspace: &Nspace) -> Vec<Action> {
         self.losses.take_job(nspace);
+        self.declared.drop_job(nspace);
+        let procs: Vec<Proc> = self
+            .jobs
+            .get(nspace)
+            .into_iter()
+            .flat_map(|job| job.spec.ranks())
+            .map(|rank| Proc::new(nspace.clone(), rank))
+            .collect();
+        let given_up: Vec<Action> = procs.iter().flat_map(|proc| self.checkpoint_lost(proc)).collect();
+        self.monitors.end_job(nspace);
         self.jobs.remove(nspace);
         self.modex.drop_job(nspace);
         let theirs = self.peers.iter().filter(|(_, peer)| peer.proc.nspace == *nspace).map(|(id, _)| *id);
@@ -281,7 +249,7 @@ impl Server {
         self.retained.free_job(nspace);
         let waiting = self.modex.give_up_job(nspace).into_iter().chain(self.fences.drop_job(nspace));
         let answers = waiting.map(|to| reply(to, code::PMIX_ERR_INVALID_NAMESPACE));
-        let actions = answers.chain(given_back).collect();
+        let actions = given_up.into_iter().chain(answers).chain(given_back).collect();
         self.settled(actions)
     }
 
@@ -327,6 +295,7 @@ impl Server {
             events_lost: self.retained.lost(),
             events_owed_bytes: self.retained.index_bytes(),
             decisions_awaited: self.gate.awaited(),
+            monitors: self.monitors.len(),
         }
     }
 
@@ -359,7 +328,7 @@ impl Server {
             Request::DeregisterEvents { codes } => self.deregister(to.peer, codes),
             Request::Log { timestamp, data, directives } => self.log(to, source, timestamp, data, directives),
             request => match named::by(&request, &source) {
-                Some(named) => self.enter(to, source, named, request),
+                Some(named) => self.enter(to, source, named, request, now),
                 None => vec![Action::Host(Upcall::Request { to, source, request })],
             },
         }
@@ -368,20 +337,25 @@ impl Server {
     /// The host environment's answer to an [`Upcall::Request`]. An error it returns goes to the
     /// requester as it is; a requester that is gone gets nothing.
     pub fn answer(&mut self, to: RequestId, reply: Reply) -> Vec<Action> {
-        if self.peers.contains_key(&to.peer) { vec![Action::Reply { to, reply }] } else { Vec::new() }
+        let somebody = to.peer == PeerId::MODULES || self.peers.contains_key(&to.peer);
+        if somebody { vec![Action::Reply { to, reply }] } else { Vec::new() }
     }
 
-    /// Time has passed: what was held too long is answered with a time-out, and losses are told of.
+    /// Time has passed: what was held too long is answered with a time-out, losses are told of, and so is who is
+    /// silent.
     pub fn tick(&mut self, now: Time) -> Vec<Action> {
         let late = self.modex.expire(now).into_iter().chain(self.fences.expire(now));
         let mut actions: Vec<Action> = late.map(|to| reply(to, code::PMIX_ERR_TIMEOUT)).collect();
         actions.extend(self.told_losses(now));
-        actions
+        actions.extend(self.expire_controls(now));
+        actions.extend(self.watch_over(now));
+        self.settled(actions)
     }
 
     /// When [`Server::tick`] has something to do next.
     pub fn deadline(&self) -> Option<Time> {
-        [self.modex.deadline(), self.fences.deadline(), self.losses.deadline()].into_iter().flatten().min()
+        let held = [self.modex.deadline(), self.fences.deadline(), self.losses.deadline()];
+        held.into_iter().chain([self.ledger.deadline(), self.monitors.deadline()]).flatten().min()
     }
 }
 

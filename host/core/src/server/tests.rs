@@ -4,9 +4,12 @@ mod demand;
 mod kept;
 mod kept_model;
 mod losses;
+mod monitoring;
+mod restarts;
 
 use super::*;
 use peal_model::{Commit, Info, KeyName, Kval, Range, Rank, RankData, Scope, Value, key, rank};
+use std::time::Duration;
 
 const A: KeyName = KeyName("test.a");
 const B: KeyName = KeyName("test.b");

@@ -54,6 +54,7 @@ impl Server {
         let mut actions: Vec<Action> =
             evicted.collect::<Vec<_>>().into_iter().flat_map(|peer| self.dismiss(peer)).collect();
         self.modex.drop_job(nspace);
+        self.monitors.end_job(nspace);
         actions.extend(self.deny_held(nspace));
         actions
     }
@@ -71,6 +72,7 @@ impl Server {
     pub(super) fn tool_left(&mut self, peer: PeerId) {
         let Some((proc, is_last)) = self.tools.leave(peer) else { return };
         self.retained.free_proc(&proc);
+        self.monitors.end_proc(&proc);
         if is_last {
             self.modex.drop_job(&proc.nspace);
         }
@@ -101,6 +103,7 @@ mod tests {
         server::{Action, Entrance, RequestId, Settings},
     };
     use peal_model::{Commit, ConnectionKind, KeyName, Peer, Rank, Reply, Request, Scope, Status, code};
+    use std::sync::Arc;
 
     const SERVER: Identity = Identity { uid: 500, gid: 500 };
     const OWNER: Identity = Identity { uid: 1000, gid: 100 };
@@ -132,7 +135,8 @@ mod tests {
             let mut server = server();
             server.guard(SERVER, []);
             let peer = Peer { pid: None, release: "4.2.2".into() };
-            let entrance = server.entrance(ConnectionKind::Tool, &proc("tool", 0), identity, (peer, Vec::new()));
+            let entrance =
+                server.entrance(ConnectionKind::Tool, &proc("tool", 0), (identity, Arc::default()), (peer, Vec::new()));
             assert_eq!(entrance == Entrance::Open, welcome, "{entrance:?}");
         }
     }

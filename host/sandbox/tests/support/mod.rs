@@ -60,7 +60,14 @@ pub fn event(code: i32, infos: Vec<Info>) -> Event {
 
 /// A call about it, first in its chain.
 pub fn call(event: Event) -> EventCall {
-    EventCall { registration: 1, tag: 1, event: Arc::new(event), identity: None, steps: Arc::new(Vec::new()) }
+    EventCall {
+        number: 0,
+        registration: 1,
+        tag: 1,
+        event: Arc::new(event),
+        identity: None,
+        steps: Arc::new(Vec::new()),
+    }
 }
 
 /// Hands a module an event without infos.

@@ -1,9 +1,10 @@
 ;; Fills every policy role. What it says is asked for by the value of `test.ask`: 0 passes, 1 grants, 2 denies with the head's
-;; numbers as digits of a negative status (event code, kind or range, targets or codes, infos or directives, steps), 3 denies with
+;; numbers as digits of a negative status (event code or nodes, kind, range or length of the first node, targets, codes or length of the image, infos or directives, steps), 3 denies with
 ;; success; 4 traps; 5 loops for ever; 6 pushes without end; 7 pushes whatever can be seen and passes; 8 amends with its
 ;; directives as they came, 9 with its infos, and grants; 10 amends, pushes a reason and denies; 11 amends with nothing, then
 ;; with its directives, and passes; 12 amends without end; 13 denies with the status that `notify` refuses with, 14 with that
-;; of `sink.write`; 15 narrows to LOCAL and passes, or denies with the status that this is refused with.
+;; of `sink.write`; 15 narrows to LOCAL and passes, 16 rewrites with its directives and passes, or both deny with the status that
+;; this is refused with.
 (component
   (;include call.part;)
   (;include amendment.part;)
@@ -11,6 +12,7 @@
   (core module $m
     (import "amendment" "amend" (func $amend (param i32 i32 i32 i32)))
     (import "amendment" "narrow" (func $narrow (param i32 i32)))
+    (import "amendment" "rewrite" (func $rewrite (param i32 i32 i32 i32 i32)))
     (import "notify" "notify" (func $notify (param i32 i32 i32 i32 i32 i32 i32)))
     (import "sink" "write" (func $write (param i32 i32 i32 i32 i32)))
     (;include push.part;)
@@ -115,6 +117,11 @@
         (then
           (call $narrow (i32.const 2) (i32.const 64))
           (if (i32.load8_u (i32.const 64)) (then (return (call $outcome (i32.const 2) (i32.load (i32.const 68))))))))
+      (if (i32.eq (local.get $ask) (i32.const 16))
+        (then
+          (call $rewrite (i32.load (i32.const 64)) (i32.load (i32.const 68)) (i32.load (i32.const 72))
+            (i32.load (i32.const 76)) (i32.const 96))
+          (if (i32.load8_u (i32.const 96)) (then (return (call $outcome (i32.const 2) (i32.load (i32.const 100))))))))
       (call $outcome (i32.const 0) (i32.const 0)))
 
     ;; digits of one number, the first of which may be a larger one
@@ -134,6 +141,17 @@
         (local.get $steps))))
     (func (export "job-control") (param $targets i32) (param $directives i32) (param $steps i32) (result i32)
       (call $judge (call $digits (i32.const 0) (i32.const 0) (local.get $targets) (local.get $directives)
+        (local.get $steps))))
+    (func (export "monitor") (param $targets i32) (param $infos i32) (param $directives i32) (param $steps i32) (result i32)
+      (call $judge (call $digits (i32.const 0) (local.get $targets) (local.get $infos) (local.get $directives)
+        (local.get $steps))))
+    ;; how many nodes, how long the name of the first of them, whether there is an image
+    (func (export "provision") (param $nodes i32) (param $count i32) (param $image i32) (param $name i32) (param $len i32)
+      (param $directives i32) (param $steps i32) (result i32)
+      (call $judge (call $digits (local.get $count) (i32.load offset=4 (local.get $nodes)) (local.get $len)
+        (local.get $directives) (local.get $steps))))
+    (func (export "log") (param $infos i32) (param $directives i32) (param $steps i32) (result i32)
+      (call $judge (call $digits (i32.const 0) (i32.const 0) (local.get $infos) (local.get $directives)
         (local.get $steps)))))
   (core instance $i (instantiate $m (with "libc" (instance $libc)) (with "call" (instance $call))
     (with "amendment" (instance $amendment)) (with "notify" (instance $notify)) (with "sink" (instance $sink))))

@@ -6,7 +6,7 @@
   (core module $m
     (import "libc" "memory" (memory 1))
     (import "libc" "reset" (func $reset))
-    (import "call" "get" (func $get (param i32 i32 i32)))
+    (import "call" "targets" (func $targets (param i32)))
     (import "call" "push" (func $push (param i32 i32 i32 i32 i64 i64 i32 i32 i32)))
     (global $calls (mut i32) (i32.const 0))
     (data (i32.const 16) "test.text")
@@ -20,7 +20,7 @@
           (i64.extend_i32_u (local.get $bytes)) (i32.const 0) (i32.const 0) (i32.const 0))
         (br $again)))
     (func $pester
-      (loop $again (call $get (i32.const 16) (i32.const 9) (i32.const 64)) (br $again)))
+      (loop $again (call $targets (i32.const 64)) (br $again)))
     (func $dig (param i64) (result i64) (i64.add (call $dig (local.get 0)) (i64.const 1)))
     (func $decide (param $code i32)
       (if (i32.eq (local.get $code) (i32.const -1)) (then (call $stumble)))

@@ -128,8 +128,8 @@ impl Desk {
             Call::Deregister { nspace } => self.deregister(&nspace).await.map(|()| Reply::Deregistered),
             Call::Drain => self.order(Order::Drain, Phase::Draining).await.map(|()| Reply::Draining),
             Call::Stop => self.order(Order::Stop, Phase::Stopping).await.map(|()| Reply::Stopping),
-            Call::Reload => self.reload().await.map(Reply::Reloaded),
-            Call::Module(call) => self.module(call).await,
+            Call::Reload => self.ask(Order::Reload).await.flatten().map(Reply::Reloaded),
+            Call::Module(call) => self.ask(|tell| Order::Module { call, tell }).await.flatten(),
         };
         done.unwrap_or_else(|reason| Reply::Refused { reason }).into()
     }
@@ -261,24 +261,16 @@ impl Desk {
         reached.wait_for(|now| *now >= phase).await.map(drop).map_err(|_| STOPPED.to_owned())
     }
 
-    async fn reload(&self) -> Result<Reloaded, String> {
+    /// Passes an order on, and waits for what comes of it.
+    async fn ask<T>(&self, order: impl FnOnce(oneshot::Sender<T>) -> Order) -> Result<T, String> {
         let (tell, told) = oneshot::channel();
-        self.orders.send(Order::Reload(tell)).await.map_err(|_| STOPPED.to_owned())?;
-        told.await.map_err(|_| STOPPED.to_owned())?
+        self.orders.send(order(tell)).await.map_err(|_| STOPPED.to_owned())?;
+        told.await.map_err(|_| STOPPED.to_owned())
     }
 
     async fn jobs_changed(&self) {
-        let (tell, told) = oneshot::channel();
-        if self.orders.send(Order::Jobs(tell)).await.is_ok() {
-            // A server that ends has no modules to wait for.
-            let _ = told.await;
-        }
-    }
-
-    async fn module(&self, call: ModuleCall) -> Result<Reply, String> {
-        let (tell, told) = oneshot::channel();
-        self.orders.send(Order::Module { call, tell }).await.map_err(|_| STOPPED.to_owned())?;
-        told.await.map_err(|_| STOPPED.to_owned())?
+        // A server that ends has no modules to wait for.
+        let _ = self.ask(Order::Jobs).await;
     }
 
     fn registered(&self) -> MutexGuard<'_, BTreeMap<Nspace, u32>> {

@@ -21,8 +21,8 @@ pub use channel::AdminChannel;
 pub use client::{Answers, AskError, ask};
 pub use desk::{AdminParts, Order};
 pub use modules::{
-    ChangeKind, Deployed, ModuleCall, ModuleChange, ModuleList, ModuleState, ModuleStatus, ShadowDifference,
-    ShadowReport, UserRefused, VersionStatus,
+    ChangeKind, Deployed, ModuleCall, ModuleChange, ModuleList, ModuleSigner, ModuleState, ModuleStatus,
+    ShadowDifference, ShadowReport, UserRefused, VersionStatus,
 };
 pub use protocol::{
     Call, JobStatus, MAX_JOB_SIZE, MAX_REPLY, MAX_REQUEST, NewJob, PROTOCOL, Phase, Registered, Reloaded, Reply,

@@ -104,6 +104,18 @@ pub struct ModuleStatus {
     /// Where its component was read; none for what a job brought.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// Who signed its component, of those who are trusted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signer: Option<ModuleSigner>,
+}
+
+/// Who signed a component.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ModuleSigner {
+    /// The id of their key, as `minisign` shows it.
+    pub key: String,
+    /// What they said of it.
+    pub comment: String,
 }
 
 /// How a module is.

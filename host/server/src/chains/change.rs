@@ -1,10 +1,9 @@
 //! How modules are registered as they wish, when they start and later on.
 use super::HostedHandler;
-use crate::shadow::Mode;
 use peal_core::{
     order::Registrations,
     owner::Owner,
-    registration::{Registration, RegistrationError, RegistrationId},
+    registration::{Mode, Registration, RegistrationError, RegistrationId},
 };
 use peal_sandbox::{Change, Module, ModuleRegistration};
 use std::sync::Arc;
@@ -27,7 +26,8 @@ pub(super) fn wished(
     registration.name = wish.name.as_deref().unwrap_or(module.name()).into();
     // A module knows its registrations by their tags, and is given nothing back.
     registration.object = None;
-    Ok((registration, HostedHandler { module: module.clone(), tag: wish.tag, mode }))
+    registration.mode = mode;
+    Ok((registration, HostedHandler { module: module.clone(), tag: wish.tag }))
 }
 
 /// Changes what a module is registered for, if it may. What cannot be is traced: whoever asked has returned.

@@ -3,10 +3,9 @@ use super::{
     ChainView, HostedHandler, change,
     seats::{Seat, Seated},
 };
-use crate::shadow::Mode;
 use peal_core::{
     owner::Owner,
-    registration::{Registration, RegistrationError},
+    registration::{Mode, Registration, RegistrationError},
 };
 use peal_sandbox::{Module, ModuleRegistration};
 use std::{collections::BTreeMap, sync::Arc};

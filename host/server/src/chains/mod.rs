@@ -15,10 +15,10 @@ pub use hosted::HostedChains;
 pub use view::{ChainView, Standing};
 
 use crate::{
-    handle::Raised,
     metrics::Metrics,
     notice::{ChainResults, Notice, Notices, Wished},
-    shadow::{Mode, Shadows},
+    shadow::Shadows,
+    wanted::Wanted,
 };
 use peal_core::{owner::Owner, reach::Reach, server::Allowance};
 use peal_model::{Event, Identity, Nspace};
@@ -27,7 +27,7 @@ use queue::Route;
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -44,14 +44,12 @@ pub struct HostedHandler {
     pub module: Arc<Module>,
     /// The tag that it gave the registration; zero for those of the configuration.
     pub tag: u32,
-    /// Whether it takes part.
-    pub mode: Mode,
 }
 
 impl HostedHandler {
-    /// A module that takes part as the configuration has it.
+    /// A module as the configuration has it.
     pub fn new(module: Arc<Module>) -> HostedHandler {
-        HostedHandler { module, tag: 0, mode: Mode::Active }
+        HostedHandler { module, tag: 0 }
     }
 }
 
@@ -89,6 +87,8 @@ impl Default for ChainSettings {
 
 /// An event that is to pass the chains.
 pub(crate) struct Entering {
+    /// Its number, for records.
+    pub(crate) number: u64,
     pub(crate) event: Arc<Event>,
     /// Whose chains it may pass.
     pub(crate) reach: Reach,
@@ -127,8 +127,10 @@ struct Shared {
     notices: Notices,
     metrics: Arc<Metrics>,
     shadows: Shadows,
-    /// How many events are on their way.
+    /// How many events are on their way ...
     under_way: AtomicUsize,
+    /// ... and how many there were so far.
+    numbered: AtomicU64,
     /// Set when time is over: chains end before their next handler.
     stopped: AtomicBool,
 }
@@ -157,30 +159,30 @@ pub(crate) struct Chains {
     /// Also those whose owners have no chain any more, as long as they are at work.
     workers: Vec<(Owner, Working)>,
     pools: GuestPools,
-    raised: mpsc::Sender<Raised>,
+    wanted: mpsc::Sender<Wanted>,
     settings: ChainSettings,
     shared: Arc<Shared>,
     view: ChainView,
 }
 
 impl Chains {
-    /// Starts a worker per owner; what handlers raise goes to `raised`.
+    /// Starts a worker per owner; what handlers want goes to `wanted`.
     pub(crate) fn start(
         hosted: HostedChains,
         pools: &GuestPools,
         settings: ChainSettings,
-        raised: &mpsc::Sender<Raised>,
+        wanted: &mpsc::Sender<Wanted>,
         notices: Notices,
         metrics: Arc<Metrics>,
         shadows: Shadows,
     ) -> Chains {
-        let (under_way, stopped) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let shared = Arc::new(Shared { notices, metrics, shadows, under_way, stopped });
+        let (under_way, numbered, stopped) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicBool::new(false));
+        let shared = Arc::new(Shared { notices, metrics, shadows, under_way, numbered, stopped });
         let mut chains = Chains {
             route: Route::default(),
             workers: Vec::new(),
             pools: pools.clone(),
-            raised: raised.clone(),
+            wanted: wanted.clone(),
             settings,
             shared,
             view: ChainView::default(),
@@ -203,7 +205,7 @@ impl Chains {
             let worker = Worker::new(
                 owner.clone(),
                 pool.clone(),
-                self.raised.clone(),
+                self.wanted.clone(),
                 self.route.clone(),
                 self.shared.clone(),
                 self.view.clone(),
@@ -215,6 +217,11 @@ impl Chains {
     /// What is registered, for whoever asks.
     pub(crate) fn view(&self) -> ChainView {
         self.view.clone()
+    }
+
+    /// The number of one more event, from 1.
+    pub(crate) fn number(&self) -> u64 {
+        self.shared.numbered.fetch_add(1, Ordering::Relaxed).saturating_add(1)
     }
 
     /// Lets an event pass through the chains.
@@ -242,7 +249,10 @@ impl Chains {
             shared.stopped.store(true, Ordering::Relaxed);
             let left = shared.under_way.load(Ordering::Relaxed);
             shared.metrics.counters().chain_events_dropped.add(left);
-            tracing::error!(events = left, after = ?settings.drain_timeout, "events before the hosted chains are dropped");
+            if left > 0 {
+                let after = settings.drain_timeout;
+                tracing::error!(events = left, ?after, "events before the hosted chains are dropped");
+            }
         }
     }
 }

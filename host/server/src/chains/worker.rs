@@ -9,15 +9,16 @@ use crate::{
     handle::Raised,
     metrics::{RoleMeters, Stopwatch},
     notice::{ChainResults, Wished},
-    shadow::Mode,
+    wanted::Wanted,
 };
 use peal_core::{
     chain::{ChainRun, Finished, Next, Outcome, PendingCall},
     owner::Owner,
+    registration::Mode,
     server::{Allowance, Raiser},
 };
-use peal_model::{Event, Identity, Nspace, Proc, Status, rank};
-use peal_sandbox::{Change, EventCall, GuestPool, Module, Notification, Role};
+use peal_model::{Event, Identity, Nspace, Status};
+use peal_sandbox::{Change, ControlRequest, EventCall, GuestPool, Module, Notification, Report, Role};
 use std::sync::{Arc, atomic::Ordering};
 use tokio::sync::mpsc;
 
@@ -26,7 +27,7 @@ pub(super) struct Worker {
     seated: Seated,
     meters: Arc<RoleMeters>,
     pool: Arc<GuestPool>,
-    raised: mpsc::Sender<Raised>,
+    wanted: mpsc::Sender<Wanted>,
     route: Route,
     shared: Arc<Shared>,
     view: ChainView,
@@ -36,13 +37,13 @@ impl Worker {
     pub(super) fn new(
         owner: Owner,
         pool: Arc<GuestPool>,
-        raised: mpsc::Sender<Raised>,
+        wanted: mpsc::Sender<Wanted>,
         route: Route,
         shared: Arc<Shared>,
         view: ChainView,
     ) -> Worker {
         let meters = shared.metrics.modules(&owner, Role::EventHandler.name(), std::iter::empty());
-        Worker { owner, seated: Seated::default(), meters, pool, raised, route, shared, view }
+        Worker { owner, seated: Seated::default(), meters, pool, wanted, route, shared, view }
     }
 
     pub(super) async fn run(mut self, mut queue: Queue) {
@@ -89,7 +90,8 @@ impl Worker {
             return None;
         }
         let (source, meters, shared) = (passing.entered.source, self.meters.clone(), self.shared.clone());
-        let walked = on_guest_thread(&self.pool, move || walk(run, source, &meters, &shared)).await;
+        let number = passing.entered.number;
+        let walked = on_guest_thread(&self.pool, move || walk(run, (number, source), &meters, &shared)).await;
         let Some(walked) = walked else {
             self.shared.metrics.counters().chain_events_dropped.count();
             tracing::error!(owner = %self.owner, code = %passing.entered.event.code, "no guest thread could run the chain");
@@ -122,7 +124,19 @@ impl Worker {
                 None => self.shared.metrics.counters().raised_events_refused.add(walked.raised.len()),
             }
         }
+        for (module, asked) in walked.controls {
+            let (owner, module) = (self.owner.clone(), module.name().to_owned());
+            self.want(Wanted::Control { owner, module, asked }).await;
+        }
+        for report in walked.reports {
+            self.want(Wanted::Report { owner: self.owner.clone(), report }).await;
+        }
         passing.answer()
+    }
+
+    /// Hands on what a handler wants. A server that is stopping hears nothing any more.
+    async fn want(&self, wanted: Wanted) {
+        let _ = self.wanted.send(wanted).await;
     }
 
     /// Raises events on behalf of handlers, as far as the event before them allows.
@@ -134,24 +148,13 @@ impl Worker {
         }
         for notification in raised.into_iter().take(share.number) {
             let Notification { request, code, range, infos } = notification;
-            let event = Event { code, source: self.speaks_as(), range, infos };
+            let event = Event { code, source: self.owner.speaks_as(), range, infos };
             let raised = Raised { event, raiser, allowance: share.each, request };
-            if self.raised.send(raised).await.is_err() {
+            if self.wanted.send(Wanted::Event(raised)).await.is_err() {
                 // The server is stopping, and hears nothing any more.
                 return;
             }
         }
-    }
-
-    /// As whom an owner's handlers raise events: a job's as the job, a user's as a namespace that no job can have, the
-    /// site's as the resource manager.
-    fn speaks_as(&self) -> Option<Proc> {
-        let nspace = match &self.owner {
-            Owner::Site => return None,
-            Owner::User(uid) => Nspace::new(&format!("user-{uid}@peal")).ok()?,
-            Owner::Namespace(nspace) => nspace.clone(),
-        };
-        Some(Proc::new(nspace, rank::PMIX_RANK_UNDEF))
     }
 
     /// As whom an owner's handlers act: what those of tenants raise must be permitted. Nothing for a tenant without a job.
@@ -173,20 +176,32 @@ struct Walked {
     raised: Vec<Notification>,
     /// How modules want their registrations changed.
     changes: Vec<(Arc<Module>, Change)>,
+    /// The job control that modules asked for.
+    controls: Vec<(Arc<Module>, ControlRequest)>,
+    /// What they want logged.
+    reports: Vec<Report>,
     /// Those that looked on, where they stand.
     shadows: Vec<PendingCall<HostedHandler>>,
 }
 
 /// Runs on a guest thread: the whole chain, one handler after the other.
-fn walk(mut run: ChainRun<HostedHandler>, identity: Option<Identity>, meters: &RoleMeters, shared: &Shared) -> Walked {
+fn walk(
+    mut run: ChainRun<HostedHandler>,
+    (number, identity): (u64, Option<Identity>),
+    meters: &RoleMeters,
+    shared: &Shared,
+) -> Walked {
     let (mut raised, mut changes, mut shadows) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut controls, mut reports) = (Vec::new(), Vec::new());
     let mut watch = Stopwatch::start();
     loop {
         let call = match run.advance() {
             Next::Call(call) => call,
-            Next::Done(finished) => return Walked { finished: Arc::new(finished), raised, changes, shadows },
+            Next::Done(finished) => {
+                return Walked { finished: Arc::new(finished), raised, changes, controls, reports, shadows };
+            }
         };
-        if call.member().handler.mode == Mode::Shadow {
+        if call.member().registration.mode == Mode::Shadow {
             shadows.push(call.clone());
             run = call.pass_over();
             continue;
@@ -197,6 +212,7 @@ fn walk(mut run: ChainRun<HostedHandler>, identity: Option<Identity>, meters: &R
         }
         let member = call.member();
         let result = member.handler.module.handle(&EventCall {
+            number,
             registration: member.id.0,
             tag: member.handler.tag,
             event: call.event().clone(),
@@ -206,6 +222,8 @@ fn walk(mut run: ChainRun<HostedHandler>, identity: Option<Identity>, meters: &R
         meters.called(member.handler.module.name(), watch.lap(), &result.usage, result.failure.as_ref());
         raised.extend(result.notifications);
         changes.extend(result.changes.into_iter().map(|change| (member.handler.module.clone(), change)));
+        controls.extend(result.controls.into_iter().map(|asked| (member.handler.module.clone(), asked)));
+        reports.extend(result.reports);
         run = call.finish(Outcome { status: result.status, infos: result.infos });
     }
 }

@@ -3,35 +3,40 @@
 //! One worker takes the requests as they come, so that the lines of one proc keep their order, and tries the channels of
 //! each one after the other, on guest threads that nobody else uses: a slow channel delays no event and no other request.
 
+pub(crate) mod known;
 mod worker;
 
 use crate::{
+    fabric::{Fabric, ServerId},
     handle::ServerHandle,
     host::Host,
     metrics::{Metrics, RoleMeters},
 };
 use peal_core::{
-    log::LogSettings,
+    log::{LogSettings, Origin, book::Book},
     order::Registrations,
     owner::Owner,
     registration::{Codes, Place, Registration, RegistrationError},
     server::RequestId,
 };
-use peal_model::{Key, LogRequest, Reply, Size, code};
+use peal_model::{Key, LogRequest, Size, Status, code};
 use peal_sandbox::{GuestPool, Module, Role};
 use std::{
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant, SystemTime},
 };
 use thiserror::Error;
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{
+        mpsc::{self, error::TrySendError},
+        oneshot, watch,
+    },
     task::JoinHandle,
 };
-use worker::Worker;
+use worker::{Became, Worker};
 
 /// Limits, times and order of log channels; all of them settings.
 #[derive(Clone, Debug)]
@@ -120,10 +125,35 @@ impl HostedChannels {
     }
 }
 
+/// Who is told what became of a request.
+#[derive(Debug)]
+pub(crate) enum Asker {
+    /// A client or tool of this server.
+    Client(RequestId),
+    /// Nobody: it is logged because of something else that was asked.
+    Nobody,
+    /// The host environment or another server, which waits.
+    Waits(oneshot::Sender<Status>),
+}
+
+impl Asker {
+    fn tell(self, handle: &ServerHandle, became: Became) {
+        match self {
+            Asker::Client(to) => handle.answer(to, became.reply()),
+            Asker::Nobody => {}
+            // Who no longer waits need not be told.
+            Asker::Waits(tell) => drop(tell.send(became.status)),
+        }
+    }
+}
+
 /// A request on its way to the worker.
 struct Logging {
-    to: RequestId,
+    to: Asker,
     request: Arc<LogRequest>,
+    origin: Origin,
+    /// When it came.
+    arrived: SystemTime,
     bytes: usize,
 }
 
@@ -167,6 +197,7 @@ impl Channels {
         pool: &Arc<GuestPool>,
         settings: ChannelSettings,
         host: &Arc<dyn Host>,
+        beside: (Arc<dyn Fabric>, ServerId),
         handle: &ServerHandle,
         metrics: &Arc<Metrics>,
     ) -> Channels {
@@ -178,9 +209,12 @@ impl Channels {
             pool: pool.clone(),
             settings: settings.clone(),
             host: host.clone(),
+            beside,
             handle: handle.clone(),
             metrics: metrics.clone(),
             waiting: waiting.clone(),
+            book: Book::new(settings.log.aggregation),
+            started: Instant::now(),
         };
         let worker = tokio::spawn(worker.run(requests));
         Channels { writers, queue, waiting, worker, settings, handle: handle.clone(), metrics: metrics.clone() }
@@ -191,16 +225,24 @@ impl Channels {
         self.writers.send_replace(Writers::new(hosted, &self.metrics));
     }
 
+    /// The channels that modules are, in their order.
+    pub(crate) fn offered(&self) -> Arc<[Key]> {
+        self.writers.borrow().offered.clone()
+    }
+
     /// Takes a request; it is answered when it has been written, or at once if too many wait.
-    pub(crate) fn submit(&self, to: RequestId, request: Arc<LogRequest>) {
+    pub(crate) fn submit(&self, to: Asker, request: Arc<LogRequest>, origin: Origin) {
         let infos = request.data.iter().chain(&request.directives);
         let bytes = infos.map(|info| Size::of_info(info).bytes).sum();
         let waiting = self.waiting.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         let full = waiting > self.settings.queue_bytes && waiting > bytes;
-        if full || self.queue.try_send(Logging { to, request, bytes }).is_err() {
+        let logging = Logging { to, request, origin, arrived: SystemTime::now(), bytes };
+        let refused =
+            if full { Some(logging) } else { self.queue.try_send(logging).err().map(TrySendError::into_inner) };
+        if let Some(Logging { to, .. }) = refused {
             self.waiting.fetch_sub(bytes, Ordering::Relaxed);
             self.metrics.counters().log_requests_refused.count();
-            self.handle.answer(to, Reply::Status(code::PMIX_ERR_OUT_OF_RESOURCE));
+            to.tell(&self.handle, code::PMIX_ERR_OUT_OF_RESOURCE.into());
         }
     }
 

@@ -9,13 +9,14 @@ use crate::{
     handle::ServerHandle,
     metrics::{Metrics, RoleMeters},
     quiet::Quiet,
-    shadow::{Mode, Shadows},
+    shadow::Shadows,
 };
+use peal_audit::{Audit, Entry};
 use peal_core::{
     defaults::HookDefault,
     owner::Owner,
-    policy::{OnFailure, PolicyChain, Verdict},
-    registration::{Place, RegistrationError},
+    policy::{DecidedBy, OnFailure, PolicyChain, Verdict},
+    registration::{Mode, Place, RegistrationError},
     server::{DecisionId, Denial},
 };
 use peal_model::{Hook, PolicyRequest};
@@ -61,7 +62,9 @@ pub struct HostedPolicies {
 #[derive(Debug, Error)]
 pub enum PolicyError {
     /// Nobody asks policies there yet.
-    #[error("policies for {0} are not asked yet; those for connection, event and job-control are")]
+    #[error(
+        "policies for {0} are not asked yet; those for connection, event, job-control, monitor, provision and log are"
+    )]
     NotAsked(Hook),
     /// It cannot stand where it wants to.
     #[error(transparent)]
@@ -78,10 +81,11 @@ impl HostedPolicies {
         on_failure: OnFailure,
         policy: impl Into<HostedPolicy>,
     ) -> Result<(), PolicyError> {
-        if !matches!(hook, Hook::Connection | Hook::Event | Hook::JobControl) {
+        if Role::policy(hook).is_none() {
             return Err(PolicyError::NotAsked(hook));
         }
-        Ok(self.hooks.entry(hook).or_default().register(name, place, on_failure, policy.into())?)
+        let policy = policy.into();
+        Ok(self.hooks.entry(hook).or_default().register(name, (place, policy.mode), on_failure, policy)?)
     }
 }
 
@@ -96,6 +100,8 @@ struct Question {
 /// The policies of a hook, and what measures them.
 struct Panel {
     chain: PolicyChain<HostedPolicy>,
+    /// Whether any of them takes part.
+    decides: bool,
     meters: Arc<RoleMeters>,
 }
 
@@ -103,7 +109,8 @@ impl Panel {
     fn new(hook: Hook, chain: PolicyChain<HostedPolicy>, metrics: &Metrics) -> Panel {
         let role = Role::policy(hook).map_or("policy", Role::name);
         let meters = metrics.modules(&Owner::Site, role, chain.iter().map(|policy| policy.module.name()));
-        Panel { chain, meters }
+        let decides = chain.iter().any(|policy| policy.mode == Mode::Active);
+        Panel { chain, decides, meters }
     }
 }
 
@@ -111,6 +118,8 @@ impl Panel {
 struct Seat {
     ask: mpsc::Sender<Question>,
     panel: watch::Sender<Arc<Panel>>,
+    /// Whether any policy takes part, or did: requests may wait for its worker, and must not be overtaken.
+    decides: bool,
 }
 
 /// The running policies.
@@ -122,6 +131,7 @@ pub(crate) struct Decisions {
     handle: ServerHandle,
     metrics: Arc<Metrics>,
     shadows: Shadows,
+    audit: Option<Audit>,
     denials: Quiet,
 }
 
@@ -134,6 +144,7 @@ impl Decisions {
         handle: &ServerHandle,
         metrics: &Arc<Metrics>,
         shadows: &Shadows,
+        audit: Option<Audit>,
     ) -> Decisions {
         let mut decisions = Decisions {
             seats: BTreeMap::new(),
@@ -143,6 +154,7 @@ impl Decisions {
             handle: handle.clone(),
             metrics: metrics.clone(),
             shadows: shadows.clone(),
+            audit,
             denials: Quiet::new(BETWEEN_DENIALS),
         };
         decisions.replace(hosted);
@@ -151,38 +163,57 @@ impl Decisions {
 
     /// Puts these in the place of those there are. A request that is being decided about is decided about by those who began.
     pub(crate) fn replace(&mut self, mut hosted: HostedPolicies) {
-        for (hook, seat) in &self.seats {
+        for (hook, seat) in &mut self.seats {
             let chain = hosted.hooks.remove(hook).unwrap_or_default();
-            seat.panel.send_replace(Arc::new(Panel::new(*hook, chain, &self.metrics)));
+            let panel = Panel::new(*hook, chain, &self.metrics);
+            seat.decides |= panel.decides;
+            seat.panel.send_replace(Arc::new(panel));
         }
         for (hook, chain) in hosted.hooks {
-            let (panel, seated) = watch::channel(Arc::new(Panel::new(hook, chain, &self.metrics)));
+            let panel = Panel::new(hook, chain, &self.metrics);
+            let decides = panel.decides;
+            let (panel, seated) = watch::channel(Arc::new(panel));
             let (ask, asked) = mpsc::channel(self.queue);
             let (pool, handle) = (self.pool.clone(), self.handle.clone());
-            let (metrics, shadows) = (self.metrics.clone(), self.shadows.clone());
-            self.workers.spawn(Worker { panel: seated, pool, handle, metrics, shadows }.run(asked));
-            self.seats.insert(hook, Seat { ask, panel });
+            let (metrics, shadows, audit) = (self.metrics.clone(), self.shadows.clone(), self.audit.clone());
+            self.workers.spawn(Worker { panel: seated, pool, handle, metrics, shadows, audit }.run(asked));
+            self.seats.insert(hook, Seat { ask, panel, decides });
         }
     }
 
-    /// The hooks that have policies, or had some: requests that wait there must not be overtaken.
+    /// The hooks that have policies, or had some.
     pub(crate) fn hooks(&self) -> impl Iterator<Item = Hook> {
         self.seats.keys().copied()
     }
 
-    /// Asks the policies of a hook, whose default this is. If too many wait for them, the answer is no.
-    pub(crate) fn ask(&self, id: DecisionId, request: Arc<PolicyRequest>, default: HookDefault) {
-        let seat = self.seats.get(&request.matter.hook());
-        let asked = seat.map(|seat| seat.ask.try_send(Question { id, request, default }));
-        if !matches!(asked, Some(Ok(()))) {
-            self.handle.decided(id, Verdict::overload());
+    /// Those of them whose policies only look on.
+    pub(crate) fn watched(&self) -> impl Iterator<Item = Hook> {
+        self.seats.iter().filter(|(_, seat)| !seat.decides).map(|(hook, _)| *hook)
+    }
+
+    /// Asks the policies of a hook, whose default this is. What is decided already: the default decides at once where all only
+    /// look on, and if too many wait for those that take part, the answer is no.
+    pub(crate) fn ask(&self, id: DecisionId, request: Arc<PolicyRequest>, default: HookDefault) -> Option<Verdict> {
+        let Some(seat) = self.seats.get(&request.matter.hook()) else { return Some(Verdict::overload()) };
+        if !seat.decides {
+            let panel = seat.panel.borrow().clone();
+            return Some(worker::by_default(&panel, request, default, &self.metrics, &self.shadows));
         }
+        seat.ask.try_send(Question { id, request, default }).is_err().then(Verdict::overload)
     }
 
     /// Counts a denial and writes it down. Whoever is denied can ask again as often as they like, so not every one is worth
     /// a line of its own.
     pub(crate) fn denied(&self, denial: &Denial) {
         self.metrics.counters().requests_denied.count();
+        // What policies say was recorded before.
+        if let (Some(audit), false) = (&self.audit, matches!(denial.by, DecidedBy::Policy(_))) {
+            audit.mention(Entry::Denied(peal_audit::Denial {
+                uid: denial.identity.map(|identity| identity.uid),
+                job: denial.requester.as_ref().map(|proc| proc.nspace.as_str().to_owned()),
+                reason: denial.to_string(),
+            }));
+        }
         match self.denials.allow(Instant::now()) {
             Some(left_out) => tracing::warn!(%denial, left_out, "a request is denied"),
             None => tracing::debug!(%denial, "a request is denied"),

@@ -4,9 +4,16 @@ use crate::{
     guest_thread::on_guest_thread,
     handle::ServerHandle,
     metrics::{Metrics, RoleMeters, Stopwatch},
-    shadow::{Mode, PolicyFork, Shadows},
+    shadow::{PolicyFork, Shadows},
 };
-use peal_core::policy::{Decided, NextPolicy, PolicyFailure, PolicyRun, Said, Verdict};
+use peal_audit::{Audit, By, Decision, Safe};
+use peal_core::{
+    defaults::HookDefault,
+    policy::{Decided, NextPolicy, PolicyFailure, PolicyRun, Said, Verdict},
+    registration::Mode,
+    server::DecisionId,
+};
+use peal_model::PolicyRequest;
 use peal_sandbox::{GuestPool, Module, PolicyCall, PolicyResult};
 use std::{collections::VecDeque, sync::Arc};
 use tokio::sync::{mpsc, watch};
@@ -17,6 +24,7 @@ pub(super) struct Worker {
     pub(super) handle: ServerHandle,
     pub(super) metrics: Arc<Metrics>,
     pub(super) shadows: Shadows,
+    pub(super) audit: Option<Audit>,
 }
 
 impl Worker {
@@ -24,23 +32,58 @@ impl Worker {
         while let Some(Question { id, request, default }) = asked.recv().await {
             // Held until the end, so that nobody who decides is stopped before.
             let panel = self.panel.borrow().clone();
-            let run = panel.chain.run(request, default);
-            let (metrics, meters) = (self.metrics.clone(), panel.meters.clone());
-            let verdict = match on_guest_thread(&self.pool, move || walk(run, &metrics, &meters)).await {
-                Some(Walked { verdict, shadows }) => {
-                    shadows.into_iter().for_each(|fork| self.shadows.decide(fork, verdict.clone()));
-                    verdict
+            let (audit, handle) = (self.audit.clone(), self.handle.clone());
+            // What is on record comes later than what is not, and must not be overtaken.
+            if panel.decides || audit.is_some() {
+                let run = panel.chain.run(request.clone(), default);
+                let (metrics, meters) = (self.metrics.clone(), panel.meters.clone());
+                // Where others wait, they are not kept from their turn by a write.
+                let by = if asked.is_empty() { By::Caller } else { By::Thread };
+                let walked = on_guest_thread(&self.pool, move || {
+                    let walked = walk(id.number(), run, &metrics, &meters);
+                    // Whoever is told finds it counted.
+                    metrics.counters().decisions.count();
+                    conclude(id, request, walked.verdict.clone(), audit.as_ref().map(|audit| (audit, by)), handle);
+                    walked
+                });
+                match walked.await {
+                    Some(walked) => {
+                        walked.shown(&self.shadows);
+                    }
+                    None => {
+                        self.metrics.counters().decisions.count();
+                        self.handle.decided(id, Verdict::overload());
+                    }
                 }
-                None => Verdict::overload(),
-            };
-            self.metrics.counters().decisions.count();
-            self.handle.decided(id, verdict);
+            } else {
+                let verdict = by_default(&panel, request, default, &self.metrics, &self.shadows);
+                self.metrics.counters().decisions.count();
+                handle.decided(id, verdict);
+            }
         }
         let modules: Vec<Arc<Module>> = self.panel.borrow().chain.iter().map(|policy| policy.module.clone()).collect();
         if on_guest_thread(&self.pool, move || modules.iter().for_each(|module| module.stop())).await.is_none() {
             tracing::warn!("no guest thread was free to tell the policies that they stop");
         }
     }
+}
+
+/// Says what was decided, once that is on record, where it is to be.
+fn conclude(
+    id: DecisionId,
+    request: Arc<PolicyRequest>,
+    verdict: Verdict,
+    audit: Option<(&Audit, By)>,
+    handle: ServerHandle,
+) {
+    let Some((audit, by)) = audit else { return handle.decided(id, verdict) };
+    audit.decide(Decision::new(id.number(), request, &verdict), by, move |safe| {
+        let verdict = match (safe, verdict) {
+            (Safe::No, Verdict::Granted { .. }) => Verdict::unrecorded(),
+            (_, verdict) => verdict,
+        };
+        handle.decided(id, verdict);
+    });
 }
 
 /// What came of a request.
@@ -50,8 +93,28 @@ struct Walked {
     shadows: Vec<PolicyFork>,
 }
 
-/// Runs on a guest thread: one policy after the other, until one decides.
-fn walk(mut run: PolicyRun<HostedPolicy>, metrics: &Metrics, meters: &RoleMeters) -> Walked {
+impl Walked {
+    /// Has those that looked on say what they would have said.
+    fn shown(self, shadows: &Shadows) -> Verdict {
+        let Walked { verdict, shadows: forks } = self;
+        forks.into_iter().for_each(|fork| shadows.decide(fork, verdict.clone()));
+        verdict
+    }
+}
+
+/// Where no policy takes part: the default decides, which takes no guest and no time.
+pub(super) fn by_default(
+    panel: &Panel,
+    request: Arc<PolicyRequest>,
+    default: HookDefault,
+    metrics: &Metrics,
+    shadows: &Shadows,
+) -> Verdict {
+    walk(0, panel.chain.run(request, default), metrics, &panel.meters).shown(shadows)
+}
+
+/// Runs on a guest thread, unless all only look on: one policy after the other, until one decides.
+fn walk(number: u64, mut run: PolicyRun<HostedPolicy>, metrics: &Metrics, meters: &RoleMeters) -> Walked {
     let mut shadows: Vec<PolicyFork> = Vec::new();
     let mut watch = Stopwatch::start();
     loop {
@@ -60,11 +123,11 @@ fn walk(mut run: PolicyRun<HostedPolicy>, metrics: &Metrics, meters: &RoleMeters
             NextPolicy::Done(Decided { verdict, .. }) => return Walked { verdict, shadows },
         };
         if pending.policy().mode == Mode::Shadow {
-            shadows.push(PolicyFork { pending: pending.clone(), later: VecDeque::new() });
+            shadows.push(PolicyFork { number, pending: pending.clone(), later: VecDeque::new() });
             run = pending.pass_over();
             continue;
         }
-        let call = PolicyCall { request: pending.request().clone(), steps: pending.steps().clone() };
+        let call = PolicyCall { number, request: pending.request().clone(), steps: pending.steps().clone() };
         let PolicyResult { outcome, infos, amendment, usage } = pending.policy().module.decide(&call);
         meters.called(pending.policy().module.name(), watch.lap(), &usage, outcome.as_ref().err());
         // What is not shared any more need not be copied to be added to.

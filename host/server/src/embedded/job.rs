@@ -1,22 +1,32 @@
 //! A running job: one task that waits for its procs, ends it when it must, and says how it ended.
 use super::{
     JobCommand,
-    control::{Control, Controls, signal_of},
+    cell::JobCell,
+    cleanup::Cleanups,
+    control::Control,
+    controlling::Deed,
     end::{JobEnd, ProcEnd, intention},
-    launch::{self, JobRequest, LaunchError},
+    ending::{Endings, Looked},
+    launch::{self, ControlGroups, JobRequest, LaunchError},
     output::{self, Writers},
+    reporting::Reported,
+    running::Children,
     stray::{self, Family},
+    tree::{self, Tree, Trees},
 };
 use crate::{
     handle::ServerHandle,
     notice::{Notice, Notices, Wished},
 };
-use peal_core::{job::JobSpec, job_control::JobAction, termination::Wish};
-use peal_model::{Info, Proc, Rank, Status, code};
+use peal_core::{job::JobSpec, termination::Wish};
+use peal_model::{Info, Proc, Rank, Status, code, rank};
 use rustix::process::Signal;
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::{
-    signal::unix,
     sync::{mpsc, watch},
     task::{JoinHandle, JoinSet},
     time::Instant,
@@ -25,39 +35,11 @@ use tokio::{
 /// How long what the procs had started may take to end after it was killed; a process in the kernel's hands takes its time.
 const LAST_ORPHAN: Duration = Duration::from_secs(5);
 
-/// A job that has been started.
-pub struct RunningJob {
-    commands: mpsc::Sender<JobCommand>,
-    task: JoinHandle<JobEnd>,
-}
-
-impl RunningJob {
-    pub(crate) fn new(commands: mpsc::Sender<JobCommand>, task: JoinHandle<JobEnd>) -> RunningJob {
-        RunningJob { commands, task }
-    }
-
-    /// Ends the job, as the user wishes by a signal of that number. Saying it again kills it at once.
-    pub fn interrupt(&self, signal: i32) {
-        // A job that has ended already, or is busy ending, needs no more.
-        let _ = self.commands.try_send(JobCommand::Interrupt { signal });
-    }
-
-    /// Sends a signal of that number on to the procs.
-    pub fn forward(&self, signal: i32) {
-        let _ = self.commands.try_send(JobCommand::Forward { signal });
-    }
-
-    /// Waits for the job's end. May be called again after having been given up.
-    pub async fn ended(&mut self) -> JobEnd {
-        (&mut self.task).await.unwrap_or_else(|error| {
-            tracing::error!(%error, "the task of a job failed");
-            JobEnd { exit_status: 1, first_abnormal: None, abort: None }
-        })
-    }
-}
+/// How long it may take to remove what procs had registered.
+const REMOVING: Duration = Duration::from_secs(60);
 
 /// How far a job is on its way to its end.
-enum Ending {
+pub(super) enum Ending {
     /// It runs.
     Not,
     /// Its procs have been asked to end; at that time they are killed.
@@ -76,65 +58,73 @@ struct Consulted {
     wished: Option<Wished>,
 }
 
-/// Tells when a child may have ended.
-struct Children(Option<unix::Signal>);
-
-impl Children {
-    fn watch() -> Children {
-        let watch = unix::signal(unix::SignalKind::child());
-        Children(watch.inspect_err(|error| tracing::warn!(%error, "orphans are reaped at the job's end only")).ok())
-    }
-
-    async fn changed(&mut self) {
-        match &mut self.0 {
-            Some(signals) => drop(signals.recv().await),
-            None => std::future::pending().await,
-        }
-    }
-}
-
 /// A job from its start to its end.
 pub(crate) struct Job {
-    server: ServerHandle,
-    request: JobRequest,
-    family: Arc<Family>,
-    notices: Notices,
+    pub(super) server: ServerHandle,
+    pub(super) request: JobRequest,
+    pub(super) family: Arc<Family>,
+    pub(super) cleanups: Arc<Cleanups>,
+    pub(super) notices: Notices,
+    /// By what its procs find the server.
+    uri: String,
     /// Process ids, which are process groups too, of the procs that run.
-    running: BTreeMap<Rank, u32>,
+    pub(super) running: BTreeMap<Rank, u32>,
+    /// What is known of the processes of each that has been started.
+    pub(super) trees: Trees,
+    cell: Option<Arc<JobCell>>,
     waits: JoinSet<(Rank, ProcEnd)>,
     output: JoinSet<()>,
     writers: watch::Sender<Writers>,
-    ending: Ending,
-    controls: Controls,
+    pub(super) ending: Ending,
+    pub(super) endings: Endings,
+    /// The one look at processes that are about to end, if it is under way.
+    looks: JoinSet<Looked>,
+    /// What is done to processes meanwhile that stop or go on, one thing at a time, and what comes then.
+    pub(super) deeds: JoinSet<Deed>,
+    pub(super) queue: VecDeque<Control>,
+    /// What is removed behind procs that have ended, while others run.
+    removals: JoinSet<()>,
     /// What handlers are asked about: at most one question for each proc.
     asked: JoinSet<Consulted>,
-    end: JobEnd,
+    pub(super) end: JobEnd,
+}
+
+/// What a job shares with others of its host.
+pub(crate) struct Shared {
+    pub(crate) family: Arc<Family>,
+    pub(crate) cleanups: Arc<Cleanups>,
+    pub(crate) notices: Notices,
 }
 
 impl Job {
-    pub(crate) fn new(server: ServerHandle, request: JobRequest, family: Arc<Family>, notices: Notices) -> Job {
+    pub(crate) fn new(server: ServerHandle, uri: &str, request: JobRequest, shared: Shared) -> Job {
+        let Shared { family, cleanups, notices } = shared;
         Job {
             server,
+            cell: kept(&request),
             request,
             family,
+            cleanups,
             notices,
+            uri: uri.to_owned(),
             running: BTreeMap::new(),
+            trees: Trees::new(),
             waits: JoinSet::new(),
             output: JoinSet::new(),
             writers: watch::Sender::new(Writers::Alive),
             ending: Ending::Not,
-            controls: Controls::default(),
+            endings: Endings::default(),
+            looks: JoinSet::new(),
+            deeds: JoinSet::new(),
+            queue: VecDeque::new(),
+            removals: JoinSet::new(),
             asked: JoinSet::new(),
             end: JobEnd { exit_status: 0, first_abnormal: None, abort: None },
         }
     }
 
     /// Starts the procs. If one cannot be started, those before it are ended.
-    pub(crate) async fn start(
-        mut self,
-        uri: &str,
-        inbox: mpsc::Receiver<JobCommand>,
-    ) -> Result<JoinHandle<JobEnd>, LaunchError> {
+    pub(crate) async fn start(mut self, inbox: mpsc::Receiver<JobCommand>) -> Result<JoinHandle<JobEnd>, LaunchError> {
         let spec = JobSpec {
             nspace: self.request.nspace.clone(),
             size: self.request.size,
@@ -144,7 +134,9 @@ impl Job {
         };
         self.server.add_job(spec).await?;
         self.notices.tell(Notice::JobStarted { nspace: self.request.nspace.clone(), size: self.request.size });
-        match self.spawn_all(uri) {
+        let (nspace, size) = (self.request.nspace.as_str().escape_debug(), self.request.size);
+        self.report(rank::PMIX_RANK_WILDCARD, &[Reported::JobEvents], &format!("job {nspace} of {size} procs starts"));
+        match self.spawn_all() {
             Ok(()) => Ok(tokio::spawn(self.run(inbox))),
             Err(error) => {
                 self.end.exit_status = 1;
@@ -155,61 +147,87 @@ impl Job {
         }
     }
 
-    fn spawn_all(&mut self, uri: &str) -> Result<(), LaunchError> {
+    fn spawn_all(&mut self) -> Result<(), LaunchError> {
         if self.request.size == 0 {
             return Err(LaunchError::Size { size: 0, why: "at least one is needed".to_owned() });
         }
-        for rank in (0..self.request.size).map(Rank) {
-            let mut child = self.family.start(self.proc(rank), || {
-                let child = launch::spawn(&self.request, rank, uri)?;
-                let number = child.id();
-                Ok::<_, LaunchError>((child, number))
-            })?;
-            let pid = child.id().unwrap_or_default();
-            self.running.insert(rank, pid);
-            self.notices.tell(Notice::ProcStarted { proc: self.proc(rank), pid });
-            output::forward(&mut child, rank, self.request.tagging, &self.writers.subscribe(), &mut self.output);
-            self.waits.spawn(async move {
-                match child.wait().await {
-                    Ok(status) => (rank, ProcEnd::from(status)),
-                    Err(error) => {
-                        tracing::error!(%rank, %error, "cannot wait for a proc");
-                        (rank, ProcEnd::Exited(1))
-                    }
+        (0..self.request.size).try_for_each(|rank| self.spawn(Rank(rank), None))
+    }
+
+    /// Starts one proc, for the first time or again.
+    pub(super) fn spawn(&mut self, rank: Rank, checkpoint: Option<&str>) -> Result<(), LaunchError> {
+        let proc = self.proc(rank);
+        let mark = tree::mark(&proc);
+        let mut child = self.family.start(proc.clone(), || {
+            let child = launch::spawn(&self.request, rank, &self.uri, (&mark, checkpoint))?;
+            let number = child.id();
+            Ok::<_, LaunchError>((child, number))
+        })?;
+        let pid = child.id().unwrap_or_default();
+        let cell = self.cell.as_ref().map(|job| job.keep(rank, pid));
+        let cell = cell.and_then(|cell| match cell {
+            Ok(cell) => Some(Arc::new(cell)),
+            Err(error) => {
+                // It has ended already, or the system has no room for one more.
+                tracing::debug!(%rank, %error, "a proc has no control group of its own");
+                None
+            }
+        });
+        self.trees.insert(rank, Tree { leader: pid, mark, cell });
+        self.running.insert(rank, pid);
+        self.cleanups.runs(&proc);
+        self.notices.tell(Notice::ProcStarted { proc, pid });
+        output::forward(&mut child, rank, self.request.tagging, &self.writers.subscribe(), &mut self.output);
+        self.waits.spawn(async move {
+            match child.wait().await {
+                Ok(status) => (rank, ProcEnd::from(status)),
+                Err(error) => {
+                    tracing::error!(%rank, %error, "cannot wait for a proc");
+                    (rank, ProcEnd::Exited(1))
                 }
-            });
-        }
+            }
+        });
         Ok(())
     }
 
     async fn run(mut self, mut inbox: mpsc::Receiver<JobCommand>) -> JobEnd {
         let mut children = Children::watch();
-        while !self.running.is_empty() {
+        // Of those that have ended by now nobody tells us.
+        self.family.reap_orphans();
+        while !self.running.is_empty() || self.endings.are_busy() || !self.deeds.is_empty() {
             let kill_at = match self.ending {
                 Ending::Asked(at) => Some(at),
                 Ending::Not | Ending::Killed | Ending::Controlled => None,
             };
-            let kill_some_at = self.controls.deadline();
+            let look_at = self.endings.next_look().filter(|_| self.looks.is_empty());
             tokio::select! {
-                ended = self.waits.join_next() => match ended {
-                    Some(Ok((rank, end))) => self.proc_ended(rank, end).await,
-                    // A wait cannot fail, and there is one for each that runs.
-                    Some(Err(_)) | None => break,
-                },
-                Some(command) = inbox.recv() => self.command(command),
+                Some(Ok((rank, end))) = self.waits.join_next() => self.proc_ended(rank, end).await,
+                Some(command) = inbox.recv() => self.command(command).await,
+                Some(Ok(looked)) = self.looks.join_next() => self.looked(looked).await,
+                Some(Ok(deed)) = self.deeds.join_next() => self.deed_done(deed).await,
                 Some(Ok(consulted)) = self.asked.join_next() => self.heard(consulted),
+                Some(_) = self.removals.join_next() => {}
                 () = children.changed() => self.family.reap_orphans(),
                 () = tokio::time::sleep_until(kill_at.unwrap_or_else(Instant::now)), if kill_at.is_some() => self.kill(),
-                () = tokio::time::sleep_until(kill_some_at.unwrap_or_else(Instant::now)), if kill_some_at.is_some() => {
-                    self.controls.kill_late(&self.running);
-                }
+                () = tokio::time::sleep_until(look_at.unwrap_or_else(Instant::now)), if look_at.is_some() => self.look(),
             }
         }
         self.clear_up(&mut inbox).await;
         let exit_status = self.end.exit_status;
+        let line = format!("job {} ended with exit status {exit_status}", self.request.nspace.as_str().escape_debug());
+        self.report(rank::PMIX_RANK_WILDCARD, &[Reported::JobEvents, Reported::Completion], &line);
         self.server.remove_job(self.request.nspace.clone());
         self.notices.tell(Notice::JobEnded { nspace: self.request.nspace.clone(), exit_status });
         self.end
+    }
+
+    fn look(&mut self) {
+        let (look, family) = (self.endings.look(&self.trees), self.family.clone());
+        self.looks.spawn_blocking(move || look.take(&family));
+    }
+
+    fn report(&self, rank: Rank, wanted: &[Reported], line: &str) {
+        self.request.reporting.tell(&self.server, self.proc(rank), wanted, line);
     }
 
     async fn proc_ended(&mut self, rank: Rank, end: ProcEnd) {
@@ -217,8 +235,17 @@ impl Job {
         self.running.remove(&rank);
         self.family.ended(&proc);
         self.notices.tell(Notice::ProcEnded { proc: proc.clone(), end });
+        if self.endings.restarts(rank) {
+            // Who starts again has not ended, for anybody but us.
+            return self.endings.ended(rank);
+        }
         let abnormal = end.abnormal(self.server.life(proc.clone()).await);
-        let is_its_own_doing = !self.controls.has_asked(rank) && matches!(self.ending, Ending::Not);
+        let wanted: &[Reported] = match abnormal {
+            Some(_) => &[Reported::Terminations, Reported::AbnormalTerminations],
+            None => &[Reported::Terminations],
+        };
+        self.report(rank, wanted, &format!("rank {rank} of job {} {end}", proc.nspace.as_str().escape_debug()));
+        let is_its_own_doing = !self.endings.has_asked(rank) && matches!(self.ending, Ending::Not);
         if is_its_own_doing && abnormal.is_some() && self.end.first_abnormal.is_none() {
             self.end.first_abnormal = Some((proc.clone(), end));
             self.end.exit_status = end.exit_status();
@@ -230,7 +257,21 @@ impl Job {
             }
             abnormal => self.server.proc_ended(proc, abnormal),
         }
-        self.controls.ended(rank);
+        self.endings.ended(rank);
+        self.clean_behind(rank);
+    }
+
+    /// Removes what was to be removed when this proc has ended, once nothing of it is left that was asked to end; at the end of the
+    /// job later, when all that its procs had started is gone.
+    pub(super) fn clean_behind(&mut self, rank: Rank) {
+        if self.endings.has_asked(rank) || (self.running.is_empty() && !self.endings.are_busy()) {
+            return;
+        }
+        let due = self.cleanups.ended(&self.proc(rank));
+        if !due.is_empty() {
+            let cleanups = self.cleanups.clone();
+            self.removals.spawn_blocking(move || cleanups.remove(due));
+        }
     }
 
     /// Raises the event of an abnormal end and asks its handlers what is to become of the job. Others may end in the meantime,
@@ -264,7 +305,7 @@ impl Job {
         }
     }
 
-    fn command(&mut self, command: JobCommand) {
+    async fn command(&mut self, command: JobCommand) {
         match command {
             JobCommand::Abort { source, status, message } if matches!(self.ending, Ending::Not) => {
                 let text = message.map(|text| text.to_string()).unwrap_or_default();
@@ -280,7 +321,7 @@ impl Job {
                     self.signal_all(signal);
                 }
             }
-            JobCommand::Control(control) => self.control(control),
+            JobCommand::Control(control) => self.control(control).await,
             JobCommand::Interrupt { signal } => {
                 if matches!(self.ending, Ending::Not) {
                     self.end.exit_status = ProcEnd::Signalled(signal).exit_status();
@@ -292,35 +333,23 @@ impl Job {
         }
     }
 
-    /// Controls some procs. If that leaves none that was not asked to end, the job ends as it does by a signal to `peal`.
-    fn control(&mut self, control: Control) {
-        let action = control.action;
-        self.controls.begin(control, &self.running, self.request.grace);
-        let ends = matches!(action, JobAction::Terminate | JobAction::Kill) && self.controls.cover(&self.running);
-        if ends && matches!(self.ending, Ending::Not) {
-            let signal = signal_of(action).map_or(0, Signal::as_raw);
-            self.end.exit_status = ProcEnd::Signalled(signal).exit_status();
-            let (nspace, because) = (self.request.nspace.clone(), code::PMIX_ERR_JOB_CANCELED);
-            self.notices.tell(Notice::JobEnding { nspace, because });
-            // Those whose time is over are killed one by one.
-            self.ending = Ending::Controlled;
-        }
-    }
-
     fn ask_to_end(&mut self, because: Status) {
         self.notices.tell(Notice::JobEnding { nspace: self.request.nspace.clone(), because });
         self.ending = Ending::Asked(Instant::now() + self.request.grace);
         // A stopped process would not see the request.
+        self.trees.values().for_each(Tree::thaw);
         self.signal_all(Signal::TERM);
         self.signal_all(Signal::CONT);
+        self.give_up_restarts(|_| true, "its job ends");
     }
 
     fn kill(&mut self) {
         self.ending = Ending::Killed;
+        self.give_up_restarts(|_| true, "its job ends");
         self.signal_all(Signal::KILL);
     }
 
-    fn signal_all(&self, signal: Signal) {
+    pub(super) fn signal_all(&self, signal: Signal) {
         self.running.values().for_each(|leader| stray::signal_group(*leader, signal));
     }
 
@@ -332,6 +361,7 @@ impl Job {
         if tokio::time::timeout(LAST_ORPHAN, killing).await.is_err() {
             tracing::error!("a process that the job started does not end, although it was killed");
         }
+        self.clean_up().await;
         self.writers.send_replace(Writers::Gone);
         let mut heard = true;
         loop {
@@ -349,7 +379,38 @@ impl Job {
         }
     }
 
-    fn proc(&self, rank: Rank) -> Proc {
+    /// Removes what was to be removed when the job has ended, or some of its procs.
+    async fn clean_up(&mut self) {
+        let due = self.cleanups.close(&self.request.nspace);
+        if !due.is_empty() {
+            let cleanups = self.cleanups.clone();
+            self.removals.spawn_blocking(move || cleanups.remove(due));
+        }
+        let done = async { while self.removals.join_next().await.is_some() {} };
+        if tokio::time::timeout(REMOVING, done).await.is_err() {
+            tracing::error!("what was to be removed behind the job is not, after {REMOVING:?}");
+        }
+    }
+
+    pub(super) fn proc(&self, rank: Rank) -> Proc {
         Proc::new(self.request.nspace.clone(), rank)
+    }
+}
+
+/// Where the procs of a job are kept, if the system lets us.
+fn kept(request: &JobRequest) -> Option<Arc<JobCell>> {
+    let made = match request.control_groups {
+        ControlGroups::Try => JobCell::make(),
+        ControlGroups::Off => return None,
+    };
+    match made {
+        Ok(cell) => {
+            tracing::info!(job = %request.nspace, "procs are paused by the freezer of their control groups");
+            Some(Arc::new(cell))
+        }
+        Err(error) => {
+            tracing::info!(job = %request.nspace, %error, "there are no control groups for procs: they are paused by signals");
+            None
+        }
     }
 }

@@ -1,5 +1,5 @@
 //! What it takes to start the procs of a job: what is asked for, and the environment they are given.
-use super::output::Tagging;
+use super::{output::Tagging, reporting::Reporting, tree::MARK};
 use crate::{handle::AddJobError, rendezvous::SERVED_VERSION};
 use peal_core::termination::Wish;
 use peal_model::{Nspace, Rank};
@@ -28,6 +28,26 @@ impl OnAbort {
     }
 }
 
+/// Who is started again when procs are to be (`run.restart`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum RestartOf {
+    /// Those procs.
+    #[default]
+    Ranks,
+    /// All procs of their job.
+    Job,
+}
+
+/// Whether procs are kept in control groups (`run.control_groups`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ControlGroups {
+    /// Where that is possible.
+    #[default]
+    Try,
+    /// They are not.
+    Off,
+}
+
 /// A job to be started.
 #[derive(Clone, Debug)]
 pub struct JobRequest {
@@ -47,8 +67,14 @@ pub struct JobRequest {
     pub action_timeout: Duration,
     /// How long procs that are to end have before they are killed.
     pub grace: Duration,
+    /// Who is started again with a proc that is.
+    pub restart: RestartOf,
+    /// Whether its procs are kept in control groups.
+    pub control_groups: ControlGroups,
     /// Whether lines of output say which proc wrote them.
     pub tagging: Tagging,
+    /// What is logged of it.
+    pub reporting: Reporting,
 }
 
 /// Why a job could not be started.
@@ -88,14 +114,26 @@ impl LaunchError {
     }
 }
 
-/// Starts one proc in a process group of its own.
-pub(crate) fn spawn(request: &JobRequest, rank: Rank, uri: &str) -> Result<Child, LaunchError> {
+/// The variable that tells a proc from which checkpoint it goes on, if from one.
+const CHECKPOINT: &str = "PEAL_CHECKPOINT";
+
+/// Starts one proc in a process group of its own, with its mark, and the checkpoint from which it goes on.
+pub(crate) fn spawn(
+    request: &JobRequest,
+    rank: Rank,
+    uri: &str,
+    (mark, checkpoint): (&str, Option<&str>),
+) -> Result<Child, LaunchError> {
     let mut command = Command::new(&request.program);
     command.args(&request.args).process_group(0).kill_on_drop(true);
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"PMIX_")) {
         command.env_remove(name);
     }
     command.envs(environment(&request.nspace, &request.hostname, rank, uri));
+    // We may be a proc ourselves.
+    let marks = std::env::var(MARK).map_or_else(|_| mark.to_owned(), |above| format!("{above} {mark}"));
+    command.env(MARK, marks).env_remove(CHECKPOINT);
+    command.envs(checkpoint.map(|checkpoint| (CHECKPOINT, checkpoint)));
     command.stdin(standard_input(rank)).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().map_err(|source| LaunchError::new(request, rank, source))
 }

@@ -1,46 +1,67 @@
 //! The embedded host environment: starts the procs of a job on this node, forwards their output, reaps them, reports
 //! abnormal ends as events, and ends the job as configured.
 
+mod cell;
+mod cleanup;
 mod control;
+mod controlling;
 mod end;
+mod ending;
 mod job;
 mod launch;
 mod output;
+mod process;
 mod query;
+mod reporting;
+mod running;
 mod sink;
 mod stray;
+mod tree;
+mod used;
 
+pub use cleanup::CleanupSettings;
 pub use end::{JobEnd, ProcEnd};
-pub use job::RunningJob;
-pub use launch::{JobRequest, LaunchError, OnAbort};
+pub use launch::{ControlGroups, JobRequest, LaunchError, OnAbort, RestartOf};
 pub use output::Tagging;
+pub use reporting::{Reported, Reporting};
+pub use running::RunningJob;
 pub use sink::Stream;
 
 pub(crate) use launch::environment;
 
 use self::{
-    control::{Control, NotDone},
-    job::Job,
+    cleanup::{Cleanups, Registered},
+    control::{Control, RankNotDone},
+    job::{Job, Shared},
     query::JobTable,
     sink::{JobSink, Outputs},
     stray::Family,
 };
 use crate::{
     handle::{AddJobError, ServerHandle},
-    host::{Answer, Host, JobControlled, ProcessOf},
+    host::{Answer, Host, ProcessOf},
     notice::Notices,
 };
 use peal_core::{
-    job::JobSpec,
-    job_control::{JobAction, JobControl},
+    job::{JobSpec, Life},
+    job_control::{self, Cleanup, JobAction, JobControl},
+    owner::Owner,
 };
-use peal_model::{Identity, Info, Nspace, Proc, Query, Rank, Status, Text, code};
+use peal_model::{Identity, Info, Infos, KeyName, Nspace, Proc, Query, Rank, Status, Text, code, key};
 use peal_sandbox::Sink;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::sync::{mpsc, oneshot};
+
+/// What can be asked of lines that are logged.
+const DRESS: [KeyName; 4] = [
+    key::PMIX_LOG_GENERATE_TIMESTAMP,
+    key::PMIX_LOG_TAG_OUTPUT,
+    key::PMIX_LOG_TIMESTAMP_OUTPUT,
+    key::PMIX_LOG_XML_OUTPUT,
+];
 
 /// How many commands may wait for a job; procs that abort all at once need no more than one to be heard.
 const COMMANDS: usize = 64;
@@ -62,8 +83,9 @@ pub(crate) enum JobCommand {
 pub struct EmbeddedHost {
     jobs: Mutex<BTreeMap<Nspace, mpsc::Sender<JobCommand>>>,
     /// What queries are answered from.
-    table: JobTable,
+    table: Arc<JobTable>,
     family: Arc<Family>,
+    cleanups: Arc<Cleanups>,
     outputs: Outputs,
     notices: Notices,
 }
@@ -73,16 +95,28 @@ impl EmbeddedHost {
     pub fn new(notices: Notices) -> EmbeddedHost {
         EmbeddedHost {
             jobs: Mutex::default(),
-            table: JobTable::default(),
+            table: Arc::default(),
             family: Arc::new(Family::adopting()),
+            cleanups: Arc::default(),
             outputs: Outputs::default(),
             notices,
         }
     }
 
+    /// The same, which lets no more be registered to be removed than this, and removes it within these bounds.
+    pub fn cleaning(self, settings: CleanupSettings) -> EmbeddedHost {
+        EmbeddedHost { cleanups: Arc::new(Cleanups::new(settings)), ..self }
+    }
+
     /// A sink for log channels: what is written there appears where the output of the requester's job goes.
     pub fn sink(&self, stream: Stream) -> Arc<dyn Sink> {
         Arc::new(JobSink { outputs: self.outputs.clone(), stream })
+    }
+
+    /// What procs use now, for the modules of an owner: `PMIX_ERR_NO_PERMISSIONS` about those of others, `PMIX_ERR_NOT_FOUND` about
+    /// jobs that are not here. Blocks for a short while.
+    pub fn used(&self, owner: &Owner, procs: &[Proc]) -> Result<Vec<Info>, Status> {
+        self.table.used(owner, procs, &self.family)
     }
 
     /// Waits until what procs logged has been written, however long whoever reads it takes.
@@ -93,11 +127,13 @@ impl EmbeddedHost {
     /// Takes charge of a job that somebody else starts: answers queries about it, and has an output for what its procs log.
     pub fn adopt(&self, job: &JobSpec) {
         self.outputs.lend(job.nspace.clone());
+        self.cleanups.open(job.nspace.clone());
         self.table.adopt(job);
     }
 
-    /// Forgets a job that was adopted.
+    /// Forgets a job that was adopted. What its procs had registered is removed.
     pub fn release(&self, job: &Nspace) {
+        self.remove(self.cleanups.close(job));
         self.outputs.take_back(job);
         self.table.release(job);
     }
@@ -123,9 +159,19 @@ impl EmbeddedHost {
             jobs.insert(request.nspace.clone(), commands.clone());
         }
         self.table.insert(&request, commands.clone());
-        let work = Job::new(server.clone(), request, self.family.clone(), self.notices.clone());
-        let task = work.start(uri, inbox).await?;
+        self.cleanups.open(request.nspace.clone());
+        let (family, cleanups, notices) = (self.family.clone(), self.cleanups.clone(), self.notices.clone());
+        let work = Job::new(server.clone(), uri, request, Shared { family, cleanups, notices });
+        let task = work.start(inbox).await?;
         Ok(RunningJob::new(commands, task))
+    }
+
+    /// Removes what nobody uses any more, on another thread.
+    fn remove(&self, due: Vec<Registered>) {
+        if !due.is_empty() {
+            let cleanups = self.cleanups.clone();
+            tokio::task::spawn_blocking(move || cleanups.remove(due));
+        }
     }
 
     fn jobs(&self) -> MutexGuard<'_, BTreeMap<Nspace, mpsc::Sender<JobCommand>>> {
@@ -142,8 +188,28 @@ impl Host for EmbeddedHost {
         self.family.process_of(proc).map_or(ProcessOf::Ended, ProcessOf::Running)
     }
 
-    fn query(&self, _source: Proc, identity: Identity, queries: Vec<Query>) -> Answer<'_, Vec<Info>> {
-        Box::pin(std::future::ready(self.table.answer(identity, &queries, &self.family)))
+    fn client_connected(&self, proc: &Proc) {
+        self.cleanups.runs(proc);
+    }
+
+    fn client_departed(&self, proc: &Proc, _life: Life) {
+        // Of a job that we started we know when its processes end.
+        if !self.jobs().contains_key(&proc.nspace) {
+            self.remove(self.cleanups.ended(proc));
+        }
+    }
+
+    fn register_cleanup(&self, source: Proc, identity: Identity, cleanup: Cleanup) -> Answer<'_, ()> {
+        let due = self.cleanups.register(&source, identity, cleanup);
+        Box::pin(std::future::ready(due.map(|due| self.remove(due))))
+    }
+
+    fn query(&self, source: Proc, identity: Identity, queries: Vec<Query>) -> Answer<'_, Vec<Info>> {
+        let channels = self.outputs.channels(&source.nspace);
+        let (table, family) = (self.table.clone(), self.family.clone());
+        let answer = move || table.answer(identity, &queries, (&family, &channels));
+        // What is used has to be read.
+        Box::pin(async move { tokio::task::spawn_blocking(answer).await.unwrap_or(Err(code::PMIX_ERR_NOT_AVAILABLE)) })
     }
 
     fn abort(&self, source: Proc, status: Status, message: Option<Text>, targets: Vec<Proc>) -> Answer<'_, ()> {
@@ -160,16 +226,21 @@ impl Host for EmbeddedHost {
         })
     }
 
-    fn log(&self, source: Proc, _timestamp: u64, data: Vec<Info>, _directives: Vec<Info>) -> Answer<'_, ()> {
-        Box::pin(std::future::ready(self.outputs.log(&source, &data)))
+    fn log(&self, source: Proc, _timestamp: u64, data: Vec<Info>, directives: Vec<Info>) -> Answer<'_, ()> {
+        // Lines go out as they are; who wants more of them needs a module for these channels.
+        let is_plain = !DRESS.iter().any(|key| directives.is_true(*key) || data.is_true(*key));
+        let logged = if is_plain { self.outputs.log(&source, &data) } else { Err(code::PMIX_ERR_NOT_SUPPORTED) };
+        Box::pin(std::future::ready(logged))
     }
 
-    fn job_control(&self, _source: Proc, control: JobControl) -> Answer<'_, JobControlled> {
-        let action = control.action;
-        if control::signal_of(action).is_none() {
+    fn job_control(&self, _requester: Option<Proc>, control: JobControl) -> Answer<'_, Vec<job_control::NotDone>> {
+        let action = control.action.clone();
+        if let JobAction::Signal(number) = action
+            && control::signal_of(&action).is_none()
+        {
+            tracing::warn!(number, "there is no such signal here");
             return Box::pin(std::future::ready(Err(code::PMIX_ERR_NOT_SUPPORTED)));
         }
-        let targets = control.targets.len();
         let mut by_job: BTreeMap<Nspace, BTreeSet<Rank>> = BTreeMap::new();
         for Proc { nspace, rank } in control.targets {
             by_job.entry(nspace).or_default().insert(rank);
@@ -180,33 +251,36 @@ impl Host for EmbeddedHost {
             // All of them begin before any is waited for.
             let mut begun = Vec::new();
             for (commands, job, ranks) in jobs {
-                begun.push((begin(commands, action, &ranks).await, job, ranks));
+                begun.push((begin(commands, &action, &ranks).await, job, ranks));
             }
             let mut not_done = Vec::new();
             for (answer, job, ranks) in begun {
                 let of_job = match answer {
-                    Some(answer) => answer.await.unwrap_or_else(|_| control::after_the_end(action, ranks)),
+                    Some(answer) => answer.await.unwrap_or_else(|_| control::after_the_end(&action, ranks)),
                     None => ranks.into_iter().map(not_started).collect(),
                 };
-                let named = |NotDone { rank, status, reason }| (Proc::new(job.clone(), rank), status, reason);
+                let named = |RankNotDone { rank, status, reason }| {
+                    let proc = Proc::new(job.clone(), rank);
+                    job_control::NotDone { proc, status, reason }
+                };
                 not_done.extend(of_job.into_iter().map(named));
             }
-            Ok(control::report(targets, not_done))
+            Ok(not_done)
         })
     }
 }
 
 async fn begin(
     commands: Option<mpsc::Sender<JobCommand>>,
-    action: JobAction,
+    action: &JobAction,
     ranks: &BTreeSet<Rank>,
-) -> Option<oneshot::Receiver<Vec<NotDone>>> {
+) -> Option<oneshot::Receiver<Vec<RankNotDone>>> {
     let (done, answer) = oneshot::channel();
-    let control = Control { action, ranks: ranks.clone(), done };
+    let control = Control { action: action.clone(), ranks: ranks.clone(), done };
     commands?.send(JobCommand::Control(control)).await.ok()?;
     Some(answer)
 }
 
-fn not_started(rank: Rank) -> NotDone {
-    NotDone { rank, status: code::PMIX_ERR_NOT_FOUND, reason: "no process was started for it here".to_owned() }
+fn not_started(rank: Rank) -> RankNotDone {
+    RankNotDone { rank, status: code::PMIX_ERR_NOT_FOUND, reason: "no process was started for it here".to_owned() }
 }

@@ -1,9 +1,10 @@
 //! What the host tells of its jobs (`PMIx_Query_info`): which there are, what they run, and where their procs are.
-use super::{JobCommand, launch::JobRequest, stray::Family};
-use peal_core::job::JobSpec;
+use super::{JobCommand, launch::JobRequest, stray::Family, used};
+use crate::usage::{self, Fields};
+use peal_core::{job::JobSpec, owner::Owner};
 use peal_model::{
     DataArray, Identity, Info, Infos, KeyName, Nspace, Proc, ProcInfo, ProcState, Query, Rank, Status, Text, Value,
-    code, key,
+    code, key, rank,
 };
 use rustix::process::{getegid, geteuid};
 use std::{
@@ -62,8 +63,14 @@ impl JobTable {
         self.jobs().remove(nspace);
     }
 
-    /// One info for each key that is known, about jobs that are the requester's own, or any if that is root.
-    pub(super) fn answer(&self, identity: Identity, queries: &[Query], family: &Family) -> Result<Vec<Info>, Status> {
+    /// One info for each key that is known, about jobs that are the requester's own, or any if that is root. The channels are those
+    /// that the host is for the requester.
+    pub(super) fn answer(
+        &self,
+        identity: Identity,
+        queries: &[Query],
+        (family, channels): (&Family, &str),
+    ) -> Result<Vec<Info>, Status> {
         if queries.iter().map(|query| query.keys.len()).sum::<usize>() > MOST_KEYS {
             return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
         }
@@ -79,10 +86,36 @@ impl JobTable {
                 },
             };
             for asked in query.keys.iter().flatten().filter_map(Text::as_str) {
-                found.extend(about(asked, &jobs, named, family)?);
+                if asked == key::PMIX_QUERY_LOG_CHANNELS.0 {
+                    found.push(Info::new(key::PMIX_QUERY_LOG_CHANNELS, Value::string(channels)));
+                } else if used::is_asked(asked) {
+                    let running = named.map(|job| job.running(family)).unwrap_or_default();
+                    found.extend(used::about(asked, &query.qualifiers, &running)?);
+                } else {
+                    found.extend(about(asked, &jobs, named, family)?);
+                }
             }
         }
         Ok(found)
+    }
+
+    /// What these procs use now, one info for each that runs here: for the modules of an owner, about jobs of its own. Reads `/proc`.
+    pub(super) fn used(&self, owner: &Owner, procs: &[Proc], family: &Family) -> Result<Vec<Info>, Status> {
+        let mut running = Vec::new();
+        for proc in procs {
+            let job = self.jobs().get(&proc.nspace).cloned().ok_or(code::PMIX_ERR_NOT_FOUND)?;
+            let is_theirs = match owner {
+                Owner::Site => true,
+                Owner::User(uid) => job.owner.uid == *uid,
+                Owner::Namespace(nspace) => job.nspace == *nspace,
+            };
+            if !is_theirs {
+                return Err(code::PMIX_ERR_NO_PERMISSIONS);
+            }
+            let all = proc.rank == rank::PMIX_RANK_WILDCARD;
+            running.extend(job.running(family).into_iter().filter(|(one, _)| all || one.rank == proc.rank));
+        }
+        Ok(running.iter().filter_map(|(proc, pid)| usage::of_proc(proc, *pid, Fields::ALL)).collect())
     }
 
     fn jobs(&self) -> MutexGuard<'_, BTreeMap<Nspace, Arc<Listed>>> {
@@ -157,6 +190,12 @@ impl Listed {
         Info::new(key::PMIX_JOB_INFO_ARRAY, Value::DataArray(DataArray::infos(infos)))
     }
 
+    /// Its procs that run, each with its process.
+    fn running(&self, family: &Family) -> Vec<(Proc, u32)> {
+        let procs = (0..self.size).map(|rank| Proc::new(self.nspace.clone(), Rank(rank)));
+        procs.filter_map(|proc| family.process_of(&proc).map(|pid| (proc, pid))).collect()
+    }
+
     /// Its procs, by rank.
     fn procs(&self, family: &Family) -> DataArray {
         let program = match &self.origin {
@@ -186,7 +225,7 @@ impl Listed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::{OnAbort, Tagging};
+    use crate::embedded::{ControlGroups, OnAbort, Reporting, RestartOf, Tagging};
     use std::time::Duration;
 
     fn request(nspace: &str) -> JobRequest {
@@ -199,7 +238,10 @@ mod tests {
             on_abort: OnAbort::Terminate,
             action_timeout: Duration::ZERO,
             grace: Duration::ZERO,
+            restart: RestartOf::Ranks,
+            control_groups: ControlGroups::Off,
             tagging: Tagging::Plain,
+            reporting: Reporting::default(),
         }
     }
 
@@ -222,7 +264,8 @@ mod tests {
         let root = Identity { uid: 0, gid: 0 };
         let other = Identity { uid: me.uid + 1, gid: 0 };
         let names = |identity| {
-            let found = table.answer(identity, &[query(&[key::PMIX_QUERY_NAMESPACES], Vec::new())], &family).unwrap();
+            let found =
+                table.answer(identity, &[query(&[key::PMIX_QUERY_NAMESPACES], Vec::new())], (&family, "")).unwrap();
             found.value_of(key::PMIX_QUERY_NAMESPACES).and_then(Value::as_str).unwrap().to_owned()
         };
         assert_eq!([names(me), names(root), names(other)], ["first,second", "first,second", ""]);
@@ -230,7 +273,7 @@ mod tests {
         assert_eq!(names(me), "first");
 
         let both = [key::PMIX_QUERY_PROC_TABLE, key::PMIX_QUERY_NAMESPACE_INFO, key::PMIX_QUERY_SPAWN_SUPPORT];
-        let answer = |identity, job: &str| table.answer(identity, &[query(&both, of_job(job))], &family);
+        let answer = |identity, job: &str| table.answer(identity, &[query(&both, of_job(job))], (&family, ""));
         let found = answer(me, "first").unwrap();
         assert_eq!(found.len(), 2, "nothing is said about what is not known");
         let Value::DataArray(procs) = &found[0].value else { panic!("{found:?}") };
@@ -243,7 +286,7 @@ mod tests {
     fn a_question_that_makes_no_sense_or_is_too_long_is_refused() {
         let (table, family) = (JobTable::default(), Family::adopting());
         let me = Identity { uid: 0, gid: 0 };
-        let ask = |query: Query| table.answer(me, &[query], &family).unwrap_err();
+        let ask = |query: Query| table.answer(me, &[query], (&family, "")).unwrap_err();
         assert_eq!(ask(query(&[key::PMIX_QUERY_PROC_TABLE], Vec::new())), code::PMIX_ERR_BAD_PARAM);
         let qualifier = vec![Info::new(key::PMIX_NSPACE, Value::Bool(true))];
         assert_eq!(ask(query(&[key::PMIX_QUERY_NAMESPACES], qualifier)), code::PMIX_ERR_BAD_PARAM);

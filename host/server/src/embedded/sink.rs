@@ -4,15 +4,14 @@ use peal_model::{Info, LogRequest, Nspace, Proc, Status, Value, code, key};
 use peal_sandbox::Sink;
 use std::{
     collections::{BTreeMap, BTreeSet},
+    io::{self, Write},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
+    thread,
 };
-use tokio::{
-    io::{AsyncWrite, AsyncWriteExt},
-    sync::{mpsc, oneshot},
-};
+use tokio::sync::{mpsc, oneshot};
 
 /// How many pieces may wait to be written to one stream, and how much memory they may take, in bytes.
 const PIECES: usize = 1024;
@@ -41,12 +40,13 @@ struct Line {
 }
 
 impl Line {
-    /// Starts the task that writes.
-    fn open(to: impl AsyncWrite + Unpin + Send + 'static) -> Line {
+    /// Starts the thread that writes: a task would have to hand each piece to one, and be told.
+    fn open(name: &str, to: impl Write + Send + 'static) -> io::Result<Line> {
         let (send, pieces) = mpsc::channel(PIECES);
         let waiting = Arc::new(AtomicUsize::new(0));
-        tokio::spawn(write(to, pieces, waiting.clone()));
-        Line { send, waiting }
+        let counted = waiting.clone();
+        thread::Builder::new().name(format!("log to {name}")).spawn(move || write(to, pieces, &counted))?;
+        Ok(Line { send, waiting })
     }
 
     fn write(&self, bytes: Vec<u8>) -> Result<(), Status> {
@@ -60,13 +60,13 @@ impl Line {
     }
 }
 
-async fn write(mut to: impl AsyncWrite + Unpin, mut pieces: mpsc::Receiver<Piece>, waiting: Arc<AtomicUsize>) {
-    while let Some(piece) = pieces.recv().await {
+/// Writes until nobody has more to say.
+fn write(mut to: impl Write, mut pieces: mpsc::Receiver<Piece>, waiting: &AtomicUsize) {
+    while let Some(piece) = pieces.blocking_recv() {
         match piece {
             Piece::Bytes(bytes) => {
                 // Where nobody reads our output any more, nobody misses it.
-                let _ = to.write_all(&bytes).await;
-                let _ = to.flush().await;
+                let _ = to.write_all(&bytes).and_then(|()| to.flush());
                 waiting.fetch_sub(bytes.len(), Ordering::Relaxed);
             }
             Piece::Flushed(tell) => drop(tell.send(())),
@@ -91,10 +91,15 @@ struct Inner {
 
 impl Inner {
     fn open(&mut self) {
-        self.lines.get_or_insert_with(|| Lines {
-            stdout: Line::open(tokio::io::stdout()),
-            stderr: Line::open(tokio::io::stderr()),
-        });
+        if self.lines.is_some() {
+            return;
+        }
+        let lines = Line::open("stdout", io::stdout())
+            .and_then(|stdout| Ok(Lines { stdout, stderr: Line::open("stderr", io::stderr())? }));
+        match lines {
+            Ok(lines) => self.lines = Some(lines),
+            Err(error) => tracing::error!(%error, "what is logged cannot be written to standard output and error"),
+        }
     }
 
     fn tagging(&self, job: &Nspace) -> Option<Tagging> {
@@ -115,7 +120,7 @@ impl Outputs {
     }
 
     /// From now on what procs of a job log that others started appears on the output of `peal` itself: the channels to
-    /// there have no other. Needs the runtime.
+    /// there have no other.
     pub(crate) fn lend(&self, job: Nspace) {
         let mut inner = self.lock();
         inner.open();
@@ -153,9 +158,17 @@ impl Outputs {
         };
         for send in open {
             let (tell, told) = oneshot::channel();
-            // The writers end only with the runtime.
+            // The writers end only with the process.
             let _ = send.send(Piece::Flushed(tell)).await;
             let _ = told.await;
+        }
+    }
+
+    /// The keys of the channels that the host environment itself is for a job.
+    pub(crate) fn channels(&self, job: &Nspace) -> String {
+        match self.lock().tagging(job) {
+            Some(_) => format!("{},{}", key::PMIX_LOG_STDOUT.0, key::PMIX_LOG_STDERR.0),
+            None => String::new(),
         }
     }
 
@@ -200,18 +213,19 @@ impl Sink for JobSink {
 mod tests {
     use super::*;
     use peal_model::Rank;
-    use tokio::io::AsyncReadExt;
+    use std::io::{Read, pipe};
 
-    fn outputs(to: impl AsyncWrite + Unpin + Send + 'static, tagging: Tagging) -> (Outputs, Proc) {
+    fn outputs(to: impl Write + Send + 'static, tagging: Tagging) -> (Outputs, Proc) {
         let job = Nspace::new("job").unwrap();
-        let lines = Lines { stdout: Line::open(to), stderr: Line::open(tokio::io::sink()) };
+        let lines =
+            Lines { stdout: Line::open("a test", to).unwrap(), stderr: Line::open("nowhere", io::sink()).unwrap() };
         let inner = Inner { lines: Some(lines), jobs: [(job.clone(), tagging)].into(), ..Inner::default() };
         (Outputs(Arc::new(Mutex::new(inner))), Proc::new(job, Rank(3)))
     }
 
     #[tokio::test]
     async fn lines_appear_whole_and_tagged_and_other_jobs_have_no_output_here() {
-        let (near, mut far) = tokio::io::duplex(1024);
+        let (mut far, near) = pipe().unwrap();
         let (outputs, proc) = outputs(near, Tagging::Rank);
         let stranger = Proc::new(Nspace::new("other").unwrap(), Rank(0));
         assert_eq!(outputs.write(&stranger, Stream::Stdout, b"x"), Err(code::PMIX_ERR_NOT_AVAILABLE));
@@ -219,7 +233,7 @@ mod tests {
         outputs.write(&proc, Stream::Stdout, b"three\n").unwrap();
         outputs.flush().await;
         let mut read = [0; 64];
-        let count = far.read(&mut read).await.unwrap();
+        let count = far.read(&mut read).unwrap();
         assert_eq!(&read[..count], b"[3] one\n[3] two\n[3] three\n");
     }
 
@@ -240,7 +254,8 @@ mod tests {
 
     #[tokio::test]
     async fn who_logs_does_not_wait_for_a_slow_reader_and_is_told_when_there_is_no_room() {
-        let (near, _far) = tokio::io::duplex(1);
+        // Nobody reads what a pipe has no room for.
+        let (_far, near) = pipe().unwrap();
         let (outputs, proc) = outputs(near, Tagging::Plain);
         let piece = vec![b'x'; BYTES / 4];
         let written: Vec<bool> = (0..5).map(|_| outputs.write(&proc, Stream::Stdout, &piece).is_ok()).collect();

@@ -58,6 +58,16 @@ impl Family {
         }
     }
 
+    /// The processes of all procs that run.
+    pub(crate) fn leaders(&self) -> HashSet<u32> {
+        self.procs().values().map(|pid| pid.as_raw_nonzero().get().cast_unsigned()).collect()
+    }
+
+    /// Whether a child of ours has been there since before the first job.
+    pub(crate) fn is_stranger(&self, child: u32) -> bool {
+        pid(child).is_some_and(|child| self.strangers.contains(&child))
+    }
+
     fn orphans(&self) -> Vec<Pid> {
         // The lock is held over the look, so that no proc is started between the two.
         let procs = self.procs();

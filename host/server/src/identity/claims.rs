@@ -1,10 +1,6 @@
 //! Live claims on procs whose processes the host does not know: the first one is believed, and what descends from its
 //! process are its clones.
-use super::{
-    Impostor,
-    process::{self, Process},
-    socket::Sockets,
-};
+use super::{Impostor, Observer, observer::Search, process::Process, socket::Sockets};
 use peal_model::Proc;
 use std::{
     collections::HashMap,
@@ -50,14 +46,14 @@ impl Claims {
         proc: &Proc,
         uid: u32,
         end: FarEnd,
-        sockets: &Sockets,
+        (sockets, observer): (&Sockets, &Observer),
     ) -> Result<Claim, Impostor> {
         let claimed = (proc.clone(), uid);
         loop {
             let Some((first, other)) = self.join(&claimed, end) else { return Ok(self.claim_of(claimed, end)) };
             let first = first.filter(|first| first.is_there());
-            match first.or_else(|| process::holders(uid, other.inode).into_iter().next()) {
-                Some(first) if process::holder_below(first.pid, end.inode).is_some() => {
+            match first.or_else(|| observer.holder(Search::Of(uid), other.inode)) {
+                Some(first) if observer.holder(Search::Below(first.pid), end.inode).is_some() => {
                     let mut all = self.all();
                     let claimants = all.entry(claimed.clone()).or_default();
                     claimants.first = Some(first);

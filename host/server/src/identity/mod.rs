@@ -1,20 +1,25 @@
 //! Who a peer is: what it claims, compared with what the kernel says of its socket and of the process that holds it.
 
 mod claims;
+mod groups;
+mod observer;
 mod process;
 mod socket;
 mod table;
 
+pub use self::observer::{Observer, observe};
 pub(crate) use self::{
     claims::Claim,
     socket::{unread, untaken},
 };
 use self::{
     claims::{Claims, FarEnd},
+    groups::GroupNames,
+    observer::Search,
     socket::{Socket, Sockets},
 };
 use crate::host::{Host, ProcessOf};
-use peal_model::{Identity, Proc};
+use peal_model::{Identity, Proc, UnixGroup};
 use std::{io, net::SocketAddr, sync::Arc};
 use thiserror::Error;
 use tokio::net::UnixStream;
@@ -36,6 +41,17 @@ pub struct Peer {
     pub identity: Identity,
     /// Its process, where that was looked for and can be told.
     pub pid: Option<u32>,
+}
+
+/// A peer whose claim is not contradicted.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    /// Who it is.
+    pub(crate) peer: Peer,
+    /// The groups of its process, that of its identity first; that alone where its process is not looked for.
+    pub(crate) groups: Arc<[UnixGroup]>,
+    /// What it holds as long as it is connected.
+    pub(crate) claim: Option<Claim>,
 }
 
 /// The process at the other end of a Unix socket (`SO_PEERCRED`): the one that connected, as whom it was then.
@@ -86,11 +102,20 @@ pub(crate) struct Checker {
     host: Arc<dyn Host>,
     claims: Arc<Claims>,
     sockets: Sockets,
+    observer: Observer,
+    names: GroupNames,
 }
 
 impl Checker {
-    pub(crate) fn new(check: IdentityCheck, host: Arc<dyn Host>) -> Checker {
-        Checker { check, host, claims: Arc::default(), sockets: Sockets::default() }
+    pub(crate) fn new(check: IdentityCheck, host: Arc<dyn Host>, observer: Observer) -> Checker {
+        Checker {
+            check,
+            host,
+            claims: Arc::default(),
+            sockets: Sockets::default(),
+            observer,
+            names: GroupNames::read(),
+        }
     }
 
     /// Compares what the peer at `far`, connected to us at `near`, claims with what the kernel says. The claim that
@@ -101,39 +126,51 @@ impl Checker {
         claimed: Identity,
         far: SocketAddr,
         near: SocketAddr,
-    ) -> Result<(Peer, Option<Claim>), Impostor> {
+    ) -> Result<Checked, Impostor> {
         let found = self.sockets.find(far, near)?;
         let Some(Socket { inode, .. }) = found.filter(|socket| socket.uid == claimed.uid) else {
             return Err(Impostor::User { claimed: claimed.uid, found: found.map(|socket| socket.uid) });
         };
         // Nobody knows of a tool as which group it runs, so that is always looked for.
         if self.check == IdentityCheck::User && matches!(claimant, Claimant::Proc(_)) {
-            return Ok((Peer { identity: claimed, pid: None }, None));
+            return Ok(self.unseen(claimed, None));
         }
         let pid = match claimant {
-            Claimant::Tool(hint) => tool(*hint, claimed.uid, inode).ok_or(Impostor::Unseen)?,
+            Claimant::Tool(hint) => self.tool(*hint, claimed.uid, inode).ok_or(Impostor::Unseen)?,
             Claimant::Proc(proc) => match self.host.process_of(proc) {
-                ProcessOf::Running(root) => process::holder_below(root, inode)
+                ProcessOf::Running(root) => self
+                    .observer
+                    .holder(Search::Below(root), inode)
+                    .map(|process| process.pid)
                     .ok_or_else(|| Impostor::Elsewhere { proc: proc.clone(), root })?,
                 ProcessOf::Ended => return Err(Impostor::Ended(proc.clone())),
                 ProcessOf::Unknown => {
                     let end = FarEnd { far, near, inode };
-                    let claim = self.claims.claim(proc, claimed.uid, end, &self.sockets)?;
-                    return Ok((Peer { identity: claimed, pid: None }, Some(claim)));
+                    let claim = self.claims.claim(proc, claimed.uid, end, (&self.sockets, &self.observer))?;
+                    return Ok(self.unseen(claimed, Some(claim)));
                 }
             },
         };
-        match process::effective_group(pid).ok_or(Impostor::Unseen)? {
-            found if found == claimed.gid => Ok((Peer { identity: claimed, pid: Some(pid) }, None)),
+        let gids = process::groups(pid).ok_or(Impostor::Unseen)?;
+        match gids.first().copied().ok_or(Impostor::Unseen)? {
+            found if found == claimed.gid => {
+                let peer = Peer { identity: claimed, pid: Some(pid) };
+                Ok(Checked { peer, groups: self.names.named(&gids), claim: None })
+            }
             found => Err(Impostor::Group { claimed: claimed.gid, found, pid }),
         }
     }
-}
 
-/// The process of a tool: the one it says it is, if that holds the socket, or whichever of its user's does.
-fn tool(hint: Option<u32>, uid: u32, inode: u64) -> Option<u32> {
-    let said = hint.filter(|pid| process::holds(*pid, inode));
-    said.or_else(|| process::holders(uid, inode).first().map(|process| process.pid))
+    /// Somebody whose process is not looked for: only the group is known that must be the job's.
+    fn unseen(&self, identity: Identity, claim: Option<Claim>) -> Checked {
+        Checked { peer: Peer { identity, pid: None }, groups: self.names.named(&[identity.gid]), claim }
+    }
+
+    /// The process of a tool: the one it says it is, if that holds the socket, or whichever of its user's does.
+    fn tool(&self, hint: Option<u32>, uid: u32, inode: u64) -> Option<u32> {
+        let said = hint.and_then(|pid| self.observer.holder(Search::In(pid), inode));
+        said.or_else(|| self.observer.holder(Search::Of(uid), inode)).map(|process| process.pid)
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
 //! Processes, as `/proc` tells of them: which one holds a socket, what descends from it, as which group it runs.
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{HashSet, VecDeque},
     fs,
@@ -17,7 +18,7 @@ const MOST_FILES: usize = 300_000;
 const LOOKS: u32 = 3;
 
 /// A process that no later one of the same number is taken for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Process {
     pub(super) pid: u32,
     /// When it was started, in ticks since the system was.
@@ -86,9 +87,9 @@ impl Search {
     }
 }
 
-/// The group that a process runs as.
-pub(super) fn effective_group(pid: u32) -> Option<u32> {
-    group(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
+/// The groups of a process: the one that it runs as, then those beside it.
+pub(super) fn groups(pid: u32) -> Option<Vec<u32>> {
+    groups_in(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
 }
 
 /// A process and its descendants, nearest first. Children are only looked for when those before them have been seen.
@@ -120,9 +121,12 @@ fn started(stat: &str) -> Option<u64> {
     rest.split_whitespace().nth(19)?.parse().ok()
 }
 
-/// Of `/proc/PID/status`: real, effective, saved, and that for files.
-fn group(status: &str) -> Option<u32> {
-    status.lines().find_map(|line| line.strip_prefix("Gid:"))?.split_whitespace().nth(1)?.parse().ok()
+/// Of `/proc/PID/status`: one line has the real, the effective, the saved group and that for files, another those beside them.
+fn groups_in(status: &str) -> Option<Vec<u32>> {
+    let line = |name| status.lines().find_map(|line| line.strip_prefix(name)).map(str::split_whitespace);
+    let effective: u32 = line("Gid:")?.nth(1)?.parse().ok()?;
+    let beside = line("Groups:").into_iter().flatten().filter_map(|word| word.parse().ok());
+    Some(std::iter::once(effective).chain(beside).collect())
 }
 
 #[cfg(test)]
@@ -146,11 +150,16 @@ mod tests {
     }
 
     #[test]
-    fn the_effective_group_is_the_second() {
+    fn the_effective_group_is_the_second_and_comes_first() {
         let status = "Name:\tGid:\t9\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\nGroups:\t0\n";
-        assert_eq!(group(status), Some(6));
-        assert_eq!(group("Name:\tsh\n"), None);
-        assert_eq!(effective_group(std::process::id()), Some(rustix::process::getegid().as_raw()));
+        assert_eq!(groups_in(status), Some(vec![6, 0]));
+        assert_eq!(groups_in("Gid:\t5\t6\t7\t8\nGroups:\t4 6 100 \n"), Some(vec![6, 4, 6, 100]));
+        assert_eq!(groups_in("Gid:\t5\t6\t7\t8\nGroups:\t \n"), Some(vec![6]));
+        assert_eq!(groups_in("Name:\tsh\n"), None);
+        let own = groups(std::process::id()).unwrap();
+        assert_eq!(own[0], rustix::process::getegid().as_raw());
+        let beside: Vec<u32> = rustix::process::getgroups().unwrap().iter().map(|gid| gid.as_raw()).collect();
+        assert_eq!(own[1..], beside);
     }
 
     #[test]

@@ -121,12 +121,16 @@ numbers! {
         Counter decisions,
         /// Requests and events that await what policies say of them.
         Gauge decisions_awaited,
+        /// What procs have monitored: their heartbeats, files, and what is used.
+        Gauge monitors,
         /// Requests, events and connections that a policy or a default denied.
         Counter requests_denied,
         /// Policies that trapped, ran too long or otherwise failed to say anything.
         Counter policies_failed,
         /// Log requests that were answered.
         Counter log_requests,
+        /// Of these, requests that were only counted, because the like of them was logged before.
+        Counter log_requests_aggregated,
         /// Log requests that were refused because too many waited.
         Counter log_requests_refused,
         /// Log channels that did not write what they were asked to.

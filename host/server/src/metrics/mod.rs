@@ -94,6 +94,7 @@ impl Metrics {
             events_lost,
             events_owed_bytes,
             decisions_awaited,
+            monitors,
         } = counts;
         self.counters.connections_open.set(peers);
         self.counters.jobs.set(jobs);
@@ -103,6 +104,7 @@ impl Metrics {
         self.counters.events_lost.follow(events_lost);
         self.counters.events_index_bytes.set(events_owed_bytes);
         self.counters.decisions_awaited.set(decisions_awaited);
+        self.counters.monitors.set(monitors);
     }
 
     fn start_time(&self) -> Family {

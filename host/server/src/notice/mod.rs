@@ -4,6 +4,7 @@ mod listeners;
 pub use listeners::{Heard, Listener, Notices};
 
 use peal_core::{
+    job_control::Operation,
     owner::Owner,
     termination::{Wish, last_wish},
 };
@@ -90,6 +91,17 @@ pub enum Notice {
         nspace: Nspace,
         /// What they want, and which of them.
         wished: Wished,
+    },
+    /// Somebody has had something done to procs.
+    Controlled {
+        /// Who; none: a module of the site.
+        requester: Option<Proc>,
+        /// What.
+        operation: Operation,
+        /// To whom.
+        targets: Vec<Proc>,
+        /// How that went.
+        status: Status,
     },
     /// The job is being ended.
     JobEnding {

@@ -15,16 +15,6 @@ use peal_model::{Event, Identity, Matter, PolicyOutcome, PolicyRequest, code};
 use peal_sandbox::{EventCall, GuestPool, HandlerResult, Module, PolicyCall, PolicyResult};
 use std::{collections::VecDeque, fmt, sync::Arc};
 
-/// Whether a module takes part.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Mode {
-    /// It does.
-    #[default]
-    Active,
-    /// It only looks on.
-    Shadow,
-}
-
 /// The shadows of a server.
 #[derive(Clone)]
 pub struct Shadows(Arc<Inner>);
@@ -43,6 +33,8 @@ impl fmt::Debug for Shadows {
 
 /// A policy that looks on, where it stands; and what those behind it said, once that is known.
 pub(crate) struct PolicyFork {
+    /// The number of the request.
+    pub(crate) number: u64,
     pub(crate) pending: PendingPolicy<HostedPolicy>,
     pub(crate) later: VecDeque<(Arc<str>, Said)>,
 }
@@ -97,8 +89,8 @@ impl Shadows {
 
 /// What would have been concluded, had it been asked. Those behind it are taken to say what they said.
 fn policy(module: &Module, fork: PolicyFork, actual: &Verdict) -> Seen {
-    let PolicyFork { pending, mut later } = fork;
-    let call = PolicyCall { request: pending.request().clone(), steps: pending.steps().clone() };
+    let PolicyFork { number, pending, mut later } = fork;
+    let call = PolicyCall { number, request: pending.request().clone(), steps: pending.steps().clone() };
     let PolicyResult { outcome, infos, amendment, .. } = module.decide(&call);
     let about = request(&call.request);
     let failure = outcome.as_ref().err().map(|failure| failure.reason.clone());
@@ -127,9 +119,10 @@ fn policy(module: &Module, fork: PolicyFork, actual: &Verdict) -> Seen {
 /// Whoever decided, what matters is what was decided.
 fn same(one: &Verdict, other: &Verdict) -> bool {
     match (one, other) {
-        (Verdict::Granted { amended, range, .. }, Verdict::Granted { amended: too, range: also, .. }) => {
-            amended == too && range == also
-        }
+        (
+            Verdict::Granted { amended, range, data, answer, .. },
+            Verdict::Granted { amended: a, range: r, data: d, answer: s, .. },
+        ) => (amended, range, data, answer) == (a, r, d, s),
         (Verdict::Denied { status, .. }, Verdict::Denied { status: too, .. }) => status == too,
         _ => false,
     }
@@ -137,9 +130,12 @@ fn same(one: &Verdict, other: &Verdict) -> bool {
 
 fn verdict(verdict: &Verdict) -> String {
     match verdict {
-        Verdict::Granted { by, amended, range } => {
+        Verdict::Granted { by, amended, range, data, answer } => {
             let range = range.map(|range| format!(" to {range}")).unwrap_or_default();
-            format!("granted{range} by {by}, {} infos", amended.len())
+            format!(
+                "granted{range} by {by}, {} infos",
+                amended.len() + data.as_ref().map_or(0, Vec::len) + answer.len()
+            )
         }
         Verdict::Denied { by, status, .. } => format!("denied by {by}: {status}"),
     }
@@ -154,6 +150,11 @@ fn request(request: &PolicyRequest) -> String {
         Matter::Registration => format!("registration for {} codes", request.codes.len()),
         Matter::Connection(_) => "connection".to_owned(),
         Matter::JobControl => format!("job control of {} targets", request.targets.len()),
+        Matter::Monitor => format!("monitor of {} targets", request.targets.len()),
+        Matter::Provision => {
+            format!("{} nodes", request.provision.as_ref().map_or(0, |provision| provision.nodes.len()))
+        }
+        Matter::Log => format!("log request of {} infos", request.infos.len()),
     };
     format!("{what}, by {who}{user}")
 }
@@ -168,8 +169,8 @@ fn handler(
     let (member, event, steps) = (pending.member(), pending.event().clone(), pending.steps().clone());
     let behind = actual.steps.len().saturating_sub(steps.len());
     let about = described(&event);
-    let call = EventCall { registration: member.id.0, tag: member.handler.tag, event, identity, steps };
-    let HandlerResult { status, notifications, changes, failure, .. } = module.handle(&call);
+    let call = EventCall { number: 0, registration: member.id.0, tag: member.handler.tag, event, identity, steps };
+    let HandlerResult { status, notifications, changes, controls, reports, failure, .. } = module.handle(&call);
     let mut would = Vec::new();
     if status == code::PMIX_EVENT_ACTION_COMPLETE && behind > 0 {
         would.push(format!("ended the chain before {behind} handlers"));
@@ -180,6 +181,11 @@ fn handler(
     }
     if !changes.is_empty() {
         would.push(format!("changed {} registrations", changes.len()));
+    }
+    for (asked, times) in [("asked for job control", controls.len()), ("logged", reports.len())] {
+        if times > 0 {
+            would.push(format!("{asked}, times {times}"));
+        }
     }
     let difference = (!would.is_empty()).then(|| (format!("{behind} handlers ran behind it"), would.join(", ")));
     Seen { about, answer: status.to_string(), difference, failure: failure.map(|failure| failure.reason) }

@@ -107,7 +107,13 @@ fn what_a_tool_asked_for_is_denied_when_a_job_takes_its_name() {
     let [Action::Denied(denial), answer] = &actions[..] else { panic!("{actions:?}") };
     assert_eq!((&denial.by, denial.identity), (&DecidedBy::Eviction, Some(WHO)));
     assert_eq!(statuses(std::slice::from_ref(answer)), [(to, code::PMIX_ERR_NO_PERMISSIONS)]);
-    let granted = Verdict::Granted { by: DecidedBy::Policy("slow".into()), amended: Vec::new(), range: None };
+    let granted = Verdict::Granted {
+        by: DecidedBy::Policy("slow".into()),
+        amended: Vec::new(),
+        range: None,
+        data: None,
+        answer: Vec::new(),
+    };
     assert_eq!(server.decided(id, granted), [], "the verdict comes too late");
 }
 

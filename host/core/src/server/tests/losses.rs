@@ -1,5 +1,6 @@
 //! Bursts of lost connections become one event.
 use super::*;
+use std::time::Duration;
 
 const WINDOW: Duration = Duration::from_millis(100);
 

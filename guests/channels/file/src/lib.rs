@@ -1,0 +1,129 @@
+//! A log channel for a site's own keys, or any others that its admin gives it: each line of what is logged becomes a line
+//! `TIME [nspace,rank] text` of the sink that its admin named, in which nothing can be taken for another line or field.
+//!
+//! ```toml
+//! [[module]]
+//! name = "board"
+//! path = "file.wasm"
+//! channels = ["site.log.board"]
+//! sinks = ["file"]
+//! grants = ["sink", "clock"]
+//! [module.config]
+//! sink = "file"                  # the default; who writes to several files has one module for each
+//! ```
+use peal_lines::{Dress, channel_name, lines, read, shown, visible};
+use peal_sdk::{Config, LogRequest, Proc, Registration, channel, clock, lifecycle, sink, status};
+use std::sync::OnceLock;
+
+static SINK: OnceLock<String> = OnceLock::new();
+
+fn init(config: &Config) -> Result<Vec<Registration>, String> {
+    config.only(&["sink"])?;
+    // An instance is told its settings once.
+    let _ = SINK.set(peal_lines::opened(config, "sink", "file", &sink::names())?);
+    Ok(Vec::new())
+}
+
+fn stop() {}
+
+fn log(request: &LogRequest) -> Result<(), i32> {
+    let name = SINK.get().ok_or(status::PMIX_ERR_INIT)?;
+    sink::write(name, written(request, || clock::now().as_secs())?)
+}
+
+/// The lines of a request, at once. `now` says the time where the requester does not.
+fn written(request: &LogRequest, now: impl FnOnce() -> u64) -> Result<String, i32> {
+    let (wishes, texts) = read(request)?;
+    let wishes = wishes.no_xml()?;
+    let time = shown(wishes.timestamp.unwrap_or_else(now));
+    // The time is there in any case.
+    let dress = Dress { time: None, ..Dress::asked(&wishes, channel_name(request.channel())) };
+    let start = format!("{time} [{}] {}", who(request.source().as_ref()), dress.prefix());
+    let written = |text: String| lines(&text).map(|line| format!("{start}{}\n", visible(line))).collect::<String>();
+    Ok(texts.all().map(written).collect())
+}
+
+/// Who logged it, in one field.
+fn who(source: Option<&Proc>) -> String {
+    let Some(Proc { nspace, rank }) = source else { return "-".to_owned() };
+    let mut field = String::new();
+    for character in visible(nspace).chars() {
+        match character {
+            '[' | ']' | ',' | ' ' | '\t' => field.extend(character.escape_unicode()),
+            other => field.push(other),
+        }
+    }
+    format!("{field},{rank}")
+}
+
+channel!(log);
+lifecycle!(init, stop);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peal_sdk::key;
+    use proptest::prelude::*;
+
+    const OWN: &str = "site.log.board";
+
+    fn request() -> LogRequest {
+        LogRequest::for_test(OWN).by(Proc::new("solver", 3)).with(OWN, "one\ntwo \u{1b}c").with("site.load", 5u32)
+    }
+
+    fn lines_of(request: &LogRequest) -> Result<String, i32> {
+        written(request, || 1_767_603_600)
+    }
+
+    #[test]
+    fn each_line_says_when_and_who() {
+        let start = "2026-01-05T09:00:00Z [solver,3] ";
+        let lines = ["one", "two \\u{1b}c", "site.load: 5"].map(|text| format!("{start}{text}\n")).concat();
+        assert_eq!(lines_of(&request()).unwrap(), lines);
+        assert!(lines_of(&request().at(1)).unwrap().starts_with("1970-01-01T00:00:01Z [solver,3] one\n"));
+        let nobody = LogRequest::for_test(OWN).with(OWN, "x");
+        assert_eq!(lines_of(&nobody).unwrap(), "2026-01-05T09:00:00Z [-] x\n");
+    }
+
+    #[test]
+    fn nobody_is_somebody_else() {
+        let request = LogRequest::for_test(OWN).by(Proc::new("a,0] x\n[b", 1)).with(OWN, "y\n[root,0] z");
+        let start = "2026-01-05T09:00:00Z [a\\u{2c}0\\u{5d}\\u{20}x\\n\\u{5b}b,1] ";
+        assert_eq!(lines_of(&request).unwrap(), format!("{start}y\n{start}[root,0] z\n"));
+    }
+
+    #[test]
+    fn lines_are_tagged_where_it_is_asked_and_xml_is_not_to_be_had() {
+        let tagged = request().with_directive(key::PMIX_LOG_TAG_OUTPUT, true);
+        let start = "2026-01-05T09:00:00Z [solver,3] <site.log.board>: one\n";
+        assert!(lines_of(&tagged).unwrap().starts_with(start));
+        let xml = request().with_directive(key::PMIX_LOG_XML_OUTPUT, true);
+        assert_eq!(lines_of(&xml), Err(status::PMIX_ERR_NOT_SUPPORTED));
+    }
+
+    #[test]
+    fn nothing_is_written_of_what_cannot_be_read() {
+        assert_eq!(lines_of(&request().with(OWN, 5u32)), Err(status::PMIX_ERR_BAD_PARAM));
+        assert_eq!(lines_of(&LogRequest::for_test(OWN)), Err(status::PMIX_ERR_BAD_PARAM));
+    }
+
+    /// Text of which half could be taken for something else.
+    const ODD: &str = r##"([ab \n\r\t<>"'&;#\[\],:0]|(?s:.)){0,60}"##;
+
+    proptest! {
+        /// Whatever a text and a namespace have, each line has three fields, and the second says who it was.
+        #[test]
+        fn lines_have_their_fields(text in ODD, nspace in ODD) {
+            let request = LogRequest::for_test(OWN).by(Proc::new(nspace, 3)).with(OWN, text.as_str());
+            let written = lines_of(&request).unwrap();
+            prop_assert_eq!(written.split_terminator('\n').count(), lines(&text).count());
+            for (line, text) in written.split_terminator('\n').zip(lines(&text)) {
+                let fields: Vec<&str> = line.splitn(3, ' ').collect();
+                prop_assert!(line.chars().all(peal_lines::is_plain));
+                prop_assert!(fields[1].starts_with('[') && fields[1].ends_with(",3]"));
+                prop_assert!(fields[1].matches(['[', ']', ',']).count() == 3);
+                prop_assert_eq!(fields[2], visible(text));
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The log channels `pmix.log.jrec` and `pmix.log.gstore`: what is logged becomes one object of JSON in a job's record, or in
+//! the site's datastore. A text is the message; a true boolean records the payload alone.
+//!
+//! ```toml
+//! [[module]]
+//! name = "record"
+//! path = "record.wasm"
+//! channels = ["job_record", "global_datastore"]
+//! sinks = ["job-record", "datastore"]
+//! grants = ["sink", "clock"]
+//! [module.config]                # only for other names
+//! job_record = "job-record"      # the sink of each channel; one that is not open is not available
+//! datastore = "datastore"
+//! ```
+mod json;
+mod record;
+
+use peal_sdk::{Config, LogRequest, Registration, channel, clock, key, lifecycle, sink, status};
+use record::record;
+use std::sync::OnceLock;
+
+/// The sinks of the two channels.
+#[derive(Debug)]
+struct Settings {
+    job_record: Option<String>,
+    datastore: Option<String>,
+}
+
+static SETTINGS: OnceLock<Settings> = OnceLock::new();
+
+impl Settings {
+    fn read(config: &Config, sinks: &[String]) -> Result<Settings, String> {
+        config.only(&["job_record", "datastore"])?;
+        let sink = |setting, default: &str| match config.text(setting)? {
+            None if !sinks.iter().any(|sink| sink == default) => Ok(None),
+            _ => peal_lines::opened(config, setting, default, sinks).map(Some),
+        };
+        let settings =
+            Settings { job_record: sink("job_record", "job-record")?, datastore: sink("datastore", "datastore")? };
+        if settings.job_record.is_none() && settings.datastore.is_none() {
+            return Err(
+                "no record is open to this module: name \"job-record\" or \"datastore\" in its \"sinks\"".to_owned()
+            );
+        }
+        Ok(settings)
+    }
+
+    fn sink(&self, channel: &str) -> Result<&str, i32> {
+        let sink = match channel {
+            key::PMIX_LOG_JOB_RECORD => self.job_record.as_deref(),
+            key::PMIX_LOG_GLOBAL_DATASTORE => self.datastore.as_deref(),
+            _ => return Err(status::PMIX_ERR_NOT_SUPPORTED),
+        };
+        sink.ok_or(status::PMIX_ERR_NOT_AVAILABLE)
+    }
+}
+
+fn init(config: &Config) -> Result<Vec<Registration>, String> {
+    // An instance is told its settings once.
+    let _ = SETTINGS.set(Settings::read(config, &sink::names())?);
+    Ok(Vec::new())
+}
+
+fn stop() {}
+
+fn log(request: &LogRequest) -> Result<(), i32> {
+    let settings = SETTINGS.get().ok_or(status::PMIX_ERR_INIT)?;
+    sink::write(settings.sink(request.channel())?, record(request, || clock::now().as_secs())?)
+}
+
+channel!(log);
+lifecycle!(init, stop);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peal_sdk::Info;
+
+    #[test]
+    fn a_channel_without_a_sink_is_not_available() {
+        let sinks = ["job-record".to_owned(), "other".to_owned()];
+        let read = |settings: &[Info], sinks: &[String]| Settings::read(&Config::for_test(settings.to_vec()), sinks);
+        let one = read(&[], &sinks).unwrap();
+        assert_eq!(one.sink(key::PMIX_LOG_JOB_RECORD), Ok("job-record"));
+        assert_eq!(one.sink(key::PMIX_LOG_GLOBAL_DATASTORE), Err(status::PMIX_ERR_NOT_AVAILABLE));
+        assert_eq!(one.sink(key::PMIX_LOG_STDOUT), Err(status::PMIX_ERR_NOT_SUPPORTED));
+        let both = read(&[Info::new("datastore", "other")], &sinks).unwrap();
+        assert_eq!(both.sink(key::PMIX_LOG_GLOBAL_DATASTORE), Ok("other"));
+        assert!(read(&[], &[]).unwrap_err().contains("no record is open"));
+        assert!(read(&[Info::new("datastore", "else")], &sinks).unwrap_err().contains("\"else\""));
+    }
+}

@@ -1,0 +1,194 @@
+//! Acts when the heartbeat of a proc stops, or a file that is watched stands still: finds out what the proc uses, writes that into the
+//! record of its job, sends a mail if it is to, and then ends or restarts the proc or its job, once for each alert. Where the
+//! application asked to deal with it itself (`PMIX_MONITOR_APP_CONTROL`) it says so to the trace and does nothing.
+//!
+//! ```toml
+//! [[module]]
+//! name = "watchdog"
+//! path = "watchdog.wasm"
+//! grants = ["logging", "clock", "control", "report", "usage"]
+//! [module.config]
+//! action = "terminate"           # kill, terminate, restart or none (which is what it does unless it is told)
+//! of = "proc"                    # whom: the silent proc, or its whole "job"
+//! pause = 30                     # seconds: of a whole job that fell silent, the first alert is enough
+//! mail = "ops@example.org"       # who is told; needs a log channel for mail
+//! ```
+//!
+//! What it did is among its results: `peal.watchdog.action` and `peal.watchdog.request`, the number of its request for job control.
+use peal_sdk::{
+    Config, Event, Info, Outcome, Proc, Registration, Value, clock, control, handler, key, lifecycle, log, report,
+    status, usage,
+};
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, OnceLock, PoisonError},
+};
+
+/// The wildcard rank: all procs of a job.
+const ALL: u32 = u32::MAX - 1;
+
+/// The most jobs that are remembered at once.
+const ROOM: usize = 1024;
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Action {
+    Kill,
+    Terminate,
+    Restart,
+    Nothing,
+}
+
+impl Action {
+    fn name(self) -> &'static str {
+        match self {
+            Action::Kill => "kill",
+            Action::Terminate => "terminate",
+            Action::Restart => "restart",
+            Action::Nothing => "none",
+        }
+    }
+
+    fn directive(self) -> Option<Info> {
+        match self {
+            Action::Kill => Some(Info::new(key::PMIX_JOB_CTRL_KILL, true)),
+            Action::Terminate => Some(Info::new(key::PMIX_JOB_CTRL_TERMINATE, true)),
+            // From the beginning: which checkpoint there may be, others know.
+            Action::Restart => Some(Info::new(key::PMIX_JOB_CTRL_RESTART, Value::Undef)),
+            Action::Nothing => None,
+        }
+    }
+}
+
+/// Whom it acts upon.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Of {
+    Proc,
+    Job,
+}
+
+struct Settings {
+    action: Action,
+    of: Of,
+    /// In milliseconds.
+    pause: u64,
+    mail: Option<String>,
+    /// When it last acted upon a job.
+    acted: Mutex<BTreeMap<String, u64>>,
+}
+
+static SETTINGS: OnceLock<Settings> = OnceLock::new();
+
+fn init(config: &Config) -> Result<Vec<Registration>, String> {
+    config.only(&["action", "of", "pause", "mail"])?;
+    let action = match config.text("action")?.unwrap_or("none") {
+        "kill" => Action::Kill,
+        "terminate" => Action::Terminate,
+        "restart" => Action::Restart,
+        "none" => Action::Nothing,
+        other => {
+            return Err(format!("the setting \"action\" is {other:?}; there are kill, terminate, restart and none"));
+        }
+    };
+    let of = match config.text("of")?.unwrap_or("proc") {
+        "proc" => Of::Proc,
+        "job" => Of::Job,
+        other => return Err(format!("the setting \"of\" is {other:?}; there are proc and job")),
+    };
+    let seconds = config.number("pause", 0..=86_400)?.unwrap_or(30);
+    let pause = u64::try_from(seconds).unwrap_or_default() * 1000;
+    let mail = config.text("mail")?.map(str::to_owned);
+    // An instance is told its settings once.
+    let _ = SETTINGS.set(Settings { action, of, pause, mail, acted: Mutex::default() });
+    let alerts = [status::PMIX_MONITOR_HEARTBEAT_ALERT, status::PMIX_MONITOR_FILE_ALERT];
+    let registration = alerts.into_iter().fold(Registration::new().name("watchdog"), Registration::code);
+    let levels = [key::PMIX_EVENT_JOB_LEVEL, key::PMIX_EVENT_ENVIRO_LEVEL];
+    Ok(vec![levels.into_iter().fold(registration, |registration, level| registration.directive(level, true))])
+}
+
+fn stop() {}
+
+fn watch(event: &Event) -> Outcome {
+    let Some(settings) = SETTINGS.get() else { return Outcome::no_action() };
+    let Some(Value::Proc(silent)) = event.get(key::PMIX_EVENT_AFFECTED_PROC) else {
+        log::warn(format!("alert {} names nobody whom it is about", event.code()));
+        return Outcome::no_action();
+    };
+    let what = described(event, &silent);
+    if event.get(key::PMIX_MONITOR_APP_CONTROL).is_some_and(|value| value.as_bool() == Some(true)) {
+        log::info(format!("{what}: left to the application, as it wishes"));
+        return Outcome::no_action();
+    }
+    let action = if is_enough(settings, &silent.nspace) { Action::Nothing } else { settings.action };
+    let whom = match settings.of {
+        Of::Proc => silent.clone(),
+        Of::Job => Proc { nspace: silent.nspace.clone(), rank: ALL },
+    };
+    let asked = action.directive().map(|directive| control::request([whom], [directive]));
+    tell(settings, &format!("{what}, action: {}", action.name()), &silent);
+    let outcome = Outcome::partial().with("peal.watchdog.action", action.name());
+    match asked {
+        None => outcome,
+        Some(Ok(number)) => outcome.with("peal.watchdog.request", number),
+        Some(Err(status)) => {
+            log::error(format!("{what}: {} is refused with {status}", action.name()));
+            Outcome::status(status)
+        }
+    }
+}
+
+/// What is the matter, in words.
+fn described(event: &Event, silent: &Proc) -> String {
+    let what = match event.code() {
+        status::PMIX_MONITOR_FILE_ALERT => match event.get(key::PMIX_MONITOR_FILE) {
+            Some(Value::Text(file)) => format!("file {file:?} of {silent} stands still"),
+            _ => format!("a file of {silent} stands still"),
+        },
+        _ => format!("{silent} sends no heartbeat"),
+    };
+    match event.get(key::PMIX_MONITOR_ID) {
+        Some(Value::Text(id)) => format!("{what} (monitor {id:?})"),
+        _ => what,
+    }
+}
+
+/// Whether a whole job was acted upon so short a time ago that this alert belongs to that.
+fn is_enough(settings: &Settings, job: &str) -> bool {
+    if settings.of == Of::Proc || settings.action == Action::Nothing {
+        return false;
+    }
+    let now = u64::try_from(clock::now().as_millis()).unwrap_or(u64::MAX);
+    let mut acted = settings.acted.lock().unwrap_or_else(PoisonError::into_inner);
+    acted.retain(|_, at| now.saturating_sub(*at) < settings.pause);
+    if acted.contains_key(job) {
+        return true;
+    }
+    if acted.len() < ROOM {
+        acted.insert(job.to_owned(), now);
+    }
+    false
+}
+
+/// Writes it into the record of the job, with what the proc uses, and into a mail. What cannot be told does not keep it from acting.
+fn tell(settings: &Settings, words: &str, silent: &Proc) {
+    let about = || [Info::new(key::PMIX_LOG_SOURCE, silent.clone())];
+    let used = usage::of(std::slice::from_ref(silent)).unwrap_or_else(|status| {
+        log::debug(format!("what {silent} uses is not known ({status})"));
+        Vec::new()
+    });
+    let record = std::iter::once(Info::new(key::PMIX_LOG_JOB_RECORD, words));
+    if let Err(status) = report::log(record.chain(used), about()) {
+        log::warn(format!("{words}: this cannot be recorded ({status})"));
+    }
+    let Some(address) = &settings.mail else { return };
+    let mail = Value::Infos(vec![
+        Info::new(key::PMIX_LOG_EMAIL_ADDR, address.as_str()),
+        Info::new(key::PMIX_LOG_EMAIL_SUBJECT, format!("{silent} is silent")),
+        Info::new(key::PMIX_LOG_EMAIL_MSG, words),
+    ]);
+    if let Err(status) = report::log([Info::new(key::PMIX_LOG_EMAIL, mail)], about()) {
+        log::warn(format!("{words}: {address} cannot be told ({status})"));
+    }
+}
+
+handler!(watch);
+lifecycle!(init, stop);

@@ -1,0 +1,70 @@
+//! Members of some groups of the system may control any job; about all others this passes, and those behind it decide. Groups are those
+//! of the requester's process by the kernel's word, as they were when it connected: whoever joins a group later connects anew.
+//!
+//! ```toml
+//! [[module]]
+//! name = "admin-group"
+//! path = "admin-group.wasm"
+//! [module.config]
+//! groups = "wheel, 500"          # by name, as `/etc/group` has it, or by number
+//! ```
+use peal_sdk::{Config, Group, Matter, PolicyOutcome, Registration, Request, Value, job_control_policy, lifecycle};
+use std::sync::OnceLock;
+
+/// A group, as its admin says which.
+#[derive(Clone, PartialEq, Debug)]
+enum Wanted {
+    Number(u32),
+    Name(String),
+}
+
+impl Wanted {
+    fn read(text: &str) -> Wanted {
+        text.parse().map_or_else(|_| Wanted::Name(text.to_owned()), Wanted::Number)
+    }
+
+    fn is(&self, group: &Group) -> bool {
+        match self {
+            Wanted::Number(gid) => group.gid == *gid,
+            Wanted::Name(name) => group.name.as_ref() == Some(name),
+        }
+    }
+}
+
+static GROUPS: OnceLock<Vec<Wanted>> = OnceLock::new();
+
+fn init(config: &Config) -> Result<Vec<Registration>, String> {
+    config.only(&["groups"])?;
+    let groups = match config.get("groups") {
+        Some(Value::Int64(_)) => {
+            let gid = config.number("groups", 0..=u32::MAX.into())?.and_then(|gid| u32::try_from(gid).ok());
+            gid.map(Wanted::Number).into_iter().collect()
+        }
+        _ => config.list("groups")?.unwrap_or_default().into_iter().map(Wanted::read).collect::<Vec<Wanted>>(),
+    };
+    if groups.is_empty() {
+        return Err(
+            "the setting \"groups\" is missing: whose members may control any job, as in \"wheel, 500\"".to_owned()
+        );
+    }
+    // An instance is told its settings once.
+    let _ = GROUPS.set(groups);
+    Ok(Vec::new())
+}
+
+fn stop() {}
+
+fn decide(request: &Request) -> PolicyOutcome {
+    let Some(wanted) = GROUPS.get().filter(|_| request.matter() == Matter::JobControl) else {
+        return PolicyOutcome::pass();
+    };
+    let groups = request.groups();
+    if groups.iter().any(|group| wanted.iter().any(|wanted| wanted.is(group))) {
+        PolicyOutcome::grant()
+    } else {
+        PolicyOutcome::pass()
+    }
+}
+
+job_control_policy!(decide);
+lifecycle!(init, stop);

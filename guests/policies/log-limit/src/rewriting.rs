@@ -1,0 +1,128 @@
+//! What is made of a request: values that nobody is to read, and output that goes elsewhere.
+use peal_sdk::{Info, Value, key};
+
+/// What stands in the place of a value that nobody is to read.
+const HIDDEN: &str = "(redacted)";
+
+/// The output of some namespaces, and the channel that it goes to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Diversion {
+    /// A namespace, or what those begin with that are meant.
+    name: String,
+    is_prefix: bool,
+    channel: String,
+}
+
+impl Diversion {
+    /// Reads `NAMESPACE=KEY`; a `*` at the end of the namespace stands for any text.
+    pub fn read(text: &str) -> Result<Diversion, String> {
+        let wanted = || format!("{text:?} in \"divert\" is no NAMESPACE=CHANNEL, as in \"solver-*=site.log.board\"");
+        let (name, channel) = text.split_once('=').ok_or_else(wanted)?;
+        let (name, channel) = (name.trim(), channel.trim());
+        let prefix = name.strip_suffix('*');
+        let word = prefix.unwrap_or(name);
+        if word.contains('*') || name.is_empty() || !channel.contains('.') || channel.contains('=') {
+            return Err(wanted());
+        }
+        Ok(Diversion { name: word.to_owned(), is_prefix: prefix.is_some(), channel: channel.to_owned() })
+    }
+
+    fn is_for(&self, nspace: &str) -> bool {
+        if self.is_prefix { nspace.starts_with(&self.name) } else { nspace == self.name }
+    }
+}
+
+/// What somebody of this namespace wants on `stdout` goes where the first diversion for it says; whether any does.
+pub fn divert(data: &mut [Info], nspace: &str, diversions: &[Diversion]) -> bool {
+    let Some(diversion) = diversions.iter().find(|diversion| diversion.is_for(nspace)) else { return false };
+    let mut changed = false;
+    for info in data.iter_mut().filter(|info| info.key == key::PMIX_LOG_STDOUT) {
+        info.key.clone_from(&diversion.channel);
+        changed = true;
+    }
+    changed
+}
+
+/// Hides the values of these keys, however deep they are; whether there are any.
+pub fn redact(infos: &mut [Info], secret: &[String]) -> bool {
+    let mut changed = false;
+    for info in infos {
+        if secret.contains(&info.key) {
+            info.value = HIDDEN.into();
+            changed = true;
+        } else {
+            changed |= redact_within(&mut info.value, secret);
+        }
+    }
+    changed
+}
+
+fn redact_within(value: &mut Value, secret: &[String]) -> bool {
+    match value {
+        Value::Infos(infos) => redact(infos, secret),
+        Value::Values { items, .. } => {
+            items.iter_mut().fold(false, |changed, item| redact_within(item, secret) | changed)
+        }
+        _ => false,
+    }
+}
+
+/// How many lines a list of infos is: one for each at least, and those of its texts.
+pub fn lines(infos: &[Info]) -> u64 {
+    let of = |info: &Info| match &info.value {
+        Value::Text(text) => (text.strip_suffix('\n').unwrap_or(text).matches('\n').count() as u64).saturating_add(1),
+        Value::Infos(infos) => lines(infos).max(1),
+        _ => 1,
+    };
+    infos.iter().map(of).fold(0, u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn out() -> Vec<Info> {
+        vec![Info::new(key::PMIX_LOG_STDOUT, "text"), Info::new(key::PMIX_LOG_STDERR, "text")]
+    }
+
+    #[test]
+    fn output_goes_where_the_first_diversion_says() {
+        let diversions = ["test=site.log.tests", "sol*=site.log.board", "*=site.log.rest"].map(Diversion::read);
+        let diversions: Vec<Diversion> = diversions.into_iter().map(Result::unwrap).collect();
+        for (nspace, channel) in [
+            ("test", "site.log.tests"),
+            ("tests", "site.log.rest"),
+            ("sol", "site.log.board"),
+            ("solver", "site.log.board"),
+        ] {
+            let mut data = out();
+            assert!(divert(&mut data, nspace, &diversions));
+            assert_eq!(data, [Info::new(channel, "text"), Info::new(key::PMIX_LOG_STDERR, "text")], "{nspace}");
+        }
+        assert!(!divert(&mut out(), "other", &diversions[..2]));
+        assert!(!divert(&mut out()[1..], "test", &diversions));
+        for wrong in ["", "test", "=site.log.board", "a*b=site.log.board", "test=", "test=board", "a=b.c=d.e"] {
+            assert!(Diversion::read(wrong).unwrap_err().contains("\"divert\""), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_hidden_however_deep() {
+        let secret = ["site.token".to_owned()];
+        let deep = |value: &str| {
+            let inner = vec![Info::new("site.token", value), Info::new("site.load", 5u32)];
+            vec![Info::new("site.all", vec![Info::new("site.job", inner)]), Info::new("site.token", value)]
+        };
+        let mut infos = deep("hunter2");
+        assert!(redact(&mut infos, &secret));
+        assert_eq!(infos, deep(HIDDEN));
+        assert!(!redact(&mut out(), &secret));
+    }
+
+    #[test]
+    fn every_info_is_a_line_at_least() {
+        let of = |value: Value| lines(&[Info::new("site.text", value)]);
+        assert_eq!([of("".into()), of("one".into()), of("one\n".into()), of("one\ntwo".into())], [1, 1, 1, 2]);
+        assert_eq!([of(5u32.into()), of(out().into()), of(Vec::<Info>::new().into())], [1, 2, 1]);
+    }
+}

@@ -1,0 +1,49 @@
+"""A log channel of a site's own, `site.log.chat`: each request becomes one line of JSON, `{"channel", "who", "text"}`, as chat
+services take them, for whoever reads the sink and passes it on.
+
+    [[module]]
+    name = "chat"
+    path = "chat-channel.wasm"
+    channels = ["site.log.chat"]
+    sinks = ["chat"]
+    grants = ["sink"]
+    [module.config]
+    room = "#jobs"
+    sink = "chat"       # the default
+
+What is not text cannot be said in a chat: such a request is refused, and so is one that asks for what a chat has not."""
+import json
+
+import peal
+from peal import key, sink, status
+
+# How a chat cannot be written.
+CANNOT = [key.PMIX_LOG_XML_OUTPUT, key.PMIX_LOG_TAG_OUTPUT, key.PMIX_LOG_TIMESTAMP_OUTPUT, key.PMIX_LOG_GENERATE_TIMESTAMP]
+
+settings = {"sink": "chat"}
+
+
+@peal.init
+def init(config):
+    settings.update(config)
+    if settings.keys() != {"sink", "room"} or not all(isinstance(value, str) for value in settings.values()):
+        raise ValueError('the settings are "room", as in "#jobs", and "sink", both texts')
+    if settings["sink"] not in sink.names():
+        raise ValueError(f'the sink "{settings["sink"]}" is not open to this module: name it in its "sinks"')
+
+
+@peal.log_channel
+def log(request):
+    if any(request.get(asked) for asked in CANNOT):
+        return peal.Outcome(status.PMIX_ERR_NOT_SUPPORTED)
+    # What begins so says how to write; the rest is payload.
+    said = [info for info in request.infos if info.key == request.channel or not info.key.startswith("pmix.log.")]
+    if not said or not all(isinstance(info.value, str) for info in said):
+        return peal.Outcome(status.PMIX_ERR_BAD_PARAM)
+    # JSON in ASCII: nothing in a text ends the line, or controls the terminal of whoever looks at the sink.
+    who = str(request.source or "the resource manager")
+    text = "\n".join(info.value if info.key == request.channel else f"{info.key}: {info.value}" for info in said)
+    try:
+        sink.write(settings["sink"], json.dumps({"channel": settings["room"], "who": who, "text": text}) + "\n")
+    except peal.Refused as refused:
+        return peal.Outcome(refused.status)

@@ -1,0 +1,267 @@
+//! The trail as those see it who have something to record.
+use crate::{
+    AuditError, AuditSettings, Decision, Entry, GapReason, Health, Keys,
+    chain::{FIRST, Link},
+    entry::kind,
+    journal::{Journal, Left, boot, has_restarted},
+    ledger::Ledger,
+    now,
+    queue::{By, Full, Queue},
+    recorder::Held,
+    writer::{Writer, keep_writing},
+};
+use peal_store::{Durability, Filter, SealKind, Trail, TrailRow, TrailSettings};
+use std::{
+    num::NonZeroU32,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, TryLockError,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread::{self, JoinHandle},
+};
+
+/// A trail that is being written. Cheap to clone; when the last one goes, what waits is written and the trail ends in good order.
+#[derive(Clone)]
+pub struct Audit(Arc<Inner>);
+
+struct Inner {
+    queue: Arc<Queue>,
+    writer: Arc<Mutex<Writer>>,
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What everybody may look at while it is written.
+pub(crate) struct Shared {
+    run: u64,
+    handlers: NonZeroU32,
+    /// Calls for which there was no room since that was last said.
+    pub(crate) left_out: AtomicU64,
+    health: Mutex<Health>,
+}
+
+/// Whom to tell whether it is safe.
+pub(crate) type Done = Box<dyn FnOnce(Safe) + Send>;
+
+/// Whether what was granted may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Safe {
+    /// It is recorded, or need not be.
+    Yes,
+    /// It is not recorded, and so must not be.
+    No,
+}
+
+/// An entry that is to be written.
+pub(crate) struct Pending {
+    pub(crate) at: u64,
+    pub(crate) entry: Entry,
+    pub(crate) held: Option<Arc<Held>>,
+    pub(crate) done: Option<Done>,
+}
+
+impl Pending {
+    pub(crate) fn new(entry: Entry) -> Pending {
+        Pending { at: now(), entry, held: None, done: None }
+    }
+
+    /// Whether somebody waits for it.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.done.is_some()
+    }
+
+    pub(crate) fn about(self, held: Arc<Held>) -> Pending {
+        Pending { held: Some(held), ..self }
+    }
+}
+
+impl Audit {
+    /// Opens a trail, and begins a run in it. A trail that somebody has cut off is refused, and so is a journal that somebody has
+    /// changed.
+    pub fn open(settings: AuditSettings) -> Result<Audit, AuditError> {
+        let keys = Arc::new(Keys::open(&settings.key)?);
+        let kept = TrailSettings { max_bytes: settings.max_bytes, durability: settings.durability };
+        let trail = Trail::open(&settings.path, kept)?;
+        // From here on nobody else writes.
+        let journal = Journal::open(trail.path(), kept, keys.clone())?;
+        let head = trail.seal(SealKind::Head)?;
+        let last = trail.last_rows(&Filter::default(), 1)?.pop();
+        let found = (last.as_ref().map_or(0, |row| row.seq), last.as_ref().map_or(FIRST, |row| row.hash));
+        let head = head.as_ref().map_or((0, FIRST), |head| (head.seq, head.hash));
+        if found != head {
+            return Err(AuditError::Broken { path: settings.path, left: head.0, found: found.0 });
+        }
+        let boot = boot();
+        let rows = left(&journal, &trail, head, &keys, settings.durability, boot.as_deref())?;
+        let head = rows.last().map_or(head, |row| (row.seq, row.hash));
+        let crashed = rows
+            .last()
+            .or(last.as_ref())
+            .filter(|row| row.kind != kind::ENDED)
+            .map(|_| Entry::Gap { calls: None, reason: GapReason::Crash });
+        let (server, key) = (settings.server.clone(), keys.public().to_string());
+        let began = Entry::Began { server, key, handlers: settings.handlers, boot };
+        let shared = Arc::new(Shared {
+            run: head.0 + 1 + u64::from(crashed.is_some()),
+            handlers: settings.handlers,
+            left_out: AtomicU64::new(0),
+            health: Mutex::default(),
+        });
+        let ledger = Arc::new(Mutex::new(Ledger::new(trail, keys.clone(), rows)));
+        let mut writer = Writer::new(&settings, keys, shared.clone(), (journal, ledger.clone()), head);
+        // What was left goes before them.
+        writer.group(crashed.into_iter().chain([began]).map(Pending::new).collect())?;
+        let (writer, queue) = (Arc::new(Mutex::new(writer)), Arc::new(Queue::new(settings.queue.max(1))));
+        let (theirs, patience) = ((writer.clone(), ledger, queue.clone()), settings.checkpoint_time);
+        let started = thread::Builder::new()
+            .name("peal-audit".into())
+            .spawn(move || keep_writing(&theirs.0, &theirs.1, &theirs.2, patience));
+        let thread = Mutex::new(Some(started.map_err(AuditError::Thread)?));
+        Ok(Audit(Arc::new(Inner { queue, writer, shared, thread })))
+    }
+
+    /// The record at which this run began.
+    pub fn run(&self) -> u64 {
+        self.0.shared.run
+    }
+
+    /// Of how many instances of a handler one is recorded.
+    pub(crate) fn handlers(&self) -> NonZeroU32 {
+        self.0.shared.handlers
+    }
+
+    /// How recording goes.
+    pub fn health(&self) -> Health {
+        let health = *self.0.shared.health();
+        Health { lost: health.lost + self.0.shared.left_out.load(Ordering::Relaxed), ..health }
+    }
+
+    /// Records what is no call of a module. Waits for room, not for the write.
+    pub fn note(&self, entry: Entry) {
+        self.insist(Pending::new(entry));
+    }
+
+    /// Records what is no call of a module, unless there is no room.
+    pub fn mention(&self, entry: Entry) {
+        self.offer(Pending::new(entry));
+    }
+
+    /// Records a decision, and says whether what was granted may be: not before it is written. That is here and now if the
+    /// caller can take the time and nobody else is writing, else on another thread.
+    pub fn decide(&self, decision: Decision, by: By, done: impl FnOnce(Safe) + Send + 'static) {
+        let done: Option<Done> = Some(Box::new(done));
+        let Inner { queue, writer, .. } = &*self.0;
+        queue.insist(Pending { done, ..Pending::new(Entry::Decision(decision)) }, by);
+        // Whoever lets go of the writer looks again, for those who came meanwhile and found it taken.
+        while by == By::Caller && queue.is_awaited() {
+            match writer.try_lock() {
+                Ok(mut writer) => writer.drain(queue),
+                Err(TryLockError::Poisoned(writer)) => writer.into_inner().drain(queue),
+                Err(TryLockError::WouldBlock) => return,
+            }
+        }
+    }
+
+    /// Waits for room.
+    pub(crate) fn insist(&self, pending: Pending) {
+        self.0.queue.insist(pending, By::Thread);
+    }
+
+    /// Leaves it out where there is no room.
+    pub(crate) fn offer(&self, pending: Pending) {
+        if let Err(Full) = self.0.queue.offer(pending) {
+            self.0.shared.left_out.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Inner {
+    /// What waits is written, and that it was the end.
+    fn drop(&mut self) {
+        self.queue.close();
+        if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            // It tells of its failures itself.
+            drop(thread.join());
+        }
+    }
+}
+
+impl Shared {
+    pub(crate) fn health(&self) -> MutexGuard<'_, Health> {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a server that was killed has left in the journal. Where the machine went down with it and writes do not wait for the disk,
+/// the latest may be missing in the database or here; then what does not fit is left out, as the gap that follows says.
+fn left(
+    journal: &Journal,
+    trail: &Trail,
+    head: Link,
+    keys: &Keys,
+    durability: Durability,
+    boot: Option<&str>,
+) -> Result<Vec<TrailRow>, AuditError> {
+    let Left { rows, fault } = Left::read(trail, head, keys)?;
+    let Some((frame, fault)) = fault else { return Ok(rows) };
+    let path = journal.path().to_owned();
+    if durability == Durability::Machine || !has_restarted(trail, boot)? {
+        return Err(AuditError::Journal { path, frame, fault });
+    }
+    tracing::warn!(
+        journal = %path.display(), frame, %fault,
+        "the machine went down, and decisions of its last moments are missing in the audit trail"
+    );
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Statement, chain::hash_of, journal::Fault};
+    use peal_store::Tail;
+
+    fn row((before, hash): Link, entry: &Entry) -> TrailRow {
+        let body = crate::entry::to_cbor(entry).unwrap();
+        let row = TrailRow {
+            seq: before + 1,
+            at: 0,
+            kind: entry.kind().to_owned(),
+            module: None,
+            job: None,
+            uid: None,
+            outcome: None,
+            body,
+            hash,
+        };
+        TrailRow { hash: hash_of(&hash, &row), ..row }
+    }
+
+    #[test]
+    fn only_where_the_machine_went_down_the_journal_may_miss_what_comes_before_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, keys) = (dir.path().join("audit.db"), Arc::new(Keys::of(&[7; 32])));
+        let settings = TrailSettings { max_bytes: 1 << 30, durability: Durability::Process };
+        let trail = Trail::open(&path, settings).unwrap();
+        let handlers = NonZeroU32::MIN;
+        let began = Entry::Began { server: "test".into(), key: String::new(), handlers, boot: Some("then".into()) };
+        let first = row((0, FIRST), &began);
+        let head = (1, first.hash);
+        trail.append([&first], &[], &Statement::sealed(SealKind::Head, head, 0, &keys), None).unwrap();
+        // Of record 2 the disk knew nothing yet.
+        let mut journal = Journal::open(&path, settings, keys.clone()).unwrap();
+        journal.clear();
+        journal.add((2, [2; 32]), vec![row((2, [2; 32]), &Entry::Ended)]).unwrap();
+        let left = |durability, boot| left(&journal, &trail, head, &keys, durability, boot);
+        assert_eq!(left(Durability::Process, Some("now")).unwrap(), []);
+        for (durability, boot) in
+            [(Durability::Process, Some("then")), (Durability::Process, None), (Durability::Machine, Some("now"))]
+        {
+            let error = left(durability, boot).unwrap_err();
+            let wanted = Fault::Elsewhere { wanted: 1, found: 2 };
+            assert!(matches!(&error, AuditError::Journal { frame: 1, fault, .. } if *fault == wanted), "{error}");
+            assert!(error.to_string().contains("should go on from record 1"), "{error}");
+        }
+        assert!(Tail::read(&path, 1).unwrap().len() == 1, "it is left as it is");
+    }
+}

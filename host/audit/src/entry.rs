@@ -1,0 +1,316 @@
+//! What there is to record, and how: in CBOR (RFC 8949), beside the columns that one looks for.
+use peal_core::policy::{DecidedBy, Verdict};
+use peal_model::{Info, Matter, PolicyRequest, Status};
+use peal_sandbox::{CallRecord, Digest, End, Failure, Grants, Limits, Returned, Subject};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::{borrow::Cow, num::NonZeroU32, sync::Arc};
+use thiserror::Error;
+
+/// How deep what is read may be nested: what a guest may push has 16 levels of three each.
+const MAX_DEPTH: usize = 128;
+
+/// What there is to record.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub enum Entry {
+    /// A server began.
+    Began {
+        /// Its host, process and release.
+        server: String,
+        /// The key that it signs with.
+        key: String,
+        /// Of how many instances of a handler one is recorded.
+        #[serde(default = "every_one")]
+        handlers: NonZeroU32,
+        /// What the kernel called the time since the machine was started.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        boot: Option<String>,
+    },
+    /// It ended in good order.
+    Ended,
+    /// A module was called.
+    Call(Box<Call>),
+    /// A request was decided about.
+    Decision(Decision),
+    /// Somebody was not let in, before any policy was asked.
+    Denied(Denial),
+    /// Other modules have taken the place of those that ran.
+    Deployed {
+        /// The number of their version.
+        version: u64,
+        /// What led to it.
+        cause: String,
+        /// What differs from the one before.
+        changes: Vec<String>,
+    },
+    /// Others were to, and could not.
+    Refused {
+        /// Why.
+        reasons: Vec<String>,
+    },
+    /// A module failed too often.
+    Quarantined {
+        /// Which.
+        module: String,
+        /// Its component.
+        digest: Digest,
+        /// How often.
+        failures: usize,
+        /// How at last.
+        last: Failure,
+    },
+    /// Something is missing here.
+    Gap {
+        /// How many calls; none where nobody knows.
+        calls: Option<u64>,
+        /// Why.
+        reason: GapReason,
+    },
+}
+
+/// Records of older releases do not say so.
+fn every_one() -> NonZeroU32 {
+    NonZeroU32::MIN
+}
+
+/// A call of a module.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Call {
+    /// The record at which its server began. An instance is known by that and its number.
+    pub run: u64,
+    /// What is known of the module: the digest of its [`Facts`].
+    pub facts: Digest,
+    /// What was called, and what came of it.
+    pub record: CallRecord,
+}
+
+/// What is known of a module as it was loaded. Kept once, whatever it is called for.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Facts {
+    /// What administrators call it.
+    pub name: String,
+    /// Whose it is.
+    pub owner: String,
+    /// Its component.
+    pub digest: Digest,
+    /// What it takes part in: `active`, `shadow`, or `brought` by a job.
+    pub mode: String,
+    /// What it may reach.
+    pub grants: Grants,
+    /// Its limits.
+    pub limits: Limits,
+    /// The sinks that were opened for it.
+    pub sinks: Vec<String>,
+    /// The directories.
+    pub directories: Vec<String>,
+}
+
+/// A verdict on a request.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Decision {
+    /// The number of the request in its server.
+    pub request: u64,
+    /// Which kind it is of.
+    pub hook: String,
+    /// What was asked.
+    pub asked: Arc<PolicyRequest>,
+    /// What was said.
+    pub ruling: Ruling,
+    /// By whom, in words.
+    pub by: String,
+    /// By which policy, if it was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
+    /// Why not, if it was denied.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<Info>,
+}
+
+/// What was said of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Ruling {
+    /// Yes.
+    Granted,
+    /// No, with this status.
+    Denied(Status),
+}
+
+/// Somebody who was not let in.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Denial {
+    /// Who, by the kernel's word.
+    pub uid: Option<u32>,
+    /// The job that it said it is of.
+    pub job: Option<String>,
+    /// Why.
+    pub reason: String,
+}
+
+/// Why something is missing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum GapReason {
+    /// More was to be recorded than could be.
+    Overload,
+    /// What was to be recorded could not be written.
+    NotWritten,
+    /// The server before did not end in good order: its last moments may be missing.
+    Crash,
+}
+
+/// What is read makes no sense.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum EntryError {
+    /// It cannot be read.
+    #[error("a record cannot be read: {0}")]
+    Unreadable(String),
+    /// It cannot be written.
+    #[error("a record cannot be written: {0}")]
+    Unwritable(String),
+}
+
+/// Anything in CBOR.
+pub(crate) fn to_cbor<T: Serialize>(value: &T) -> Result<Vec<u8>, EntryError> {
+    let mut bytes = Vec::new();
+    ciborium::into_writer(value, &mut bytes).map_err(|error| EntryError::Unwritable(error.to_string()))?;
+    Ok(bytes)
+}
+
+/// Anything from CBOR, nested no deeper than it may be.
+pub(crate) fn from_cbor<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, EntryError> {
+    let read = ciborium::de::from_reader_with_recursion_limit(bytes, MAX_DEPTH);
+    read.map_err(|error| EntryError::Unreadable(error.to_string()))
+}
+
+/// The words by which kinds of entries are known.
+pub mod kind {
+    /// [`super::Entry::Call`].
+    pub const CALL: &str = "call";
+    /// [`super::Entry::Decision`].
+    pub const DECISION: &str = "decision";
+    /// [`super::Entry::Began`].
+    pub const BEGAN: &str = "began";
+    /// [`super::Entry::Ended`].
+    pub const ENDED: &str = "ended";
+    /// All of them.
+    pub const ALL: [&str; 9] = [CALL, DECISION, "denied", "deployed", "refused", "quarantined", "gap", BEGAN, ENDED];
+}
+
+/// The columns that one looks for.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Columns {
+    pub(crate) module: Option<String>,
+    pub(crate) job: Option<String>,
+    pub(crate) uid: Option<u32>,
+    pub(crate) outcome: Option<String>,
+}
+
+impl Entry {
+    /// Its kind.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Entry::Began { .. } => kind::BEGAN,
+            Entry::Ended => kind::ENDED,
+            Entry::Call(_) => kind::CALL,
+            Entry::Decision(_) => kind::DECISION,
+            Entry::Denied(_) => "denied",
+            Entry::Deployed { .. } => "deployed",
+            Entry::Refused { .. } => "refused",
+            Entry::Quarantined { .. } => "quarantined",
+            Entry::Gap { .. } => "gap",
+        }
+    }
+
+    /// From what was kept.
+    pub fn read(body: &[u8]) -> Result<Entry, EntryError> {
+        from_cbor(body)
+    }
+
+    /// What one looks for. The name of a called module is with its facts.
+    pub(crate) fn columns(&self, module: Option<&str>) -> Columns {
+        let none = Columns::default();
+        match self {
+            Entry::Call(call) => {
+                let record = &call.record;
+                let (source, identity) = caused_by(&record.subject);
+                Columns {
+                    module: module.map(str::to_owned),
+                    job: source,
+                    uid: identity,
+                    outcome: Some(outcome(&record.end).into_owned()),
+                }
+            }
+            Entry::Decision(Decision { asked, ruling, policy, .. }) => Columns {
+                module: policy.clone(),
+                job: asked.requester.as_ref().map(|proc| proc.nspace.as_str().to_owned()),
+                uid: asked.identity.map(|identity| identity.uid),
+                outcome: Some(match ruling {
+                    Ruling::Granted => "granted".to_owned(),
+                    Ruling::Denied(status) => format!("denied:{status}"),
+                }),
+            },
+            Entry::Denied(Denial { uid, job, .. }) => {
+                Columns { job: job.clone(), uid: *uid, outcome: Some("denied".to_owned()), ..none }
+            }
+            Entry::Quarantined { module, .. } => Columns { module: Some(module.clone()), ..none },
+            Entry::Began { .. } | Entry::Ended | Entry::Deployed { .. } | Entry::Refused { .. } | Entry::Gap { .. } => {
+                none
+            }
+        }
+    }
+}
+
+impl Decision {
+    /// About this request.
+    pub fn new(request: u64, asked: Arc<PolicyRequest>, verdict: &Verdict) -> Decision {
+        let hook = match asked.matter {
+            Matter::Registration => "registration",
+            matter => matter.hook().name(),
+        };
+        let (ruling, by, reasons) = match verdict {
+            Verdict::Granted { by, .. } => (Ruling::Granted, by, Vec::new()),
+            Verdict::Denied { by, status, reasons } => (Ruling::Denied(*status), by, reasons.clone()),
+        };
+        let policy = if let DecidedBy::Policy(name) = by { Some(name.clone()) } else { None };
+        Decision { request, hook: hook.to_owned(), asked, ruling, by: by.to_string(), policy, reasons }
+    }
+
+    /// What was granted is denied: what led to it could not be recorded.
+    pub(crate) fn withdraw(&mut self) {
+        if self.ruling == Ruling::Granted {
+            let Verdict::Denied { by, status, reasons } = Verdict::unrecorded() else { return };
+            (self.ruling, self.by, self.policy) = (Ruling::Denied(status), by.to_string(), None);
+            self.reasons = reasons;
+        }
+    }
+}
+
+/// The job and the user that have caused a call.
+fn caused_by(subject: &Subject) -> (Option<String>, Option<u32>) {
+    let (source, identity) = match subject {
+        Subject::Event(call) => (call.event.source.as_ref(), call.identity),
+        Subject::Policy(call) => (call.request.requester.as_ref(), call.request.identity),
+        Subject::Log(call) => (call.request.source.as_ref(), call.request.identity),
+        Subject::None | Subject::Settings(_) => (None, None),
+    };
+    (source.map(|proc| proc.nspace.as_str().to_owned()), identity.map(|identity| identity.uid))
+}
+
+/// How a call ended, in a word or two.
+pub(crate) fn outcome(end: &End) -> Cow<'static, str> {
+    match end {
+        End::Returned { answer, .. } => match answer {
+            Returned::Nothing => "done".into(),
+            Returned::Init(Ok(_)) => "init".into(),
+            Returned::Init(Err(_)) => "init:refused".into(),
+            Returned::Status(status) => format!("status:{status}").into(),
+            Returned::Outcome(outcome) => match outcome {
+                peal_model::PolicyOutcome::Pass => "pass".into(),
+                peal_model::PolicyOutcome::Grant => "grant".into(),
+                peal_model::PolicyOutcome::Deny(status) => format!("deny:{status}").into(),
+            },
+        },
+        End::Failed(failure) => match failure.limit {
+            Some(limit) => format!("failed:{}", limit.name()).into(),
+            None => format!("failed:{}", failure.kind.status()).into(),
+        },
+    }
+}

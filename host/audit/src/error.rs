@@ -1,0 +1,51 @@
+//! What can go wrong with the trail.
+use crate::{EntryError, ExportError, Fault, KeyError};
+use peal_store::StoreError;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// Why the trail cannot do what it should.
+#[derive(Debug, Error)]
+pub enum AuditError {
+    /// The database.
+    #[error("the audit trail: {0}")]
+    Store(#[from] StoreError),
+    /// The key that it is signed with.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// What is to be recorded, or was, makes no sense.
+    #[error(transparent)]
+    Entry(#[from] EntryError),
+    /// It does not end as it was left.
+    #[error(
+        "the audit trail {path:?} was changed by somebody else: it was left with record {left}, and ends with {found}. \
+         `peal audit verify` says more; move it away, with the files of its name that end in -wal, -shm and -tail, to begin a new one"
+    )]
+    Broken {
+        /// Its file.
+        path: PathBuf,
+        /// The last record by its seal.
+        left: u64,
+        /// The last one that is there.
+        found: u64,
+    },
+    /// What waits to be put into it is not as it was left.
+    #[error(
+        "{path:?}, which holds what is on its way into the audit trail, was changed by somebody else: frame {frame}: {fault}. \
+         What stands before that frame is as it was; move the file away to go on without what is in it"
+    )]
+    Journal {
+        /// Its file.
+        path: PathBuf,
+        /// Which frame, from 1.
+        frame: u64,
+        /// What is wrong with it.
+        fault: Fault,
+    },
+    /// What was exported.
+    #[error(transparent)]
+    Export(#[from] ExportError),
+    /// That thread cannot be had.
+    #[error("the audit trail's thread cannot start: {0}")]
+    Thread(std::io::Error),
+}

@@ -1,0 +1,379 @@
+//! What the journal is made of: frames, each with the records of one group and a code (HMAC-SHA-256) that only the key makes.
+//!
+//! ```text
+//! 4 bytes   how long the records are, with what they go on from
+//! 4 bytes   the same with all bits turned, so that a wrong length is not taken for an end that is missing
+//!           the number and the hash of the record before the first one
+//!           each record: its time, kind, module, job, user, outcome, body; number and hash follow
+//! 32 bytes  the code, of the hash of the last record and of all of the above
+//! ```
+//! Numbers are little-endian; text and bytes follow their length; what may be missing follows a 0 or a 1.
+use crate::{
+    Keys,
+    chain::{Link, hash_of},
+};
+use peal_store::TrailRow;
+use thiserror::Error;
+
+/// What stands before the records.
+const HEAD: usize = 8;
+/// What stands behind them.
+const CODE: usize = 32;
+
+/// Why a frame is not as it was written.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum Fault {
+    /// It says two things about how long it is.
+    #[error("its length should be written twice and is {length} once, {again} then")]
+    Length {
+        /// First ...
+        length: u32,
+        /// ... and then.
+        again: u32,
+    },
+    /// There are no records in it.
+    #[error("what it holds should be records, and cannot be read as such")]
+    Unreadable,
+    /// It is not by the key.
+    #[error("it should have a code made with the trail's key of just these records, and has another")]
+    Code,
+    /// It does not follow.
+    #[error("it should go on from record {wanted} as the trail has it, and goes on from {found}")]
+    Elsewhere {
+        /// The last record.
+        wanted: u64,
+        /// The one that it follows.
+        found: u64,
+    },
+    /// The database has other records of these numbers.
+    #[error("it should end with record {seq} as the trail has it, and says something else of it")]
+    Other {
+        /// The last record of the frame.
+        seq: u64,
+    },
+    /// There is more than is ever written.
+    #[error("there should be an end before, as no more than {most} bytes are ever written")]
+    Long {
+        /// How many bytes there may be.
+        most: u64,
+    },
+}
+
+/// The records of a group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Frame {
+    /// What they follow.
+    pub(crate) before: Link,
+    pub(crate) rows: Vec<TrailRow>,
+}
+
+impl Frame {
+    /// The last of them.
+    pub(crate) fn after(&self) -> Link {
+        self.rows.last().map_or(self.before, |row| (row.seq, row.hash))
+    }
+}
+
+/// A frame that is whole, and not looked into yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Whole<'a> {
+    head: &'a [u8],
+    records: &'a [u8],
+    code: &'a [u8],
+}
+
+/// Puts records into a frame. Nothing if they are too many for one.
+pub(crate) fn framed(before: Link, rows: &[TrailRow], keys: &Keys) -> Option<Vec<u8>> {
+    let mut records = Writer(Vec::with_capacity(1024));
+    records.0.extend(before.0.to_le_bytes());
+    records.0.extend(before.1);
+    for row in rows {
+        records.0.extend(row.at.to_le_bytes());
+        records.bytes(row.kind.as_bytes())?;
+        for text in [&row.module, &row.job] {
+            records.maybe(text.as_deref().map(str::as_bytes))?;
+        }
+        records.maybe(row.uid.map(u32::to_le_bytes).as_ref().map(<[u8; 4]>::as_slice))?;
+        records.maybe(row.outcome.as_deref().map(str::as_bytes))?;
+        records.bytes(&row.body)?;
+    }
+    let records = records.0;
+    let length = u32::try_from(records.len()).ok()?;
+    let head = [length.to_le_bytes(), (!length).to_le_bytes()].concat();
+    let after = rows.last().map_or(before.1, |row| row.hash);
+    let code = keys.code(&[&after, &head, &records]);
+    Some([head.as_slice(), &records, &code].concat())
+}
+
+/// Takes the first frame from what there is; none where no whole one is left. What is left then is an end that was cut off.
+pub(crate) fn first<'a>(bytes: &mut &'a [u8]) -> Result<Option<Whole<'a>>, Fault> {
+    let Some((head, rest)) = bytes.split_at_checked(HEAD) else { return Ok(None) };
+    let mut numbers = Reader(head);
+    let (Some(length), Some(again)) = (numbers.u32(), numbers.u32()) else { return Ok(None) };
+    if length != !again {
+        return Err(Fault::Length { length, again: !again });
+    }
+    let Some((records, rest)) = usize::try_from(length).ok().and_then(|length| rest.split_at_checked(length)) else {
+        return Ok(None);
+    };
+    let Some((code, rest)) = rest.split_at_checked(CODE) else { return Ok(None) };
+    *bytes = rest;
+    Ok(Some(Whole { head, records, code }))
+}
+
+impl Whole<'_> {
+    /// What is in it, whoever has written it.
+    pub(crate) fn frame(&self) -> Result<Frame, Fault> {
+        let mut records = Reader(self.records);
+        records.frame().ok_or(Fault::Unreadable)
+    }
+
+    /// What is in it, if it is by the owner of the key.
+    pub(crate) fn checked(&self, keys: &Keys) -> Result<Frame, Fault> {
+        let frame = self.frame()?;
+        let (_, after) = frame.after();
+        let is_whole = keys.has_coded(&[&after, self.head, self.records], self.code);
+        if is_whole { Ok(frame) } else { Err(Fault::Code) }
+    }
+}
+
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn bytes(&mut self, bytes: &[u8]) -> Option<()> {
+        self.0.extend(u32::try_from(bytes.len()).ok()?.to_le_bytes());
+        self.0.extend(bytes);
+        Some(())
+    }
+
+    fn maybe(&mut self, bytes: Option<&[u8]>) -> Option<()> {
+        self.0.push(u8::from(bytes.is_some()));
+        bytes.map_or(Some(()), |bytes| self.bytes(bytes))
+    }
+}
+
+/// Reads no further than there is something, and makes room for nothing that is not there.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.take(N)?.try_into().ok()
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn bytes(&mut self) -> Option<&'a [u8]> {
+        let count = self.u32()?;
+        self.take(usize::try_from(count).ok()?)
+    }
+
+    fn text(&mut self) -> Option<String> {
+        self.bytes().and_then(|bytes| String::from_utf8(bytes.to_owned()).ok())
+    }
+
+    fn maybe<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<Option<T>> {
+        match self.array()? {
+            [0] => Some(None),
+            [1] => read(self).map(Some),
+            _ => None,
+        }
+    }
+
+    fn frame(&mut self) -> Option<Frame> {
+        let before = (self.u64()?, self.array()?);
+        let (mut seq, mut hash) = before;
+        let mut rows = Vec::new();
+        while !self.0.is_empty() {
+            seq = seq.checked_add(1)?;
+            let row = self.row(seq)?;
+            hash = hash_of(&hash, &row);
+            rows.push(TrailRow { hash, ..row });
+        }
+        Some(Frame { before, rows })
+    }
+
+    fn row(&mut self, seq: u64) -> Option<TrailRow> {
+        Some(TrailRow {
+            seq,
+            at: self.u64()?,
+            kind: self.text()?,
+            module: self.maybe(Reader::text)?,
+            job: self.maybe(Reader::text)?,
+            uid: self.maybe(|uid| uid.bytes()?.try_into().ok().map(u32::from_le_bytes))?,
+            outcome: self.maybe(Reader::text)?,
+            body: self.bytes()?.to_owned(),
+            hash: [0; 32],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chain::FIRST;
+    use proptest::{
+        collection::vec,
+        option,
+        prelude::*,
+        sample::Index,
+        strategy::ValueTree as _,
+        test_runner::{TestCaseError, TestRunner},
+    };
+    use std::ops::RangeInclusive;
+
+    fn keys() -> Keys {
+        Keys::of(&[7; 32])
+    }
+
+    fn row() -> impl Strategy<Value = TrailRow> {
+        let texts = (".{0,8}", option::of(".{0,8}"), option::of(".{0,8}"), option::of(".{0,8}"));
+        (any::<u64>(), texts, any::<Option<u32>>(), vec(any::<u8>(), 0..64)).prop_map(
+            |(at, (kind, module, job, outcome), uid, body)| TrailRow {
+                seq: 0,
+                at,
+                kind,
+                module,
+                job,
+                uid,
+                outcome,
+                body,
+                hash: [0; 32],
+            },
+        )
+    }
+
+    /// Groups of records, each behind the one before.
+    fn groups() -> impl Strategy<Value = Vec<Frame>> {
+        vec(vec(row(), 1..4), 1..5).prop_map(|groups| {
+            let mut last = (4, FIRST);
+            let mut frame = |rows: Vec<TrailRow>| {
+                let before = last;
+                let next = |mut row: TrailRow| {
+                    row.seq = last.0 + 1;
+                    row.hash = hash_of(&last.1, &row);
+                    last = (row.seq, row.hash);
+                    row
+                };
+                Frame { before, rows: rows.into_iter().map(next).collect() }
+            };
+            groups.into_iter().map(&mut frame).collect()
+        })
+    }
+
+    fn written(frames: &[Frame]) -> Vec<Vec<u8>> {
+        frames.iter().map(|frame| framed(frame.before, &frame.rows, &keys()).unwrap()).collect()
+    }
+
+    /// The frames up to the first fault, and how many bytes are left.
+    fn read(mut bytes: &[u8]) -> (Vec<Frame>, Result<usize, Fault>) {
+        let mut frames = Vec::new();
+        loop {
+            match first(&mut bytes).and_then(|whole| whole.map(|whole| whole.checked(&keys())).transpose()) {
+                Ok(Some(frame)) => frames.push(frame),
+                Ok(None) => return (frames, Ok(bytes.len())),
+                Err(fault) => return (frames, Err(fault)),
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_written_is_read(frames in groups()) {
+            prop_assert_eq!(read(&written(&frames).concat()), (frames, Ok(0)));
+        }
+
+        #[test]
+        fn whatever_bytes_there_are_are_no_harm_and_no_frames(bytes in vec(any::<u8>(), 0..300), length in 0..300_u32) {
+            prop_assert_eq!(read(&bytes).0, []);
+            // Also where a length makes sense.
+            let head = [length.to_le_bytes(), (!length).to_le_bytes()].concat();
+            let (frames, left) = read(&[head, bytes].concat());
+            prop_assert!(frames.is_empty() && left != Ok(0));
+        }
+
+        #[test]
+        fn what_is_cut_off_ends_with_the_last_whole_frame(frames in groups(), at in any::<Index>()) {
+            is_cut_off(&frames, |length| at.index(length)..=at.index(length))?;
+        }
+
+        #[test]
+        fn a_byte_that_is_changed_is_found(frames in groups(), at in any::<Index>(), change in 1..=u8::MAX) {
+            is_changed(&frames, |length| at.index(length)..=at.index(length), change)?;
+        }
+    }
+
+    /// Which frame a byte is of, and where that begins.
+    fn place(pieces: &[Vec<u8>], at: usize) -> (usize, usize) {
+        let ends = pieces.iter().scan(0, |end, piece| {
+            *end += piece.len();
+            Some(*end)
+        });
+        let before: Vec<usize> = ends.take_while(|end| *end <= at).collect();
+        (before.len(), before.last().copied().unwrap_or_default())
+    }
+
+    fn is_cut_off(frames: &[Frame], at: impl Fn(usize) -> RangeInclusive<usize>) -> Result<(), TestCaseError> {
+        let pieces = written(frames);
+        let all = pieces.concat();
+        for length in at(all.len()) {
+            let (whole, begin) = place(&pieces, length);
+            prop_assert_eq!(read(&all[..length]), (frames[..whole].to_vec(), Ok(length - begin)));
+        }
+        Ok(())
+    }
+
+    fn is_changed(
+        frames: &[Frame],
+        at: impl Fn(usize) -> RangeInclusive<usize>,
+        change: u8,
+    ) -> Result<(), TestCaseError> {
+        let pieces = written(frames);
+        let all = pieces.concat();
+        for at in at(all.len()) {
+            let mut changed = all.clone();
+            changed[at] ^= change;
+            let (found, left) = read(&changed);
+            prop_assert_eq!(found, &frames[..place(&pieces, at).0]);
+            prop_assert!(left.is_err(), "byte {}", at);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn each_byte_counts() {
+        let mut runner = TestRunner::deterministic();
+        let frames = groups().new_tree(&mut runner).unwrap().current();
+        is_cut_off(&frames, |length| 0..=length - 1).unwrap();
+        (0..8).for_each(|bit| is_changed(&frames, |length| 0..=length - 1, 1 << bit).unwrap());
+    }
+
+    #[test]
+    fn a_frame_of_another_key_is_refused() {
+        let row = TrailRow {
+            seq: 1,
+            at: 2,
+            kind: "decision".to_owned(),
+            module: None,
+            job: None,
+            uid: Some(3),
+            outcome: None,
+            body: vec![4],
+            hash: [0; 32],
+        };
+        let row = TrailRow { hash: hash_of(&FIRST, &row), ..row };
+        let theirs = framed((0, FIRST), &[row], &Keys::of(&[8; 32])).unwrap();
+        assert_eq!(read(&theirs), (Vec::new(), Err(Fault::Code)));
+    }
+}

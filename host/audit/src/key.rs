@@ -1,0 +1,198 @@
+//! The key that a trail is sealed with: ed25519, in a file of its own.
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use ed25519_dalek::{Signature, Signer as _, SigningKey, Verifier as _, VerifyingKey};
+use hmac::{Hmac, Mac, digest::Key};
+use rustix::rand::{GetRandomFlags, getrandom};
+use sha2::{Digest as _, Sha256};
+use std::{
+    fmt,
+    fs::{self, OpenOptions},
+    io::{self, Read as _, Write as _},
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+use thiserror::Error;
+
+/// What begins the text of a secret key.
+const SECRET: &str = "peal-audit-secret-1:";
+/// What begins that of a public one.
+const PUBLIC: &str = "peal-audit-1:";
+
+/// Why there is no key.
+#[derive(Debug, Error)]
+pub enum KeyError {
+    /// Its file.
+    #[error("the key of the audit trail {path:?}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Others can read or change it.
+    #[error(
+        "the key of the audit trail {path:?} belongs to user {owner} and has mode {mode:o}; it must belong to root or this \
+         user, who alone may read it (mode 600)"
+    )]
+    Exposed {
+        /// The file.
+        path: PathBuf,
+        /// Whose it is.
+        owner: u32,
+        /// Who may do what with it.
+        mode: u32,
+    },
+    /// It is something else.
+    #[error("{what} is no key of an audit trail: those begin with \"{begins}\" and go on with 32 bytes in base64")]
+    Malformed {
+        /// Where it was.
+        what: String,
+        /// How it should begin.
+        begins: &'static str,
+    },
+    /// There is no randomness to make one.
+    #[error("the system has no random numbers for a key: {0}")]
+    Random(rustix::io::Errno),
+}
+
+/// HMAC-SHA-256 (RFC 2104).
+type Code = Hmac<Sha256>;
+
+/// A secret key, and what follows from it.
+pub struct Keys {
+    signing: SigningKey,
+    /// For what is secret.
+    digests: Code,
+    /// For the journal.
+    codes: Code,
+}
+
+/// The key by which anybody can see who sealed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct PublicKey(VerifyingKey);
+
+impl Keys {
+    /// Reads a key, or makes one where there is none. Beside it, its public key is written, with `.pub` behind the name.
+    pub fn open(path: &Path) -> Result<Keys, KeyError> {
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+            Ok(file) => Keys::make(path, file),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Keys::read(path),
+            Err(source) => Err(KeyError::Io { path: path.to_owned(), source }),
+        }
+    }
+
+    fn make(path: &Path, mut file: fs::File) -> Result<Keys, KeyError> {
+        let mut seed = [0; 32];
+        getrandom(&mut seed, GetRandomFlags::empty()).map_err(KeyError::Random)?;
+        let keys = Keys::of(&seed);
+        let io = |path: &Path| {
+            let path = path.to_owned();
+            |source| KeyError::Io { path, source }
+        };
+        writeln!(file, "{SECRET}{}", STANDARD.encode(seed)).and_then(|()| file.sync_all()).map_err(io(path))?;
+        let beside = path.with_added_extension("pub");
+        fs::write(&beside, format!("{}\n", keys.public())).map_err(io(&beside))?;
+        Ok(keys)
+    }
+
+    fn read(path: &Path) -> Result<Keys, KeyError> {
+        let io = |source| KeyError::Io { path: path.to_owned(), source };
+        let flags = rustix::fs::OFlags::NOFOLLOW.bits();
+        let options = i32::try_from(flags).unwrap_or_default();
+        let file = OpenOptions::new().read(true).custom_flags(options).open(path).map_err(io)?;
+        let found = file.metadata().map_err(io)?;
+        let (owner, mode) = (found.uid(), found.mode() & 0o7777);
+        let is_ours = owner == 0 || owner == rustix::process::geteuid().as_raw();
+        if !is_ours || mode & 0o077 != 0 {
+            return Err(KeyError::Exposed { path: path.to_owned(), owner, mode });
+        }
+        let mut text = String::new();
+        file.take(1024).read_to_string(&mut text).map_err(io)?;
+        let malformed = || KeyError::Malformed { what: format!("{path:?}"), begins: SECRET };
+        Ok(Keys::of(&decoded(&text, SECRET).ok_or_else(malformed)?))
+    }
+
+    /// The key that follows from these bytes.
+    pub fn of(seed: &[u8; 32]) -> Keys {
+        let digests = Sha256::new().chain_update(b"peal audit digests").chain_update(seed).finalize();
+        let codes = keyed(seed).chain_update(b"peal audit journal 1").finalize().into_bytes();
+        Keys { signing: SigningKey::from_bytes(seed), digests: keyed(&digests.into()), codes: keyed(&codes.into()) }
+    }
+
+    /// The public key.
+    pub fn public(&self) -> PublicKey {
+        PublicKey(self.signing.verifying_key())
+    }
+
+    pub(crate) fn sign(&self, text: &str) -> Vec<u8> {
+        self.signing.sign(text.as_bytes()).to_bytes().to_vec()
+    }
+
+    /// A digest of what is secret, of which nobody without the key can tell what it is of.
+    pub(crate) fn digest(&self, secret: &[u8]) -> [u8; 32] {
+        self.digests.clone().chain_update(secret).finalize().into_bytes().into()
+    }
+
+    /// What only the owner of the key can say of these bytes: far quicker than a signature, and nobody else can tell.
+    pub(crate) fn code(&self, parts: &[&[u8]]) -> [u8; 32] {
+        self.coded(parts).finalize().into_bytes().into()
+    }
+
+    /// Whether that was said of them.
+    pub(crate) fn has_coded(&self, parts: &[&[u8]], code: &[u8]) -> bool {
+        self.coded(parts).verify_slice(code).is_ok()
+    }
+
+    fn coded(&self, parts: &[&[u8]]) -> Code {
+        parts.iter().fold(self.codes.clone(), |code, part| code.chain_update(part))
+    }
+}
+
+fn keyed(key: &[u8; 32]) -> Code {
+    let mut block = Key::<Code>::default();
+    block.iter_mut().zip(key).for_each(|(to, from)| *to = *from);
+    <Code as Mac>::new(&block)
+}
+
+impl PublicKey {
+    pub(crate) fn has_signed(&self, text: &str, signature: &[u8]) -> bool {
+        Signature::from_slice(signature).is_ok_and(|signature| self.0.verify(text.as_bytes(), &signature).is_ok())
+    }
+}
+
+impl fmt::Display for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{PUBLIC}{}", STANDARD.encode(self.0.as_bytes()))
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for PublicKey {
+    type Err = KeyError;
+    fn from_str(text: &str) -> Result<PublicKey, KeyError> {
+        let key = decoded(text, PUBLIC).and_then(|bytes| VerifyingKey::from_bytes(&bytes).ok());
+        let shown = || text.chars().take(80).collect::<String>();
+        key.map(PublicKey).ok_or_else(|| KeyError::Malformed { what: format!("{:?}", shown()), begins: PUBLIC })
+    }
+}
+
+fn decoded(text: &str, begins: &str) -> Option<[u8; 32]> {
+    STANDARD.decode(text.trim().strip_prefix(begins)?).ok()?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_are_what_they_were_when_records_were_written() {
+        let digest = peal_sandbox::Digest(Keys::of(&[7; 32]).digest(b"correct horse")).to_string();
+        assert_eq!(digest, "83d7ca323395ec8ca1d7d335f0562a9175f4ca9ecf9200b6096802403a5a92c1");
+    }
+}

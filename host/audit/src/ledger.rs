@@ -1,0 +1,60 @@
+//! The database's side of the trail: what is in it, and what is in the journal and not yet here.
+use crate::{
+    Keys, Retention, Statement,
+    chain::Link,
+    now,
+    retention::{Dropped, Need},
+};
+use peal_store::{Blob, Seal, SealKind, StoreError, Trail, TrailRow};
+use std::sync::Arc;
+
+/// The database, and what it is owed.
+pub(crate) struct Ledger {
+    trail: Trail,
+    keys: Arc<Keys>,
+    owed: Vec<TrailRow>,
+}
+
+impl Ledger {
+    pub(crate) fn new(trail: Trail, keys: Arc<Keys>, owed: Vec<TrailRow>) -> Ledger {
+        Ledger { trail, keys, owed }
+    }
+
+    /// These are in the journal.
+    pub(crate) fn owe(&mut self, rows: Vec<TrailRow>) {
+        self.owed.extend(rows);
+    }
+
+    /// Whether something is in the journal alone.
+    pub(crate) fn owes(&self) -> bool {
+        !self.owed.is_empty()
+    }
+
+    /// Writes what is owed, and these records behind it, the last of which is `head`: all of it or nothing.
+    pub(crate) fn write(
+        &mut self,
+        rows: &[TrailRow],
+        blobs: &[Blob<'_>],
+        head: Link,
+        checkpoint: Option<&Seal>,
+    ) -> Result<(), StoreError> {
+        let head = Statement::sealed(SealKind::Head, head, now(), &self.keys);
+        self.trail.append(self.owed.iter().chain(rows), blobs, &head, checkpoint)?;
+        self.owed.clear();
+        Ok(())
+    }
+
+    /// Writes what is owed.
+    pub(crate) fn settle(&mut self) -> Result<(), StoreError> {
+        let Some((seq, hash)) = self.owed.last().map(|row| (row.seq, row.hash)) else { return Ok(()) };
+        self.write(&[], &[], (seq, hash), None)
+    }
+
+    /// Drops what is to go now.
+    pub(crate) fn drop_old(&self, retention: Retention, need: Need) -> Dropped {
+        retention.apply(&self.trail, &self.keys, need).unwrap_or_else(|error| {
+            tracing::error!(%error, "old records of the audit trail cannot be dropped");
+            Dropped::Nothing
+        })
+    }
+}

@@ -1,0 +1,61 @@
+//! The audit trail: every call of every module with all that went in and came out, every decision and every change among the
+//! modules; how it is kept so that nobody changes it unseen, and how what was recorded is done again.
+//!
+//! ```text
+//! Audit      takes entries (queue.rs), writes them in groups (writer.rs), says when they are safe
+//!   Recorder   takes the calls of one module (peal-sandbox records them)
+//!   journal    where decisions are until the database has them (ledger.rs), so that nobody waits for that
+//!   entry      what there is to record, in CBOR
+//!   chain      each row's hash follows from it and all before; seals are signed with a key (key.rs)
+//! verify     names the first row that was altered, removed, reordered or inserted
+//! export     the same as lines of JSON, and read from there
+//! report     what one wants to see of it at a glance, and as a page
+//! replay     has components do again what was recorded, and says what differs
+//! ```
+//!
+//! The rows themselves are kept by `peal-store`, where their meaning is not known.
+
+mod audit;
+mod chain;
+mod checkpoint;
+mod entry;
+mod error;
+mod export;
+mod journal;
+mod key;
+mod ledger;
+mod queue;
+mod readable;
+mod recorder;
+mod replay;
+mod report;
+mod retention;
+mod secret;
+mod settings;
+mod source;
+mod verify;
+mod writer;
+
+pub use audit::{Audit, Safe};
+pub use chain::{Statement, hash_of};
+pub use checkpoint::{Destinations, Syslog};
+pub use entry::{Call, Decision, Denial, Entry, EntryError, Facts, GapReason, Ruling, kind};
+pub use error::AuditError;
+pub use export::{ExportError, Exported, export};
+pub use journal::{Fault, Waiting};
+pub use key::{KeyError, Keys, PublicKey};
+pub use queue::By;
+pub use readable::{readable, shown_time};
+pub use replay::{Difference, Outcome, ReplayError, Replayed, Replayer};
+pub use report::{Counts, OfModule, Report, Timeline, page};
+pub use retention::Retention;
+pub use secret::Secrets;
+pub use settings::{AuditSettings, Health, OnFailure};
+pub use source::Source;
+pub use verify::{Finding, Verified, verify};
+
+/// Milliseconds since the epoch.
+pub fn now() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,61 @@
+//! Takes the calls of one module and hands them to the trail.
+use crate::{Audit, Call, Entry, EntryError, Facts, audit::Pending, entry::to_cbor};
+use peal_sandbox::{CallRecord, Digest, Recorder, Subject};
+use std::sync::Arc;
+
+/// The golden ratio as a fraction of 2^64: whatever is multiplied by it spreads evenly.
+const SCATTER: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// What is kept once for all calls of a module.
+pub(crate) struct Held {
+    /// What administrators call it.
+    pub(crate) name: String,
+    /// The digest of its facts ...
+    pub(crate) digest: Digest,
+    /// ... and these.
+    pub(crate) facts: Vec<u8>,
+    /// Its component.
+    pub(crate) component: (Digest, Arc<[u8]>),
+}
+
+impl Held {
+    /// What its records refer to.
+    pub(crate) fn blobs(&self) -> [([u8; 32], &[u8]); 2] {
+        [(self.digest.0, &self.facts), (self.component.0.0, &self.component.1)]
+    }
+
+    fn new(facts: &Facts, component: Arc<[u8]>) -> Result<Held, EntryError> {
+        let bytes = to_cbor(facts)?;
+        let component = (facts.digest, component);
+        Ok(Held { name: facts.name.clone(), digest: Digest::of(&bytes), facts: bytes, component })
+    }
+}
+
+struct OfModule {
+    audit: Audit,
+    held: Arc<Held>,
+}
+
+impl Audit {
+    /// What takes the calls of a module.
+    pub fn recorder(&self, facts: &Facts, component: Arc<[u8]>) -> Result<Arc<dyn Recorder>, EntryError> {
+        Ok(Arc::new(OfModule { audit: self.clone(), held: Arc::new(Held::new(facts, component)?) }))
+    }
+}
+
+impl Recorder for OfModule {
+    /// One in so many, and none in a pattern that modules could fall into which start instances in turn.
+    fn samples(&self, instance: u64) -> bool {
+        let scattered = instance.wrapping_mul(SCATTER) >> 32;
+        scattered.is_multiple_of(u64::from(self.audit.handlers().get()))
+    }
+
+    /// What a policy was asked is never left out: whoever asked waits. Of handlers and channels, what there is no room for is
+    /// counted.
+    fn record(&self, record: CallRecord) {
+        let is_policy = matches!(record.subject, Subject::Policy(_));
+        let entry = Entry::Call(Box::new(Call { run: self.audit.run(), facts: self.held.digest, record }));
+        let pending = Pending::new(entry).about(self.held.clone());
+        if is_policy { self.audit.insist(pending) } else { self.audit.offer(pending) }
+    }
+}

@@ -1,0 +1,221 @@
+//! The page: one file of HTML that needs nothing else, in which a browser runs nothing and asks nobody for anything.
+use super::{
+    OfModule, Report,
+    chart::{self, Parts},
+    html::Html,
+};
+use crate::{Facts, shown_time};
+use peal_sandbox::{Capability, Limit, Limits};
+use std::cmp::Reverse;
+
+/// How many rows a table has at most.
+const ROWS: usize = 50;
+/// How many bars a chart with names has.
+const BARS: usize = 12;
+/// What comes before the style: nothing is run, and nothing is asked of anybody.
+const HEAD: &str = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\
+<meta name=\"referrer\" content=\"no-referrer\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+<link rel=\"icon\" href=\"data:,\"><title>Audit report</title><style>";
+
+/// A report as a page. What it is of, and which records were wanted, is said in words.
+pub fn page(report: &Report, of: &str, wanted: &str) -> String {
+    let mut html = Html::default();
+    html.raw(HEAD).raw(include_str!("style.css")).raw("</style></head><body><header><h1>Audit report</h1><p>");
+    html.text(report.records()).raw(" records of ").text(of);
+    if let Some([(first, since), (last, until)]) = report.range {
+        html.raw(", ").text(first).raw(" to ").text(last).raw(", from ");
+        html.text(shown_time(since)).raw(" to ").text(shown_time(until));
+    }
+    if !wanted.is_empty() {
+        html.raw("; only those ").text(wanted);
+    }
+    html.raw(".</p></header><main>");
+    sums(&mut html, report);
+    modules(&mut html, report);
+    decisions(&mut html, report);
+    denials(&mut html, report);
+    failures(&mut html, report);
+    changes(&mut html, report);
+    html.raw("</main><footer><p>Written by <code>peal audit report</code>. Whether the records are as they were written says ");
+    html.raw(
+        "<code>peal audit verify</code>; all that is known of one says <code>peal audit show</code>.</p></footer>",
+    );
+    html.raw("</body></html>\n");
+    html.finish()
+}
+
+/// The numbers that are asked for first.
+fn sums(html: &mut Html, report: &Report) {
+    let sum = report.timeline.sum();
+    html.raw("<ul class=\"sums\">");
+    for (number, name) in [
+        (sum.granted, "requests granted"),
+        (sum.denied, "denied"),
+        (sum.calls, "calls of modules"),
+        (sum.failures, "calls failed"),
+        (report.count("quarantined"), "modules quarantined"),
+        (report.count("gap"), "gaps"),
+        (report.unreadable, "unreadable records"),
+    ] {
+        html.raw("<li><b>").text(number).raw("</b>").raw(name).raw("</li>");
+    }
+    html.raw("</ul>");
+}
+
+fn modules(html: &mut Html, report: &Report) {
+    html.raw("<h2 id=\"modules\">Modules and what they reach</h2>");
+    let mut modules: Vec<&OfModule> = report.modules.values().collect();
+    modules.sort_by_key(|module| Reverse((module.failures, module.calls)));
+    html.heads(
+        "Those that were called, as they were loaded: one whose grants or limits changed stands here twice.",
+        &["Module", "Owner", "Granted", "Sinks", "Directories", "Limits", "Calls", "Failed", "Mean", "Longest", "Hit"],
+    );
+    for module in modules.iter().take(ROWS) {
+        one_module(html, module);
+    }
+    html.end();
+    more(html, modules.len());
+    if report.other_calls > 0 {
+        html.raw("<p>").text(report.other_calls).raw(" calls were of modules beyond those.</p>");
+    }
+}
+
+fn one_module(html: &mut Html, module: &OfModule) {
+    html.raw("<tr><td>");
+    match &module.facts {
+        Some(Facts { name, owner, digest, grants, limits, sinks, directories, .. }) => {
+            html.text(name).raw("<details><summary><code>").text(format_args!("{:.12}", digest.to_string()));
+            html.raw("…</code></summary><code>").text(digest).raw("</code></details></td>").cell(owner);
+            let granted = Capability::ALL.into_iter().filter(|capability| grants.allows(*capability));
+            html.cell(listed(granted.map(Capability::name)));
+            html.cell(listed(sinks.iter().map(String::as_str)));
+            html.cell(listed(directories.iter().map(String::as_str)));
+            html.raw("<td><details><summary>all</summary>").text(limited(limits)).raw("</details></td>");
+        }
+        None => {
+            html.raw("what is known of it is missing</td>");
+            for _ in 0..5 {
+                html.cell("?");
+            }
+        }
+    }
+    let calls = u32::try_from(module.calls).unwrap_or(u32::MAX).max(1);
+    html.number(module.calls).number(module.failures);
+    html.number(format_args!("{:.1?}", module.time / calls)).number(format_args!("{:.1?}", module.longest));
+    html.cell(listed(module.hits.iter().map(|limit| limit.name()))).raw("</tr>");
+}
+
+fn decisions(html: &mut Html, report: &Report) {
+    html.raw("<h2 id=\"decisions\">Decisions over time</h2>");
+    let rulings = Parts {
+        id: "rulings",
+        title: "Requests granted and denied over time",
+        names: ["granted", "denied"],
+        of: |counts| [counts.granted, counts.denied],
+    };
+    chart::over_time(html, &report.timeline, &rulings);
+    html.raw("<details><summary>The same in numbers, with calls</summary>");
+    html.heads(
+        "Stretches of time in which something happened.",
+        &["From", "Granted", "Denied", "Calls", "Calls failed"],
+    );
+    for (at, counts) in report.timeline.stretches().filter(|(_, counts)| *counts != Default::default()) {
+        html.raw("<tr>").cell(shown_time(at)).number(counts.granted).number(counts.denied);
+        html.number(counts.calls).number(counts.failures).raw("</tr>");
+    }
+    html.end().raw("</details>");
+}
+
+fn denials(html: &mut Html, report: &Report) {
+    html.raw("<h2 id=\"denials\">Denials</h2>");
+    html.heads(
+        "Who was denied what, the most frequent first.",
+        &["User", "Job", "What", "By", "Why", "Times", "Last", "Record"],
+    );
+    let most = report.denials.most(ROWS);
+    for (refusal, times) in &most {
+        let user = refusal.user.map_or("unknown".to_owned(), |user| user.to_string());
+        html.raw("<tr>").cell(user).cell(refusal.job.as_deref().unwrap_or("none")).cell(&refusal.what);
+        html.cell(&refusal.by).cell(&refusal.why).number(times.count).cell(shown_time(times.at));
+        html.number(times.seq).raw("</tr>");
+    }
+    html.end();
+    let shown: u64 = most.iter().map(|(_, times)| times.count).sum();
+    if report.denials.total() > shown {
+        html.raw("<p>").text(report.denials.total() - shown).raw(" rarer ones are not shown.</p>");
+    }
+}
+
+fn failures(html: &mut Html, report: &Report) {
+    html.raw("<h2 id=\"limits\">Limits that were hit</h2>");
+    let mut hits: Vec<(Limit, u64)> = report.limits.iter().map(|(limit, count)| (*limit, *count)).collect();
+    hits.sort_by_key(|(_, count)| Reverse(*count));
+    let bars: Vec<(String, u64)> = hits.iter().map(|(limit, count)| (limit.name().to_owned(), *count)).collect();
+    named(html, "hits", "Limits that calls hit", &bars);
+    html.heads("Calls that hit a limit, whether they survived it or not.", &["Limit", "What raises it", "Calls"]);
+    for (limit, count) in hits {
+        html.raw("<tr>").cell(limit.name()).cell(limit.key()).number(count).raw("</tr>");
+    }
+    html.end();
+    html.raw("<h2 id=\"failures\">Calls that failed</h2>");
+    let calls = Parts {
+        id: "calls",
+        title: "Calls of modules over time",
+        names: ["returned", "failed"],
+        of: |counts| [counts.calls.saturating_sub(counts.failures), counts.failures],
+    };
+    chart::over_time(html, &report.timeline, &calls);
+    let mut failures: Vec<(String, u64)> = report.failures.iter().map(|(how, count)| (how.clone(), *count)).collect();
+    failures.sort_by_key(|(_, count)| Reverse(*count));
+    named(html, "ways", "In which ways calls failed", &failures);
+    html.heads("In which ways, the most frequent first.", &["How", "Calls"]);
+    for (how, count) in failures.iter().take(ROWS) {
+        html.raw("<tr>").cell(how).number(count).raw("</tr>");
+    }
+    html.end();
+}
+
+fn named(html: &mut Html, id: &'static str, title: &'static str, bars: &[(String, u64)]) {
+    if let Some(bars) = bars.get(..bars.len().min(BARS)).filter(|bars| !bars.is_empty()) {
+        chart::by_name(html, id, title, bars);
+    }
+}
+
+fn changes(html: &mut Html, report: &Report) {
+    html.raw("<h2 id=\"changes\">What changed, and what is missing</h2>");
+    html.heads("The latest first.", &["Record", "When", "Kind", "What"]);
+    for change in report.changes.iter().rev().take(ROWS) {
+        html.raw("<tr>").number(change.seq).cell(shown_time(change.at)).cell(change.kind).raw("<td>");
+        for line in &change.what {
+            html.raw("<div>").text(line).raw("</div>");
+        }
+        html.raw("</td></tr>");
+    }
+    html.end();
+}
+
+fn more(html: &mut Html, all: usize) {
+    if all > ROWS {
+        html.raw("<p>").text(all - ROWS).raw(" more are not shown.</p>");
+    }
+}
+
+fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = names.collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+/// All limits by the names of their settings.
+fn limited(limits: &Limits) -> String {
+    let Limits {
+        memory, memory_total, call_time, host_time, fuel, output, notifications, host_calls, log_lines, ..
+    } = limits;
+    let Limits { max_calls, instances, isolation, failures, failure_window, .. } = limits;
+    let fuel = fuel.map_or("none".to_owned(), |fuel| fuel.to_string());
+    format!(
+        "memory {memory}, memory_total {memory_total}, call_time {call_time:?}, host_time {host_time:?}, fuel {fuel}, \
+         output {output}, notifications {notifications}, host_calls {host_calls}, log_lines {log_lines}, \
+         max_calls {max_calls}, instances {instances}, isolation {isolation:?}, failures {failures} in {failure_window:?}"
+    )
+}

@@ -1,0 +1,58 @@
+//! How a trail is to be kept, and how that goes.
+use crate::{Retention, Secrets, checkpoint::Destinations};
+use peal_store::Durability;
+use std::{num::NonZeroU32, path::PathBuf, time::Duration};
+
+/// What to do where a decision cannot be recorded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OnFailure {
+    /// What was granted is denied.
+    #[default]
+    Deny,
+    /// What was granted stays granted.
+    Continue,
+}
+
+/// The settings of a trail.
+#[derive(Clone, Debug)]
+pub struct AuditSettings {
+    /// Its database.
+    pub path: PathBuf,
+    /// The key that it is sealed with; made where there is none.
+    pub key: PathBuf,
+    /// How large the database may become, in bytes.
+    pub max_bytes: u64,
+    /// What a record survives once it is written.
+    pub durability: Durability,
+    /// What to do where a decision cannot be recorded.
+    pub on_failure: OnFailure,
+    /// How long records are kept.
+    pub retention: Retention,
+    /// How many entries may wait.
+    pub queue: usize,
+    /// The keys of infos whose values are not kept.
+    pub secrets: Secrets,
+    /// Of how many instances of a handler one is recorded.
+    pub handlers: NonZeroU32,
+    /// After how many records the trail is sealed on the way, and this is sent elsewhere.
+    pub checkpoint_records: u64,
+    /// After how long it is, if there are any.
+    pub checkpoint_time: Duration,
+    /// Where that is sent.
+    pub checkpoints: Destinations,
+    /// Who writes: host, process and release, in words.
+    pub server: String,
+}
+
+/// How recording goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Health {
+    /// Records that were written.
+    pub written: u64,
+    /// Calls that are missing, because there was no room or they could not be written.
+    pub lost: u64,
+    /// Decisions that could not be recorded.
+    pub undone: u64,
+    /// Whether the last write failed.
+    pub is_failing: bool,
+}

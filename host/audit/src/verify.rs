@@ -1,0 +1,279 @@
+//! Verifies a trail: each row follows from the one before, and ends as its seals say. What does not is named, the first at first.
+use crate::{
+    AuditError, PublicKey, Source, Statement, Waiting,
+    chain::{FIRST, hash_of},
+    source::call_of,
+};
+use peal_sandbox::Digest;
+use peal_store::{Filter, SealKind, TrailRow};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    fmt,
+};
+
+/// How far away a record is looked for that is not where it should be.
+const WINDOW: usize = 64;
+/// How many findings are told. What follows from the first may be many.
+const TOLD: usize = 100;
+
+/// Something that is not as it was written.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Finding {
+    /// A record says something else than it did.
+    Altered {
+        /// Which.
+        seq: u64,
+    },
+    /// Records are not there any more.
+    Removed {
+        /// From this one ...
+        from: u64,
+        /// ... to this one.
+        to: u64,
+    },
+    /// A record stands where another stood.
+    Reordered {
+        /// Where something else stands now.
+        seq: u64,
+        /// Where it is.
+        to: u64,
+    },
+    /// A record stands where none was.
+    Inserted {
+        /// Where.
+        seq: u64,
+    },
+    /// Records and their hashes were written anew, somewhere between two seals.
+    Rewritten {
+        /// Behind this record ...
+        after: u64,
+        /// ... up to this one.
+        to: u64,
+    },
+    /// A seal is not by the key that is expected.
+    Unsealed {
+        /// What it is about.
+        seq: u64,
+        /// Which seal.
+        what: &'static str,
+    },
+    /// What records refer to is something else.
+    Bytes {
+        /// The first record that refers to it.
+        seq: u64,
+        /// What it should be.
+        digest: Digest,
+    },
+}
+
+impl Finding {
+    /// The first record that is concerned.
+    pub fn seq(&self) -> u64 {
+        match self {
+            Finding::Altered { seq }
+            | Finding::Reordered { seq, .. }
+            | Finding::Inserted { seq }
+            | Finding::Unsealed { seq, .. }
+            | Finding::Bytes { seq, .. } => *seq,
+            Finding::Removed { from, .. } => *from,
+            Finding::Rewritten { after, .. } => after + 1,
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Finding::Altered { seq } => write!(f, "record {seq} was altered"),
+            Finding::Removed { from, to } if from == to => write!(f, "record {from} was removed"),
+            Finding::Removed { from, to } => write!(f, "records {from} to {to} were removed"),
+            Finding::Reordered { seq, to } => write!(f, "record {seq} was reordered: it stands at {to}"),
+            Finding::Inserted { seq } => write!(f, "record {seq} was inserted"),
+            Finding::Rewritten { after, to } => {
+                write!(f, "records were rewritten with their hashes, somewhere from {} to {to}", after + 1)
+            }
+            Finding::Unsealed { seq, what } => write!(f, "the {what} at record {seq} is not signed by this key"),
+            Finding::Bytes { seq, digest } => {
+                write!(f, "record {seq} refers to {digest}, and that is missing or something else")
+            }
+        }
+    }
+}
+
+/// What was verified.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Verified {
+    /// How many records.
+    pub records: u64,
+    /// The first of them.
+    pub first: Option<u64>,
+    /// The last.
+    pub last: Option<u64>,
+    /// Seals that are as they should be, those from elsewhere among them.
+    pub seals: u64,
+    /// What is not as it was written, in order; the first of it, if it is much.
+    pub findings: Vec<Finding>,
+    /// What is not in the database yet, and so neither sealed nor verified. That is as it should be.
+    pub waiting: Option<Waiting>,
+}
+
+/// Verifies all records, with checkpoints that were kept elsewhere.
+pub fn verify(source: &Source, key: &PublicKey, elsewhere: &[Statement]) -> Result<Verified, AuditError> {
+    let mut check = Check::new(key);
+    let anchor = source.seal(SealKind::Anchor)?;
+    if let Some(anchor) = &anchor {
+        check.expect(anchor.clone());
+        check.last = anchor.row();
+    }
+    let begins = check.last.0;
+    source.checkpoints()?.into_iter().for_each(|seal| check.expect(seal));
+    elsewhere.iter().filter(|seal| seal.row().0 > begins).cloned().for_each(|seal| check.expect(seal));
+    let mut waiting: VecDeque<TrailRow> = VecDeque::new();
+    source.each::<AuditError>(&Filter::default(), |row| {
+        check.bytes(source, &row)?;
+        waiting.push_back(row);
+        if waiting.len() > WINDOW {
+            check.next(&mut waiting);
+        }
+        Ok(())
+    })?;
+    while !waiting.is_empty() {
+        check.next(&mut waiting);
+    }
+    check.end(source.seal(SealKind::Head)?);
+    check.verified.waiting = source.waiting(check.last.0)?;
+    check.explain();
+    check.verified.findings.sort_by_key(Finding::seq);
+    check.verified.findings.dedup();
+    check.verified.findings.truncate(TOLD);
+    Ok(check.verified)
+}
+
+struct Check<'a> {
+    key: &'a PublicKey,
+    /// The row before.
+    last: (u64, [u8; 32]),
+    /// The last row of which a seal says that it is as it was.
+    sealed: u64,
+    /// What seals say of rows that are still to come.
+    expected: BTreeMap<u64, Vec<Statement>>,
+    /// What was seen to be there.
+    bytes: BTreeSet<Digest>,
+    verified: Verified,
+}
+
+impl<'a> Check<'a> {
+    fn new(key: &'a PublicKey) -> Check<'a> {
+        let (expected, bytes) = (BTreeMap::new(), BTreeSet::new());
+        Check { key, last: (0, FIRST), sealed: 0, expected, bytes, verified: Verified::default() }
+    }
+
+    fn found(&mut self, finding: Finding) {
+        self.verified.findings.push(finding);
+    }
+
+    /// A seal that is to hold.
+    fn expect(&mut self, seal: Statement) {
+        let (seq, _) = seal.row();
+        if seal.is_by(self.key) {
+            self.expected.entry(seq).or_default().push(seal);
+        } else {
+            self.found(Finding::Unsealed { seq, what: seal.what });
+        }
+    }
+
+    /// The oldest of those that wait.
+    fn next(&mut self, waiting: &mut VecDeque<TrailRow>) {
+        let Some(row) = waiting.pop_front() else { return };
+        self.verified.records += 1;
+        self.verified.first.get_or_insert(row.seq);
+        self.verified.last = Some(row.seq);
+        let wanted = self.last.0 + 1;
+        if row.seq > wanted {
+            self.found(Finding::Removed { from: wanted, to: row.seq - 1 });
+        } else if row.seq < wanted {
+            self.found(Finding::Inserted { seq: row.seq });
+        } else if hash_of(&self.last.1, &row) != row.hash {
+            let finding = self.displaced(&row, waiting).unwrap_or(Finding::Altered { seq: row.seq });
+            self.found(finding);
+        }
+        self.last = (row.seq, row.hash);
+        let seals = self.expected.remove(&row.seq).unwrap_or_default();
+        if seals.iter().any(|seal| seal.row().1 != row.hash) {
+            self.found(Finding::Rewritten { after: self.sealed, to: row.seq });
+        }
+        if !seals.is_empty() {
+            self.sealed = row.seq;
+            self.verified.seals += seals.len() as u64;
+        }
+    }
+
+    /// Whether what should stand here stands further on.
+    fn displaced(&self, row: &TrailRow, waiting: &VecDeque<TrailRow>) -> Option<Finding> {
+        let here = |other: &TrailRow| hash_of(&self.last.1, &TrailRow { seq: row.seq, ..other.clone() }) == other.hash;
+        let to = waiting.iter().find(|other| here(other))?.seq;
+        // If this one fits where that one is, they were exchanged.
+        let before = waiting.iter().find(|other| other.seq + 1 == to).map_or(&row.hash, |other| &other.hash);
+        let there = |before: &[u8; 32]| hash_of(before, &TrailRow { seq: to, ..row.clone() }) == row.hash;
+        let fits = waiting.iter().map(|other| &other.hash).chain([before]).any(there);
+        Some(if fits { Finding::Reordered { seq: row.seq, to } } else { Finding::Inserted { seq: row.seq } })
+    }
+
+    /// Where it is known which record is not as it was, that there is one between two seals goes without saying.
+    fn explain(&mut self) {
+        let known: BTreeSet<u64> = self
+            .verified
+            .findings
+            .iter()
+            .filter(|finding| !matches!(finding, Finding::Rewritten { .. } | Finding::Unsealed { .. }))
+            .map(Finding::seq)
+            .collect();
+        self.verified.findings.retain(|finding| match finding {
+            Finding::Rewritten { after, to } => known.range(after + 1..=*to).next().is_none(),
+            _ => true,
+        });
+    }
+
+    /// Whether what a record refers to is what it was.
+    fn bytes(&mut self, source: &Source, row: &TrailRow) -> Result<(), AuditError> {
+        // One that cannot be read was altered, and is found so.
+        let Ok(Some(call)) = call_of(row) else { return Ok(()) };
+        if !self.bytes.insert(call.facts) {
+            return Ok(());
+        }
+        let mut wanted = vec![call.facts];
+        if let Ok(Some(facts)) = source.facts(&call) {
+            wanted.push(facts.digest);
+        }
+        for digest in wanted {
+            if source.blob(&digest)?.is_none_or(|bytes| Digest::of(&bytes) != digest) {
+                self.found(Finding::Bytes { seq: row.seq, digest });
+            }
+        }
+        Ok(())
+    }
+
+    /// No row follows.
+    fn end(&mut self, head: Option<Statement>) {
+        let (last, hash) = self.last;
+        let missing = self.expected.keys().copied().filter(|seq| *seq > last).max();
+        match head {
+            None if last > 0 => self.found(Finding::Unsealed { seq: last, what: "seal of the last record" }),
+            None => {}
+            Some(head) if !head.is_by(self.key) => self.found(Finding::Unsealed { seq: head.row().0, what: head.what }),
+            Some(head) => match head.row() {
+                (seq, sealed) if seq == last => {
+                    self.verified.seals += 1;
+                    if sealed != hash {
+                        self.found(Finding::Rewritten { after: self.sealed, to: last });
+                    }
+                }
+                (seq, _) if seq < last => self.found(Finding::Inserted { seq: seq + 1 }),
+                (seq, _) => self.found(Finding::Removed { from: last + 1, to: seq }),
+            },
+        }
+        if let Some(to) = missing {
+            self.found(Finding::Removed { from: last + 1, to });
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! A request that policies are asked about, as a case writes it.
+use super::{
+    case::infos,
+    texts::{Code, InfoWord, ProcWord, RangeWord, User},
+};
+use peal_model::{ConnectionKind, Identity, Matter, Peer, PolicyRequest, Provision, Range, Status, Target, UnixGroup};
+use serde::Deserialize;
+
+/// As whom the server runs unless a case says otherwise.
+const SERVER: Identity = Identity { uid: 0, gid: 0 };
+
+#[derive(Clone, Copy, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum HookWord {
+    Connection,
+    Event,
+    Registration,
+    JobControl,
+    Monitor,
+    Provision,
+    Log,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum KindWord {
+    Client,
+    Tool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TargetWord {
+    proc: ProcWord,
+    owner: Option<User>,
+}
+
+/// A group by its number alone, or with its name.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum GroupWord {
+    Number(u32),
+    Named { gid: u32, name: String },
+}
+
+impl From<GroupWord> for UnixGroup {
+    fn from(word: GroupWord) -> UnixGroup {
+        match word {
+            GroupWord::Number(gid) => UnixGroup { gid, name: None },
+            GroupWord::Named { gid, name } => UnixGroup { gid, name: Some(name) },
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PeerWord {
+    pid: Option<u32>,
+    release: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RequestWord {
+    hook: HookWord,
+    kind: Option<KindWord>,
+    code: Option<Code>,
+    range: Option<RangeWord>,
+    codes: Option<Vec<Code>>,
+    requester: Option<ProcWord>,
+    user: Option<User>,
+    #[serde(default)]
+    groups: Vec<GroupWord>,
+    server: Option<User>,
+    peer: Option<PeerWord>,
+    #[serde(default)]
+    targets: Vec<TargetWord>,
+    nodes: Option<Vec<String>>,
+    image: Option<String>,
+    #[serde(default)]
+    infos: Vec<InfoWord>,
+    #[serde(default)]
+    directives: Vec<InfoWord>,
+}
+
+impl RequestWord {
+    pub(super) fn request(self) -> Result<PolicyRequest, &'static str> {
+        let RequestWord {
+            hook,
+            kind,
+            code,
+            range,
+            codes,
+            requester,
+            user,
+            groups,
+            server,
+            peer,
+            targets,
+            nodes,
+            image,
+            infos: words,
+            directives,
+        } = self;
+        let matter = match (hook, kind, code, range) {
+            (HookWord::Connection, Some(KindWord::Client), None, None) => Matter::Connection(ConnectionKind::Client),
+            (HookWord::Connection, Some(KindWord::Tool), None, None) => Matter::Connection(ConnectionKind::Tool),
+            (HookWord::Connection, ..) => return Err("a connection has a kind, \"client\" or \"tool\", and no code"),
+            (HookWord::Event, None, Some(code), range) => {
+                Matter::Event { code: code.0, range: range.map_or(Range::Session, |range| range.0) }
+            }
+            (HookWord::Event, ..) => return Err("a request about an event has a code, and no kind"),
+            (HookWord::Registration, None, None, None) => Matter::Registration,
+            (HookWord::Registration, ..) => return Err("a registration has codes, and neither kind, code nor range"),
+            (HookWord::JobControl, None, None, None) => Matter::JobControl,
+            (HookWord::JobControl, ..) => return Err("job control has targets, and neither kind, code nor range"),
+            (HookWord::Monitor, None, None, None) => Matter::Monitor,
+            (HookWord::Monitor, ..) => return Err("a request to monitor has infos, and neither kind, code nor range"),
+            (HookWord::Provision, None, None, None) => Matter::Provision,
+            (HookWord::Provision, ..) => return Err("a request for nodes has nodes, and neither kind, code nor range"),
+            (HookWord::Log, None, None, None) => Matter::Log,
+            (HookWord::Log, ..) => return Err("a log request has infos, and neither kind, code nor range"),
+        };
+        if peer.is_some() && hook != HookWord::Connection {
+            return Err("only a connection has a peer");
+        }
+        if codes.is_some() && hook != HookWord::Registration {
+            return Err("only a registration has codes");
+        }
+        if (hook == HookWord::Provision) != nodes.is_some() || (nodes.is_none() && image.is_some()) {
+            return Err("a request for nodes has nodes, and perhaps an image; others have neither");
+        }
+        let target = |target: TargetWord| Target { proc: target.proc.0, owner: target.owner.map(|owner| owner.0) };
+        Ok(PolicyRequest {
+            matter,
+            requester: requester.map(|proc| proc.0),
+            identity: user.map(|user| user.0),
+            groups: groups.into_iter().map(UnixGroup::from).collect(),
+            server: server.map_or(SERVER, |server| server.0),
+            peer: peer.map(|PeerWord { pid, release }| Peer { pid, release }),
+            targets: targets.into_iter().map(target).collect(),
+            codes: codes.into_iter().flatten().map(|code| code.0).collect::<Vec<Status>>(),
+            provision: nodes.map(|nodes| Provision { nodes, image }),
+            infos: infos(words),
+            directives: infos(directives),
+        })
+    }
+}

@@ -1,0 +1,75 @@
+//! `peal audit`: what modules did and who decided what, as it was recorded. Nothing here needs a running server.
+mod list;
+mod replay;
+mod report;
+mod stats;
+mod verify;
+
+use crate::{
+    args::{AuditCommand, AuditExport, AuditFilter, AuditSource},
+    config, recorded,
+};
+use anyhow::{Context, Result, bail};
+use peal_audit::{Source, export, shown_time};
+use peal_config::Config;
+use peal_store::Filter;
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, BufWriter, Write},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+/// Does what is asked.
+pub fn run(command: AuditCommand) -> Result<ExitCode> {
+    match command {
+        AuditCommand::List(args) => list::list(args),
+        AuditCommand::Show(args) => list::show(args),
+        AuditCommand::Export(args) => write(args),
+        AuditCommand::Verify(args) => verify::run(args),
+        AuditCommand::Stats(args) => stats::run(args),
+        AuditCommand::Replay(args) => replay::run(args),
+        AuditCommand::Report(args) => report::run(args),
+    }
+}
+
+/// Where records are read from, and the configuration's key.
+fn open(source: AuditSource) -> Result<(Source, Option<PathBuf>)> {
+    if let Some(path) = source.from {
+        return Ok((Source::open(&path)?, None));
+    }
+    let config: Config = config::load(source.config, [])?.config;
+    let Some(path) = &config.audit.path else {
+        bail!(
+            "there is no audit trail by this configuration (audit.path); name one, or what was exported, with --from"
+        );
+    };
+    Ok((Source::open(path)?, recorded::key_path(&config)))
+}
+
+fn filter(filter: AuditFilter) -> Filter {
+    let AuditFilter { since, until, job, user, module, outcome } = filter;
+    Filter { since, until, job, uid: user, module, outcome, ..Filter::default() }
+}
+
+fn write(args: AuditExport) -> Result<ExitCode> {
+    let (source, _) = open(args.source)?;
+    let filter = filter(args.filter);
+    match args.output {
+        None => drop(export(&source, &filter, &mut BufWriter::new(io::stdout().lock()))?),
+        Some(path) => {
+            let mut out = BufWriter::new(create(&path)?);
+            let count = export(&source, &filter, &mut out)?;
+            out.flush().with_context(|| path.display().to_string())?;
+            crate::say(&format!("{count} records were written to {}", path.display()));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A new file for nobody else: what was recorded is not for everybody.
+fn create(path: &Path) -> Result<File> {
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    file.with_context(|| path.display().to_string())
+}

@@ -1,0 +1,103 @@
+//! `peal audit replay`.
+use super::{filter, open};
+use crate::{args::AuditReplay, config};
+use anyhow::{Context, Result};
+use peal_audit::{Outcome, Replayed, Replayer};
+use peal_config::{FuelCount, Sandbox};
+use peal_store::Filter;
+use serde_json::json;
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, IsTerminal, Write},
+    process::ExitCode,
+};
+
+/// Something differs.
+const DIFFERS: u8 = 1;
+/// After how many calls it is told how many there were.
+const PROGRESS: u64 = 500;
+
+#[derive(Default)]
+struct Summary {
+    same: u64,
+    differ: u64,
+    not: BTreeMap<&'static str, u64>,
+    /// How often an outcome became which.
+    changes: BTreeMap<String, u64>,
+}
+
+pub(super) fn run(args: AuditReplay) -> Result<ExitCode> {
+    // Compiled code is kept where it is otherwise; without a configuration where users keep it.
+    let sandbox = config::load(args.source.config.clone(), [])?.config.sandbox;
+    let (source, _) = open(args.source)?;
+    let with = args.with.as_ref().map(|path| fs::read(path).with_context(|| path.display().to_string())).transpose()?;
+    let (from, to) = args.range.map_or((None, None), |(from, to)| (Some(from), Some(to)));
+    let wanted = Filter { from, to, ..filter(args.filter) };
+    let engine = peal_deploy::engine(&Sandbox { fuel: FuelCount::Always, ..sandbox })?;
+    let mut replayer = Replayer::new(&source, engine, with);
+    let mut summary = Summary::default();
+    let mut out = io::stdout().lock();
+    let mut failed = Ok(());
+    let progress = io::stderr().is_terminal();
+    replayer.replay(&wanted, |replayed| {
+        let calls = summary.same + summary.differ;
+        if progress && calls > 0 && calls.is_multiple_of(PROGRESS) {
+            let _ = write!(io::stderr(), "\r{calls} calls ");
+        }
+        if failed.is_ok() {
+            failed = summary.add(&mut out, replayed, args.most, args.json);
+        }
+    })?;
+    if progress {
+        let _ = write!(io::stderr(), "\r");
+    }
+    failed?;
+    if !args.json {
+        summary.print(&mut out)?;
+    }
+    let all_same = summary.differ == 0;
+    Ok(if all_same { ExitCode::SUCCESS } else { ExitCode::from(DIFFERS) })
+}
+
+impl Summary {
+    fn add(&mut self, out: &mut impl Write, replayed: Replayed, most: u64, json: bool) -> io::Result<()> {
+        let Replayed { seq, module, was, outcome } = replayed;
+        let (word, said) = match &outcome {
+            Outcome::Same => ("same", Vec::new()),
+            Outcome::Differs(differences) => ("differs", differences.iter().map(ToString::to_string).collect()),
+            Outcome::Not(why) => ("not replayed", vec![(*why).to_owned()]),
+        };
+        match &outcome {
+            Outcome::Same => self.same += 1,
+            Outcome::Not(why) => *self.not.entry(why).or_default() += 1,
+            Outcome::Differs(_) => {
+                self.differ += 1;
+                *self.changes.entry(said.first().cloned().unwrap_or_default()).or_default() += 1;
+            }
+        }
+        if json {
+            let line = json!({ "seq": seq, "module": module, "was": was, "replay": word, "differences": said });
+            return writeln!(out, "{line}");
+        }
+        if matches!(outcome, Outcome::Differs(_)) && self.differ <= most {
+            if self.differ == 1 {
+                writeln!(out, "{:>8}  {:<20} {:<24} difference", "record", "module", "was")?;
+            }
+            writeln!(out, "{seq:>8}  {module:<20} {was:<24} {}", said.join("; "))?;
+        }
+        Ok(())
+    }
+
+    fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        let Summary { same, differ, not, changes, .. } = self;
+        writeln!(out, "{} calls replayed: {same} the same, {differ} differ", same + differ)?;
+        for (change, times) in changes {
+            writeln!(out, "  {times:>8}  {change}")?;
+        }
+        for (why, times) in not {
+            writeln!(out, "{times} calls not replayed: {why}")?;
+        }
+        Ok(())
+    }
+}

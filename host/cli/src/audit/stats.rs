@@ -1,0 +1,59 @@
+//! `peal audit stats`: how often what was recorded.
+use super::{filter, open};
+use crate::args::AuditStats;
+use anyhow::Result;
+use peal_audit::AuditError;
+use serde::Serialize;
+use std::{
+    collections::BTreeMap,
+    io::{self, Write},
+    process::ExitCode,
+};
+
+#[derive(Default, Serialize)]
+struct Stats {
+    records: u64,
+    bytes: u64,
+    kinds: BTreeMap<String, u64>,
+    /// By module, then by outcome.
+    modules: BTreeMap<String, BTreeMap<String, u64>>,
+    users: BTreeMap<u32, u64>,
+    jobs: BTreeMap<String, u64>,
+}
+
+pub(super) fn run(args: AuditStats) -> Result<ExitCode> {
+    let (source, _) = open(args.source)?;
+    let mut stats = Stats::default();
+    source.each::<AuditError>(&filter(args.filter), |row| {
+        stats.records += 1;
+        stats.bytes += row.body.len() as u64;
+        *stats.kinds.entry(row.kind).or_default() += 1;
+        if let Some(module) = row.module {
+            *stats.modules.entry(module).or_default().entry(row.outcome.unwrap_or_default()).or_default() += 1;
+        }
+        row.uid.into_iter().for_each(|uid| *stats.users.entry(uid).or_default() += 1);
+        row.job.into_iter().for_each(|job| *stats.jobs.entry(job).or_default() += 1);
+        Ok(())
+    })?;
+    let mut out = io::stdout().lock();
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &stats)?;
+        writeln!(out)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    writeln!(out, "{} records, {} bytes of content", stats.records, stats.bytes)?;
+    let mut part = |title: &str, counts: Vec<(String, u64)>| -> io::Result<()> {
+        if !counts.is_empty() {
+            writeln!(out, "{title}")?;
+        }
+        counts.iter().try_for_each(|(name, count)| writeln!(out, "  {count:>8}  {}", name.escape_debug()))
+    };
+    part("by kind", stats.kinds.into_iter().collect())?;
+    let modules = stats.modules.into_iter().flat_map(|(module, outcomes)| {
+        outcomes.into_iter().map(move |(outcome, count)| (format!("{module}: {outcome}"), count))
+    });
+    part("by module and outcome", modules.collect())?;
+    part("by user", stats.users.into_iter().map(|(uid, count)| (uid.to_string(), count)).collect())?;
+    part("by job", stats.jobs.into_iter().collect())?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,82 @@
+//! `peal audit verify`.
+use super::open;
+use crate::args::AuditVerify;
+use anyhow::{Context, Result, bail};
+use peal_audit::{PublicKey, Statement, Waiting, verify};
+use serde_json::json;
+use std::{
+    fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+/// Something is not as it was written.
+const CHANGED: u8 = 1;
+
+pub(super) fn run(args: AuditVerify) -> Result<ExitCode> {
+    let (source, key) = open(args.source)?;
+    let key = public_key(args.key, key)?;
+    let mut elsewhere = Vec::new();
+    for path in &args.checkpoints {
+        let text = fs::read(path).with_context(|| path.display().to_string())?;
+        let found: Vec<Statement> =
+            String::from_utf8_lossy(&text).lines().filter_map(|line| line.parse().ok()).collect();
+        if found.is_empty() {
+            bail!("{}: there is no checkpoint in it", path.display());
+        }
+        elsewhere.extend(found);
+    }
+    let verified = verify(&source, &key, &elsewhere)?;
+    let mut out = io::stdout().lock();
+    if args.json {
+        let findings: Vec<_> = verified
+            .findings
+            .iter()
+            .map(|finding| json!({ "record": finding.seq(), "finding": finding.to_string() }))
+            .collect();
+        let report = json!({
+            "records": verified.records, "first": verified.first, "last": verified.last, "seals": verified.seals,
+            "key": key.to_string(), "findings": findings,
+            "waiting": verified.waiting.map(|waiting| json!({ "records": waiting.records, "bytes": waiting.bytes })),
+        });
+        writeln!(out, "{report}")?;
+    } else {
+        let range = match (verified.first, verified.last) {
+            (Some(first), Some(last)) => format!(" ({first} to {last})"),
+            _ => String::new(),
+        };
+        writeln!(out, "{} records{range}, {} seals of {key}", verified.records, verified.seals)?;
+        for finding in &verified.findings {
+            writeln!(out, "CHANGED: {finding}")?;
+        }
+        if verified.findings.is_empty() {
+            writeln!(out, "all of it is as it was written")?;
+        }
+        if let Some(Waiting { records, bytes }) = verified.waiting {
+            writeln!(
+                out,
+                "note: {records} more records ({bytes} bytes) wait in the journal and are not sealed yet: a server that runs \
+                 moves them here in a moment, the next one when it starts"
+            )?;
+        }
+    }
+    Ok(if verified.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(CHANGED) })
+}
+
+/// What was given, or lies beside the secret one.
+fn public_key(given: Option<String>, secret: Option<PathBuf>) -> Result<PublicKey> {
+    let of_file = |path: &Path| -> Result<PublicKey> {
+        let text = fs::read_to_string(path).with_context(|| format!("the public key {}", path.display()))?;
+        Ok(text.parse()?)
+    };
+    match (given, secret) {
+        (Some(given), _) => match given.parse() {
+            Ok(key) => Ok(key),
+            Err(_) if Path::new(&given).exists() => of_file(Path::new(&given)),
+            Err(error) => Err(error).context("--key: neither a key nor a file"),
+        },
+        (None, Some(secret)) => of_file(&secret.with_added_extension("pub")),
+        (None, None) => bail!("whose seals are expected? name the public key with --key"),
+    }
+}

@@ -1,0 +1,44 @@
+//! Following requests that were accepted until they have ended.
+use super::{outcome::Outcome, progress::Progress};
+use anyhow::{Result, bail};
+use peal_client::{Client, ControlStatus};
+use std::time::Duration;
+
+/// How often the server is asked. People do not see more, and servers do not feel it.
+const BETWEEN: Duration = Duration::from_millis(200);
+
+/// Asks about one request until it has ended.
+pub async fn to_the_end(client: &Client, id: &str, progress: &Progress) -> Result<Outcome> {
+    loop {
+        let Some(status) = client.control_status(id).await? else {
+            bail!("the request was accepted, but the server keeps none called {id:?}: it is not known how it ends")
+        };
+        if status.state.is_final() {
+            return Ok(Outcome::ended(status));
+        }
+        progress.say(format!("{}: {}", status.action, status.state));
+        tokio::time::sleep(BETWEEN).await;
+    }
+}
+
+/// Asks for requests until none of them goes on; those of these names, or all if there are none.
+pub async fn all_to_the_end(client: &Client, ids: &[String], progress: &Progress) -> Result<Vec<ControlStatus>> {
+    loop {
+        let kept = kept(client, ids).await?;
+        let open = kept.iter().filter(|status| !status.state.is_final()).count();
+        if open == 0 {
+            return Ok(kept);
+        }
+        progress.say(format!("{open} of {} requests go on", kept.len()));
+        tokio::time::sleep(BETWEEN).await;
+    }
+}
+
+/// The requests of these names that the server keeps, or all if there are no names.
+pub async fn kept(client: &Client, ids: &[String]) -> Result<Vec<ControlStatus>> {
+    let mut kept = Vec::new();
+    for id in ids {
+        kept.extend(client.control_status(id).await?);
+    }
+    Ok(if ids.is_empty() { client.control_statuses().await? } else { kept })
+}

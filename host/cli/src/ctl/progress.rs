@@ -1,0 +1,86 @@
+//! A line on the terminal that says what is waited for and how long, and is gone when it is there. Elsewhere there is none: nobody would see it
+//! turn.
+use std::{
+    cell::RefCell,
+    io::{self, IsTerminal},
+    pin::pin,
+    time::Duration,
+};
+use tokio::{
+    io::AsyncWriteExt,
+    time::{Instant, MissedTickBehavior, interval},
+};
+
+/// How often it turns.
+const TURN: Duration = Duration::from_millis(100);
+/// What is over sooner needs no line.
+const PATIENCE: Duration = Duration::from_millis(300);
+/// What turns.
+const WHEEL: [char; 4] = ['|', '/', '-', '\\'];
+
+/// What is waited for.
+#[derive(Debug, Default)]
+pub struct Progress(RefCell<String>);
+
+impl Progress {
+    /// Says what is waited for now.
+    pub fn say(&self, what: String) {
+        self.0.replace(what);
+    }
+
+    /// Shows it until this is done.
+    pub async fn during<T>(&self, work: impl Future<Output = T>) -> T {
+        if !io::stderr().is_terminal() {
+            return work.await;
+        }
+        let (mut work, began) = (pin!(work), Instant::now());
+        let mut turns = interval(TURN);
+        turns.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let mut shown = false;
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => {
+                    if shown {
+                        draw("\r\u{1b}[2K").await;
+                    }
+                    return done;
+                }
+                _ = turns.tick() => if began.elapsed() >= PATIENCE {
+                    shown = true;
+                    let line = line(&self.0.borrow(), began.elapsed());
+                    draw(&line).await;
+                },
+            }
+        }
+    }
+}
+
+fn line(what: &str, waited: Duration) -> String {
+    let turns = waited.as_millis() / TURN.as_millis();
+    let wheel = WHEEL.iter().cycle().nth((turns % WHEEL.len() as u128) as usize).unwrap_or(&' ');
+    format!("\r\u{1b}[2K\u{1b}[36m{wheel}\u{1b}[0m {} ({} s)", crate::plain(what), waited.as_secs())
+}
+
+/// A terminal that takes nothing keeps nobody from what is done meanwhile.
+async fn draw(text: &str) {
+    let mut terminal = tokio::io::stderr();
+    let write = async {
+        terminal.write_all(text.as_bytes()).await?;
+        terminal.flush().await
+    };
+    // What cannot be drawn is not missed.
+    let _ = tokio::time::timeout(TURN, write).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_turns_counts_and_does_no_harm() {
+        let at = |millis| line("pause a\n\u{1b}[2J", Duration::from_millis(millis));
+        assert_eq!(at(2100), "\r\u{1b}[2K\u{1b}[36m/\u{1b}[0m pause a\\n\\u{1b}[2J (2 s)");
+        assert_ne!(at(2100), at(2200));
+    }
+}

@@ -1,0 +1,112 @@
+//! `peal job record`: what is recorded of a job, in the order of time.
+use crate::{args::JobRecordArgs, config, plain};
+use anyhow::{Result, bail};
+use peal_audit::shown_time as time;
+use peal_model::Nspace;
+use peal_store::{JobEntry, JobEntryKind, JobRecord, Store};
+use serde_json::{Value, json};
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
+
+/// Prints it.
+pub fn record(args: JobRecordArgs) -> Result<ExitCode> {
+    let config = config::load(args.config, [])?.config;
+    let Some(path) = &config.store.path else {
+        bail!("there is no record without a store: set store.path, as the server that runs the job has it")
+    };
+    if !path.exists() {
+        bail!("there is no store at {}: no server has kept a record there", path.display());
+    }
+    let store = Store::open(path, config::store_settings(&config))?;
+    let nspace = Nspace::new(&args.nspace)?;
+    let Some(record) = store.job(&nspace)? else {
+        bail!("the store {} has no record of job {:?}", path.display(), args.nspace)
+    };
+    let entries = store.job_entries(&nspace)?;
+    let mut out = io::stdout().lock();
+    if args.json {
+        let entries = entries.iter().map(entry_json).collect::<Vec<_>>();
+        serde_json::to_writer_pretty(&mut out, &record_json(&record, entries))?;
+        writeln!(out)?;
+    } else {
+        print(&mut out, &record, &entries).or_else(unread)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Who reads no more has had enough.
+fn unread(error: io::Error) -> io::Result<()> {
+    if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) }
+}
+
+fn record_json(record: &JobRecord, entries: Vec<Value>) -> Value {
+    let procs: Vec<Value> = record.procs.iter().map(|(rank, how)| json!({ "rank": rank.0, "end": how })).collect();
+    json!({
+        "nspace": record.nspace, "size": record.size, "command": record.command,
+        "started": time(record.started * 1000), "ended": record.ended.map(|(at, _)| time(at * 1000)),
+        "exit_status": record.ended.map(|(_, status)| status), "procs": procs, "entries": entries,
+    })
+}
+
+fn entry_json(entry: &JobEntry) -> Value {
+    let rank = entry.rank.map(|rank| rank.0);
+    json!({ "time": time(entry.at), "kind": entry.kind.name(), "rank": rank, "body": body(entry) })
+}
+
+/// What was written is JSON; if somebody changed it, it is a text.
+fn body(entry: &JobEntry) -> Value {
+    serde_json::from_str(&entry.body).unwrap_or_else(|_| Value::String(entry.body.clone()))
+}
+
+fn print(out: &mut impl Write, record: &JobRecord, entries: &[JobEntry]) -> io::Result<()> {
+    let JobRecord { nspace, size, command, started, ended, procs } = record;
+    line(out, started * 1000, "start", None, &format!("job {nspace} of {size} procs: {command}"))?;
+    for entry in entries {
+        let (rank, body) = (entry.rank.map(|rank| rank.0), body(entry));
+        line(out, entry.at, entry.kind.name(), rank, &told(entry.kind, &body))?;
+    }
+    // When each of them ended is not recorded.
+    for (rank, how) in procs {
+        writeln!(out, "{:<24} {:<8} {:>5}  {}", "", "proc", rank.0, plain(how))?;
+    }
+    match ended {
+        Some((at, status)) => line(out, at * 1000, "end", None, &format!("exit status {status}")),
+        None => writeln!(out, "{:<24} {:<8} {:>5}  it runs, or its server was killed", "", "", ""),
+    }
+}
+
+fn line(out: &mut impl Write, at: u64, kind: &str, rank: Option<u32>, text: &str) -> io::Result<()> {
+    let rank = rank.map(|rank| rank.to_string()).unwrap_or_default();
+    writeln!(out, "{:<24} {kind:<8} {rank:>5}  {}", time(at), plain(text))
+}
+
+/// The gist of an entry.
+fn told(kind: JobEntryKind, body: &Value) -> String {
+    let text = |key: &str| body.get(key).and_then(Value::as_str);
+    let gist = match kind {
+        JobEntryKind::Log => text("text").map(|text| match body.get("data") {
+            Some(data) => format!("{text}  {data}"),
+            None => text.to_owned(),
+        }),
+        JobEntryKind::Event => body.get("code").map(|code| {
+            let name = code.get("name").and_then(Value::as_str).map(str::to_owned);
+            let name = name.unwrap_or_else(|| code.get("number").map(Value::to_string).unwrap_or_default());
+            format!("{name} from {}", text("source").unwrap_or("the resource manager"))
+        }),
+        JobEntryKind::Control => match (text("action"), text("wish")) {
+            (Some(action), _) => {
+                let by = text("requester").map(|by| format!(" by {by}")).unwrap_or_default();
+                let status = text("status").or(text("because")).unwrap_or_default();
+                Some(format!("{action}{by}: {status}"))
+            }
+            (None, Some(wish)) => Some(format!("handler {} wishes: {wish}", text("handler").unwrap_or_default())),
+            (None, None) => None,
+        },
+        JobEntryKind::Gap => {
+            body.get("notices").map(|notices| format!("{notices} notices are missing, perhaps of this job"))
+        }
+    };
+    gist.unwrap_or_else(|| body.to_string())
+}

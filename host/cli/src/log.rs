@@ -1,0 +1,138 @@
+//! `peal log`: has a running server log something, as a tool.
+use crate::{args::Log, event, node};
+use anyhow::{Context, Result, bail};
+use peal_client::{ClientError, Tool};
+use peal_model::{DataArray, Info, InfoFlags, Key, KeyName, Status, Value, code, key};
+use serde::Serialize;
+use std::{
+    collections::BTreeMap,
+    io::{self, Read, Write},
+    process::ExitCode,
+};
+
+/// The longest message that is read, in bytes.
+const LONGEST: u64 = 1 << 20;
+/// It was not logged, or not everywhere.
+const NOT_LOGGED: u8 = 1;
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Outcome {
+    status: i32,
+    name: Option<&'static str>,
+    /// What became of each channel, by its key, where not all went well.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    channels: BTreeMap<String, i32>,
+}
+
+/// Has it logged, and says how that went.
+pub fn run(mut args: Log) -> Result<ExitCode> {
+    let message = message(args.message.take())?;
+    let (data, directives) = (data(&args, &message)?, directives(&args));
+    let Log { server, json, .. } = args;
+    let (status, channels) = node::as_tool(async {
+        let tool = Tool::init(event::tool_settings(server)?).await?;
+        let became = match tool.log(&data, &directives).await {
+            Ok(channels) => (code::PMIX_SUCCESS, channels),
+            Err(ClientError::Refused { status, infos, .. }) => (status, infos),
+            Err(error) => return Err(error.into()),
+        };
+        tool.finalize().await?;
+        Ok(became)
+    })?;
+    let channels: Vec<(&Key, Status)> =
+        channels.iter().filter_map(|info| Some((&info.key, status_in(info)?))).collect();
+    if json {
+        let by_key = channels.iter().map(|(key, status)| (key.to_string(), status.0)).collect();
+        let outcome = Outcome { status: status.0, name: status.name(), channels: by_key };
+        writeln!(io::stdout().lock(), "{}", serde_json::to_string(&outcome)?)?;
+    }
+    for (channel, status) in &channels {
+        crate::say(&format!("{channel}: {status}"));
+    }
+    if status.is_success() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    crate::say(&format!("{} ({status})", meaning(status)));
+    Ok(ExitCode::from(NOT_LOGGED))
+}
+
+fn status_in(info: &Info) -> Option<Status> {
+    if let Value::Status(status) = info.value { Some(status) } else { None }
+}
+
+fn meaning(status: Status) -> &'static str {
+    match status {
+        code::PMIX_ERR_PARTIAL_SUCCESS => "some channels have it, others failed: the server's trace says why",
+        code::PMIX_ERR_NOT_AVAILABLE => "nothing was logged: none of these channels is there",
+        code::PMIX_ERR_BAD_PARAM => "nothing was logged: the request makes no sense to the server",
+        code::PMIX_ERR_NO_PERMISSIONS => "nothing was logged: it is not allowed",
+        _ => "not logged as it should be: the server's trace says why",
+    }
+}
+
+fn message(given: Option<String>) -> Result<String> {
+    if let Some(given) = given.filter(|given| given != "-") {
+        return Ok(given);
+    }
+    let mut text = String::new();
+    let read = io::stdin()
+        .take(LONGEST + 1)
+        .read_to_string(&mut text)
+        .context("cannot read the message from standard input")?;
+    if read as u64 > LONGEST {
+        bail!("the message on standard input has more than {LONGEST} bytes");
+    }
+    Ok(text)
+}
+
+/// A copy for each channel that is named, and what goes to all of them.
+fn data(args: &Log, message: &str) -> Result<Vec<Info>> {
+    let mut channels: Vec<&Key> = args.to.iter().collect();
+    channels.extend(args.required.iter().filter(|channel| !args.to.contains(channel)));
+    let is_mail = |channel: &Key| *channel == key::PMIX_LOG_EMAIL;
+    let has_mail = channels.is_empty() || channels.iter().any(|channel| is_mail(channel));
+    if !has_mail && (args.subject.is_some() || !args.mail_to.is_empty()) {
+        bail!("--mail-to and --subject are for mail: --to email");
+    }
+    let mut data: Vec<Info> = Vec::new();
+    for channel in &channels {
+        let value = if is_mail(channel) {
+            Value::DataArray(DataArray::infos(mail(args, message)))
+        } else {
+            Value::string(message)
+        };
+        let flags = if args.required.contains(channel) { InfoFlags::REQUIRED } else { InfoFlags::NONE };
+        data.push(Info { flags, ..Info::new((*channel).clone(), value) });
+    }
+    if channels.is_empty() {
+        data.push(Info::new(key::PMIX_LOG_MSG, Value::string(message)));
+        data.extend(mail(args, message).into_iter().filter(|info| info.key != key::PMIX_LOG_EMAIL_MSG));
+    }
+    data.extend(args.data.iter().cloned());
+    Ok(data)
+}
+
+fn mail(args: &Log, message: &str) -> Vec<Info> {
+    let mut mail = vec![Info::new(key::PMIX_LOG_EMAIL_MSG, Value::string(message))];
+    if !args.mail_to.is_empty() {
+        mail.push(Info::new(key::PMIX_LOG_EMAIL_ADDR, Value::string(&args.mail_to.join(","))));
+    }
+    mail.extend(args.subject.iter().map(|subject| Info::new(key::PMIX_LOG_EMAIL_SUBJECT, Value::string(subject))));
+    mail
+}
+
+fn directives(args: &Log) -> Vec<Info> {
+    let switches: [(KeyName, bool); 5] = [
+        (key::PMIX_LOG_ONCE, args.once),
+        (key::PMIX_LOG_TAG_OUTPUT, args.tag),
+        (key::PMIX_LOG_TIMESTAMP_OUTPUT, args.timestamp),
+        (key::PMIX_LOG_GENERATE_TIMESTAMP, args.timestamp),
+        (key::PMIX_LOG_XML_OUTPUT, args.xml),
+    ];
+    let set = switches.into_iter().filter(|switch| switch.1);
+    let mut directives: Vec<Info> = set.map(|(key, _)| Info::new(key, Value::Bool(true))).collect();
+    directives.extend(args.priority.map(|priority| Info::new(key::PMIX_LOG_SYSLOG_PRI, Value::Int32(priority))));
+    directives.extend(args.directives.iter().cloned());
+    directives
+}

@@ -1,0 +1,86 @@
+//! `peal module sign`: signatures beside components, as minisign makes them.
+use super::{
+    keygen::{create, write},
+    password,
+};
+use crate::args::Sign;
+use anyhow::{Context, Result, bail};
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use minisign::{PublicKey, SecretKey, SecretKeyBox};
+use peal_config::KeyId;
+use peal_deploy::signature_place;
+use std::{
+    ffi::OsString,
+    fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// How many bytes a secret key has.
+const SECRET_KEY: usize = 158;
+/// Where in it it says how it is encrypted.
+const ENCRYPTION: std::ops::Range<usize> = 2..4;
+
+/// Signs all of them or, where one is no component, none.
+pub fn sign(args: &Sign) -> Result<ExitCode> {
+    if args.comment.as_ref().is_some_and(|comment| comment.contains(char::is_control)) {
+        bail!("--comment: it stands on one line, without control characters");
+    }
+    let components = args.files.iter().map(|path| component(path)).collect::<Result<Vec<_>>>()?;
+    let key = secret_key(args)?;
+    let public = PublicKey::from_secret_key(&key)?;
+    let id = KeyId::new(public.keynum()).map(|id| id.to_string()).unwrap_or_default();
+    let mut out = io::stdout().lock();
+    for (path, bytes) in args.files.iter().zip(components) {
+        let comment = args.comment.clone().unwrap_or_else(|| usual_comment(path));
+        let signature = minisign::sign(Some(&public), &key, &*bytes, Some(&comment), Some("signature of peal"));
+        let place = signature_place(path);
+        let signature = signature.with_context(|| args.key.display().to_string())?;
+        replace(&place, &signature.to_bytes())?;
+        writeln!(out, "{} is signed with key {id}", path.display())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn component(path: &Path) -> Result<Vec<u8>> {
+    let bytes = peal_deploy::read(path)?;
+    peal_sandbox::inspect(&bytes).with_context(|| path.display().to_string())?;
+    Ok(bytes)
+}
+
+/// The secret key, without the password that it may be encrypted with.
+fn secret_key(args: &Sign) -> Result<SecretKey> {
+    let (text, named) = (password::secret(&args.key)?, || args.key.display().to_string());
+    let bytes = text.lines().nth(1).and_then(|line| BASE64_STANDARD.decode(line.trim()).ok());
+    let bytes = bytes.filter(|bytes| bytes.len() == SECRET_KEY).unwrap_or_default();
+    match bytes.get(ENCRYPTION) {
+        // The library's own reader wants a check sum, which `minisign -W` leaves out. Signing compares the key with its public half.
+        Some([0, 0]) => return SecretKey::from_bytes(&bytes).with_context(named),
+        Some(b"Sc") => {}
+        _ => bail!("{} is no secret key of minisign", named()),
+    }
+    let password = match password::given(&args.password)? {
+        Some(password) => password,
+        None => password::asked(&format!("Password of {}: ", named()))?,
+    };
+    SecretKeyBox::from_string(&text)?.into_secret_key(Some(password)).with_context(named)
+}
+
+/// What minisign says where nobody says anything else.
+fn usual_comment(path: &Path) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let name = path.file_name().unwrap_or_default().to_string_lossy().replace(char::is_control, "?");
+    format!("timestamp:{now}\tfile:{name}\thashed")
+}
+
+/// Puts it there at once: servers watch.
+fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut new = OsString::from(path);
+    new.push(format!(".{}", std::process::id()));
+    let new = PathBuf::from(new);
+    write(create(&new, 0o644)?, &new, bytes)?;
+    let moved = fs::rename(&new, path).inspect_err(|_| drop(fs::remove_file(&new)));
+    moved.with_context(|| path.display().to_string())
+}

@@ -1,0 +1,78 @@
+//! `peal module verify`: who signed a component.
+use crate::{args::Verify, config};
+use anyhow::{Context, Result, bail};
+use peal_config::{ModuleOwner, TrustedKey, Word};
+use peal_deploy::{Signature, SignatureError, Signer};
+use std::{
+    fs,
+    io::{self, Write},
+    process::ExitCode,
+};
+
+/// Nobody who is trusted has signed it.
+const UNTRUSTED: u8 = 1;
+/// There is nothing that could be checked.
+const UNREADABLE: u8 = 2;
+
+/// Says who signed it: 0 if they are trusted, 1 if not, 2 if that cannot be told.
+pub fn verify(args: Verify) -> Result<ExitCode> {
+    let named = args.file.display().to_string();
+    let keys = match keys(&args) {
+        Ok(keys) => keys,
+        Err(error) => return unreadable(&error),
+    };
+    let bytes = match peal_deploy::read(&args.file) {
+        Ok(bytes) => bytes,
+        Err(error) => return unreadable(&error.into()),
+    };
+    let trusted = keys.iter().map(|(key, _)| key);
+    match Signature::beside(&args.file).and_then(|signature| signature.signer(&bytes, trusted)) {
+        Ok(Signer { key, comment }) => {
+            let mut out = io::stdout().lock();
+            writeln!(out, "{named} is signed with key {}", key.id())?;
+            for (_, whose) in keys.iter().filter(|(one, _)| *one == key) {
+                writeln!(out, "which is {whose}")?;
+            }
+            writeln!(out, "who says of it: {comment}")?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(error @ (SignatureError::Unreadable { .. } | SignatureError::Format)) => {
+            unreadable(&anyhow::Error::new(error).context(named))
+        }
+        Err(error) => {
+            crate::say(&format!("{named}: {error}"));
+            Ok(ExitCode::from(UNTRUSTED))
+        }
+    }
+}
+
+/// The keys that are trusted, and what each is.
+fn keys(args: &Verify) -> Result<Vec<(TrustedKey, String)>> {
+    if args.key.is_empty() {
+        let rules = config::load(args.config.clone(), [])?.config.modules;
+        let of = |owner: ModuleOwner| {
+            let whose = format!("trusted here for modules of {:?}", owner.name());
+            rules.keys_of(owner).map(move |key| (key.clone(), whose.clone())).collect::<Vec<_>>()
+        };
+        let keys: Vec<_> = ModuleOwner::ALL.iter().copied().flat_map(of).collect();
+        if keys.is_empty() {
+            bail!("no key is trusted here: name one by --key, or set modules.trusted_keys");
+        }
+        return Ok(keys);
+    }
+    args.key.iter().map(|text| Ok((key(text)?, format!("that of --key {text}")))).collect()
+}
+
+/// A public key, as it stands or in its file.
+fn key(text: &str) -> Result<TrustedKey> {
+    match (TrustedKey::parse(text), fs::read_to_string(text)) {
+        (Ok(key), _) => Ok(key),
+        (Err(_), Ok(file)) => TrustedKey::parse(&file).with_context(|| text.to_owned()),
+        (Err(error), Err(io)) => bail!("--key: {error}; nor is it a file that can be read: {io}"),
+    }
+}
+
+fn unreadable(error: &anyhow::Error) -> Result<ExitCode> {
+    crate::say(&format!("{error:#}"));
+    Ok(ExitCode::from(UNREADABLE))
+}

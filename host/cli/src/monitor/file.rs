@@ -1,0 +1,39 @@
+//! `peal monitor file`: waits for the alert that a file shows no life any more.
+use super::{Listening, refused};
+use crate::{
+    args::MonitorFile,
+    event::print::{self, Form},
+};
+use anyhow::{Context, Result};
+use peal_client::{FileSign, Watch};
+use peal_model::code;
+use peal_server::admin::SeenEvent;
+use std::{
+    io::{self, IsTerminal},
+    process::ExitCode,
+};
+
+/// Prints the alerts.
+pub async fn file(args: MonitorFile) -> Result<ExitCode> {
+    let MonitorFile { server, path, time, drops, size: _, access, modify, count, json } = args;
+    let sign = match (access, modify) {
+        (true, _) => FileSign::Access,
+        (false, true) => FileSign::Modify,
+        (false, false) => FileSign::Size,
+    };
+    // The server has another working directory.
+    let path = std::path::absolute(&path).with_context(|| format!("{path:?} means no file"))?;
+    let form = match json {
+        true => Form::Json,
+        false if io::stdout().is_terminal() => Form::Colored,
+        false => Form::Plain,
+    };
+    // Heard of before anything is watched: an alert may come at once.
+    let mut listening = Listening::begin(server, code::PMIX_MONITOR_FILE_ALERT).await?;
+    if let Err(error) = listening.tool.watch(Watch::file(&path, sign, time, drops)).await {
+        return refused(error);
+    }
+    listening.print(Some(count), |event| Ok(print::whole(&SeenEvent::of(event), form)?)).await?;
+    listening.leave().await;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,111 @@
+//! `peal monitor`: has a running server watch something, as a tool, and shows what it tells.
+mod file;
+mod resources;
+pub mod usage;
+
+use crate::{
+    args::{MonitorCommand, ToolArgs},
+    event, node,
+};
+use anyhow::{Result, bail};
+use peal_client::{ClientError, Handler, Outcome, Tool, reasons};
+use peal_model::{Event, Range, Status, code};
+use std::{io, process::ExitCode, time::Duration};
+use tokio::{
+    io::AsyncWriteExt,
+    signal::unix::{SignalKind, signal},
+    sync::mpsc,
+};
+
+/// The server refuses.
+const REFUSED: u8 = 1;
+/// How long a server may take to let a tool go.
+const LEAVE: Duration = Duration::from_secs(2);
+/// How many events may wait to be printed; then whoever tells of them waits.
+const WAITING: usize = 256;
+
+/// Does what is asked.
+pub fn run(command: MonitorCommand) -> Result<ExitCode> {
+    node::as_tool(async {
+        match command {
+            MonitorCommand::Usage(args) => resources::usage(args).await,
+            MonitorCommand::File(args) => file::file(args).await,
+        }
+    })
+}
+
+/// A tool, and what it hears.
+struct Listening {
+    tool: Tool,
+    heard: mpsc::Receiver<Event>,
+}
+
+impl Listening {
+    /// Comes to a server and hears events of this code, and of the loss of the server.
+    async fn begin(server: ToolArgs, code: Status) -> Result<Listening> {
+        let tool = Tool::init(event::tool_settings(server)?).await?;
+        let (tell, heard) = mpsc::channel(WAITING);
+        let handler = Handler::native(move |call| {
+            // Nobody listens any more.
+            let _ = tell.blocking_send(call.event().clone());
+            Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+        });
+        tool.register(&[code, code::PMIX_ERR_LOST_CONNECTION], &[], handler).await?;
+        Ok(Listening { tool, heard })
+    }
+
+    /// Prints what is heard until there is enough, a signal comes, nobody reads it or the server is lost.
+    async fn print(&mut self, count: Option<u64>, line: impl Fn(&Event) -> Result<String>) -> Result<()> {
+        let mut signals = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        let mut left = count;
+        while left != Some(0) {
+            let event = tokio::select! {
+                event = self.heard.recv() => event,
+                _ = signals.0.recv() => return Ok(()),
+                _ = signals.1.recv() => return Ok(()),
+            };
+            let Some(event) = event else { bail!("nobody can tell of events any more") };
+            if event.range == Range::ProcLocal {
+                bail!("the server is lost: it has closed the connection");
+            }
+            if !written(&line(&event)?).await? {
+                return Ok(());
+            }
+            left = left.map(|left| left - 1);
+        }
+        Ok(())
+    }
+
+    /// Whatever is watched ends with us. A server that is lost by now need not be told.
+    async fn leave(self) {
+        let _ = self.tool.within(LEAVE).finalize().await;
+    }
+}
+
+/// Says why it is refused; any other error is one.
+fn refused(error: ClientError) -> Result<ExitCode> {
+    let ClientError::Refused { status, infos, .. } = &error else { return Err(error.into()) };
+    let why = reasons(infos);
+    let why = match *status {
+        _ if !why.is_empty() => crate::plain(&why.join("; ")),
+        code::PMIX_ERR_NOT_SUPPORTED => "this server does not monitor".to_owned(),
+        code::PMIX_ERR_NO_PERMISSIONS => "it is not allowed".to_owned(),
+        code::PMIX_ERR_NOT_FOUND => "it is not there".to_owned(),
+        _ => "the server's trace says why".to_owned(),
+    };
+    crate::say(&format!("the server refuses: {why} ({status})"));
+    Ok(ExitCode::from(REFUSED))
+}
+
+/// Whether somebody reads it.
+pub async fn written(text: &str) -> io::Result<bool> {
+    let mut out = tokio::io::stdout();
+    let write = async {
+        out.write_all(text.as_bytes()).await?;
+        out.flush().await
+    };
+    match write.await {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        written => written.map(|()| true),
+    }
+}

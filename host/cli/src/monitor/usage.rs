@@ -1,0 +1,132 @@
+//! What procs use of resources, as servers tell it under the Standard's keys.
+use peal_model::{DataArray, Info, KeyName, Proc, Value, key};
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// How deep arrays are looked into.
+const DEEPEST: usize = 4;
+
+/// What a proc uses, as far as it is told.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Usage {
+    /// Of one core, in percent.
+    pub cpu_percent: Option<f64>,
+    /// How long it has run on any core, in seconds.
+    pub cpu_seconds: Option<f64>,
+    /// Memory that is there, in megabytes.
+    pub resident_mb: Option<f64>,
+    /// The same, of what it shares with others only its part.
+    pub proportional_mb: Option<f64>,
+    /// Memory that it may use, in megabytes.
+    pub virtual_mb: Option<f64>,
+    pub threads: Option<u64>,
+    /// As the operating system has it.
+    pub os_state: Option<String>,
+}
+
+impl Usage {
+    fn of(told: &[&Info]) -> Usage {
+        let value = |key: KeyName| told.iter().rev().find(|info| info.key == key).map(|info| &info.value);
+        let amount = |key: KeyName| value(key).and_then(number);
+        Usage {
+            cpu_percent: amount(key::PMIX_PROC_PERCENT_CPU),
+            cpu_seconds: amount(key::PMIX_PROC_TIME),
+            resident_mb: amount(key::PMIX_PROC_RSS),
+            proportional_mb: amount(key::PMIX_PROC_PSS),
+            virtual_mb: amount(key::PMIX_PROC_VSIZE),
+            threads: value(key::PMIX_PROC_NUM_THREADS).and_then(Value::as_u64),
+            os_state: value(key::PMIX_PROC_OS_STATE).and_then(Value::as_str).map(str::to_owned),
+        }
+    }
+
+    /// The memory that it takes, in megabytes.
+    pub fn memory_mb(&self) -> Option<f64> {
+        self.resident_mb.or(self.proportional_mb)
+    }
+
+    /// Whether the operating system has it stopped.
+    pub fn is_stopped(&self) -> bool {
+        self.os_state.as_ref().is_some_and(|state| state.starts_with(['T', 't']))
+    }
+
+    /// For programs.
+    pub fn json(&self) -> serde_json::Value {
+        json!({
+            "cpu_percent": self.cpu_percent, "cpu_seconds": self.cpu_seconds, "resident_mb": self.resident_mb,
+            "proportional_mb": self.proportional_mb, "virtual_mb": self.virtual_mb, "threads": self.threads,
+            "os_state": self.os_state,
+        })
+    }
+}
+
+/// What is told of procs by their names, wherever in an answer or event that stands.
+pub fn of_procs(infos: &[Info]) -> BTreeMap<Proc, Usage> {
+    let mut found = BTreeMap::new();
+    gather(&infos.iter().collect::<Vec<_>>(), DEEPEST, &mut found);
+    found
+}
+
+fn gather(infos: &[&Info], depth: usize, found: &mut BTreeMap<Proc, Usage>) {
+    let Some(depth) = depth.checked_sub(1) else { return };
+    if let Some(Value::Proc(proc)) = infos.iter().find(|info| info.key == key::PMIX_PROCID).map(|info| &info.value) {
+        let usage = Usage::of(infos);
+        if usage != Usage::default() {
+            found.insert(proc.clone(), usage);
+        }
+    }
+    for info in infos {
+        if let Some(infos) = members(info) {
+            gather(&infos, depth, found);
+        }
+    }
+}
+
+/// The infos that an info has in it.
+pub fn members(info: &Info) -> Option<Vec<&Info>> {
+    match &info.value {
+        Value::DataArray(array) => DataArray::as_infos(array),
+        _ => None,
+    }
+}
+
+/// A number of any type; a time in seconds.
+fn number(value: &Value) -> Option<f64> {
+    match value {
+        // By way of its digits: 12.3 stays 12.3.
+        Value::Float(number) => number.to_string().parse().ok(),
+        Value::Double(number) => Some(*number),
+        Value::Timeval { seconds, microseconds } => Some(*seconds as f64 + *microseconds as f64 / 1e6),
+        other => other.as_u64().map(|number| number as f64),
+    }
+    .filter(|number: &f64| number.is_finite())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peal_model::{Nspace, Rank};
+
+    #[test]
+    fn it_is_found_wherever_it_stands_and_too_deep_is_not_looked() {
+        let proc = |rank| Proc::new(Nspace::new("solver").unwrap(), Rank(rank));
+        let array = |key: KeyName, infos: Vec<Info>| Info::new(key, Value::DataArray(DataArray::infos(infos)));
+        let of = |rank| {
+            vec![
+                Info::new(key::PMIX_PROCID, Value::Proc(proc(rank))),
+                Info::new(key::PMIX_PROC_PERCENT_CPU, Value::Float(12.3)),
+                Info::new(key::PMIX_PROC_TIME, Value::Timeval { seconds: 1, microseconds: 500_000 }),
+                Info::new(key::PMIX_PROC_NUM_THREADS, Value::Uint16(3)),
+                Info::new(key::PMIX_PROC_OS_STATE, Value::string("T")),
+            ]
+        };
+        let direct = array(key::PMIX_PROC_RESOURCE_USAGE, of(0));
+        let inner = array(key::PMIX_QUERY_PROC_RESOURCE_USAGE, vec![array(key::PMIX_PROC_RESOURCE_USAGE, of(1))]);
+        let nothing = array(key::PMIX_PROC_RESOURCE_USAGE, vec![Info::new(key::PMIX_PROCID, Value::Proc(proc(2)))]);
+        let deep = (0..DEEPEST).fold(of(3), |infos, _| vec![array(key::PMIX_PROC_RESOURCE_USAGE, infos)]);
+        let found = of_procs(&[direct, inner, nothing, deep[0].clone()]);
+        assert_eq!(found.keys().map(|proc| proc.rank.0).collect::<Vec<_>>(), [0, 1]);
+        let usage = &found[&proc(0)];
+        assert_eq!((usage.cpu_percent, usage.cpu_seconds, usage.threads), (Some(12.3), Some(1.5), Some(3)));
+        assert!(usage.is_stopped());
+    }
+}

@@ -1,0 +1,71 @@
+//! `peal ps`: the jobs that run, their procs, and what these use.
+mod gather;
+mod print;
+
+use crate::{args::Ps, event, monitor::written, node};
+use anyhow::Result;
+use gather::Job;
+use peal_client::Tool;
+use print::Form;
+use std::{
+    io::{self, IsTerminal},
+    process::ExitCode,
+    time::Duration,
+};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    time::{MissedTickBehavior, interval},
+};
+
+/// There is no such job.
+const MISSING: u8 = 1;
+/// How long a server may take to let a tool go.
+const LEAVE: Duration = Duration::from_secs(2);
+/// How often it may be shown at most.
+const SHORTEST: Duration = Duration::from_millis(100);
+
+/// Prints what runs.
+pub fn run(args: Ps) -> Result<ExitCode> {
+    node::as_tool(async {
+        let Ps { server, jobs, watch, every, count, json } = args;
+        let tool = Tool::init(event::tool_settings(server)?).await?;
+        let form = match (json, watch) {
+            (true, _) => Form::Json,
+            (false, true) if io::stdout().is_terminal() => Form::Redrawn,
+            (false, _) => Form::Plain,
+        };
+        let mut missing = Vec::new();
+        let show = async {
+            let mut turns = interval(every.max(SHORTEST));
+            turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            let mut left = if watch { count } else { Some(1) };
+            let mut is_first = true;
+            while left != Some(0) {
+                turns.tick().await;
+                let found = gather::gather(&tool, &jobs).await?;
+                let are_there = |nspace: &&_| !found.iter().any(|job: &Job| job.nspace == **nspace);
+                missing = jobs.iter().filter(are_there).cloned().collect();
+                let text = print::snapshot(&found, form, is_first)?;
+                if !written(&text).await? {
+                    break;
+                }
+                (left, is_first) = (left.map(|left| left - 1), false);
+            }
+            Ok::<(), anyhow::Error>(())
+        };
+        let mut signals = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        tokio::select! {
+            shown = show => shown?,
+            _ = signals.0.recv() => {}
+            _ = signals.1.recv() => {}
+        }
+        // What there is to see was seen.
+        let _ = tool.within(LEAVE).finalize().await;
+        if watch || missing.is_empty() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let names: Vec<String> = missing.iter().map(|nspace| format!("{:?}", nspace.as_str())).collect();
+        crate::say(&format!("no job of yours is called {}", names.join(" or ")));
+        Ok(ExitCode::from(MISSING))
+    })
+}

@@ -1,0 +1,157 @@
+//! Jobs and procs as a table, and as JSON.
+use super::gather::{Job, Listed};
+use crate::{
+    monitor::usage::Usage,
+    table::{Side, table},
+};
+use peal_model::{ProcState, names::number};
+use serde_json::{Value, json};
+
+/// How they are printed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// For people, one below the other.
+    Plain,
+    /// For people, in place of the one before.
+    Redrawn,
+    /// For programs.
+    Json,
+}
+
+/// Where a terminal begins anew.
+const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
+/// What is not known.
+const UNKNOWN: &str = "-";
+
+/// What runs now, with the end of the last line.
+pub fn snapshot(jobs: &[Job], form: Form, is_first: bool) -> serde_json::Result<String> {
+    Ok(match form {
+        Form::Json => serde_json::to_string(&jobs.iter().map(job_json).collect::<Vec<_>>())? + "\n",
+        Form::Redrawn => format!("{CLEAR}{}", text(jobs)),
+        Form::Plain if is_first => text(jobs),
+        Form::Plain => format!("\n{}", text(jobs)),
+    })
+}
+
+fn text(jobs: &[Job]) -> String {
+    if jobs.is_empty() {
+        return "no jobs run here\n".to_owned();
+    }
+    let rows: Vec<[String; 7]> = jobs.iter().flat_map(rows).collect();
+    let (left, right) = (Side::Left, Side::Right);
+    let head = [
+        ("job", left),
+        ("rank", right),
+        ("state", left),
+        ("pid", right),
+        ("cpu%", right),
+        ("memory", right),
+        ("command", left),
+    ];
+    table(head, &rows)
+}
+
+/// A row for each proc; one for a job of which no procs are known.
+fn rows(job: &Job) -> Vec<[String; 7]> {
+    let name = || job.nspace.as_str().to_owned();
+    let unknown = || UNKNOWN.to_owned();
+    let command = || job.command.clone().unwrap_or_else(unknown);
+    if job.procs.is_empty() {
+        let size = job.size.map_or_else(unknown, |size| format!("0-{}", size.saturating_sub(1)));
+        return vec![[name(), size, unknown(), unknown(), unknown(), unknown(), command()]];
+    }
+    let row = |listed: &Listed| {
+        let Listed { info, usage } = listed;
+        let pid = if info.pid == 0 { unknown() } else { info.pid.to_string() };
+        let cpu = usage.as_ref().and_then(|usage| usage.cpu_percent).map_or_else(unknown, |cpu| format!("{cpu:.1}"));
+        let memory = usage.as_ref().and_then(Usage::memory_mb).map_or_else(unknown, |mb| format!("{mb:.1} MB"));
+        [name(), info.proc.rank.to_string(), state(listed).to_owned(), pid, cpu, memory, command()]
+    };
+    job.procs.iter().map(row).collect()
+}
+
+/// The state of a proc in a word. Only the operating system knows who is stopped.
+fn state(listed: &Listed) -> &'static str {
+    match u64::from(listed.info.state.0) {
+        _ if listed.info.state == ProcState::RUNNING && listed.usage.as_ref().is_some_and(Usage::is_stopped) => {
+            "stopped"
+        }
+        number::PMIX_PROC_STATE_PREPPED => "prepared",
+        number::PMIX_PROC_STATE_LAUNCH_UNDERWAY => "starting",
+        number::PMIX_PROC_STATE_RESTART => "restarting",
+        number::PMIX_PROC_STATE_TERMINATE => "ending",
+        number::PMIX_PROC_STATE_RUNNING => "running",
+        number::PMIX_PROC_STATE_CONNECTED => "connected",
+        number::PMIX_PROC_STATE_TERMINATED => "ended",
+        number::PMIX_PROC_STATE_KILLED_BY_CMD => "killed",
+        number::PMIX_PROC_STATE_ABORTED
+        | number::PMIX_PROC_STATE_ABORTED_BY_SIG
+        | number::PMIX_PROC_STATE_CALLED_ABORT => "aborted",
+        number::PMIX_PROC_STATE_FAILED_TO_START | number::PMIX_PROC_STATE_FAILED_TO_LAUNCH => "not started",
+        number::PMIX_PROC_STATE_HEARTBEAT_FAILED => "silent",
+        number::PMIX_PROC_STATE_UNDEF => UNKNOWN,
+        _ => "other",
+    }
+}
+
+fn job_json(job: &Job) -> Value {
+    let procs: Vec<Value> = job.procs.iter().map(proc_json).collect();
+    json!({ "nspace": job.nspace.as_str(), "size": job.size, "command": job.command, "procs": procs })
+}
+
+fn proc_json(listed: &Listed) -> Value {
+    let Listed { info, usage } = listed;
+    let state = state(listed);
+    let text = |text: &Option<peal_model::Text>| text.as_ref().map(|text| text.to_string_lossy().into_owned());
+    json!({
+        "rank": info.proc.rank.0,
+        "state": (state != UNKNOWN).then_some(state),
+        "pid": (info.pid != 0).then_some(info.pid),
+        "node": text(&info.hostname),
+        "executable": text(&info.executable),
+        "usage": usage.as_ref().map(Usage::json),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peal_model::{Nspace, Proc, ProcInfo, Rank};
+
+    fn listed(rank: u32, state: ProcState, usage: Option<Usage>) -> Listed {
+        let proc = Proc::new(Nspace::new("solver").unwrap(), Rank(rank));
+        let pid = if state == ProcState::TERMINATED { 0 } else { 4711 };
+        Listed { info: ProcInfo { proc, hostname: None, executable: None, pid, state }, usage }
+    }
+
+    #[test]
+    fn what_is_not_known_is_a_dash_and_who_is_stopped_is_told() {
+        let stopped = Usage {
+            cpu_percent: Some(12.345),
+            resident_mb: Some(3.0),
+            os_state: Some("T (stopped)".to_owned()),
+            ..Usage::default()
+        };
+        let procs = vec![listed(0, ProcState::RUNNING, Some(stopped)), listed(10, ProcState::TERMINATED, None)];
+        let solver = Job {
+            nspace: Nspace::new("solver").unwrap(),
+            size: Some(2),
+            command: Some("./app\u{1b}[2J".to_owned()),
+            procs,
+        };
+        let far = Job { nspace: Nspace::new("far").unwrap(), size: Some(4), command: None, procs: Vec::new() };
+        let jobs = [solver, far];
+        let expected = "\
+job     rank  state     pid  cpu%  memory  command
+solver     0  stopped  4711  12.3  3.0 MB  ./app\\u{1b}[2J
+solver    10  ended       -     -       -  ./app\\u{1b}[2J
+far      0-3  -           -     -       -  -
+";
+        assert_eq!(snapshot(&jobs, Form::Plain, true).unwrap(), expected);
+        assert_eq!(snapshot(&jobs, Form::Redrawn, false).unwrap(), format!("{CLEAR}{expected}"));
+        assert_eq!(snapshot(&[], Form::Plain, false).unwrap(), "\nno jobs run here\n");
+        let told: Value = serde_json::from_str(&snapshot(&jobs, Form::Json, true).unwrap()).unwrap();
+        assert_eq!(told[0]["procs"][0]["usage"]["cpu_percent"], 12.345);
+        assert_eq!((&told[0]["procs"][1]["pid"], &told[1]["size"]), (&Value::Null, &4.into()));
+    }
+}

@@ -1,0 +1,45 @@
+//! Tables for people: columns as wide as what stands in them. Names come from others, so nothing in them ends a line or moves the cursor.
+use crate::plain;
+
+/// How a column stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// Its cells begin below each other: texts.
+    Left,
+    /// They end below each other: numbers.
+    Right,
+}
+
+/// Lines of a head and rows, each with its end.
+pub fn table<const N: usize>(head: [(&str, Side); N], rows: &[[String; N]]) -> String {
+    let heads = head.map(|(name, _)| name.to_owned());
+    let lines: Vec<[String; N]> =
+        std::iter::once(&heads).chain(rows).map(|row| row.each_ref().map(|cell| plain(cell))).collect();
+    let mut widths = [0; N];
+    for line in &lines {
+        for (width, cell) in widths.iter_mut().zip(line) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    let line = |cells: &[String; N]| {
+        let columns = cells.iter().zip(widths).zip(head).map(|((cell, width), (_, side))| match side {
+            Side::Left => format!("{cell:width$}"),
+            Side::Right => format!("{cell:>width$}"),
+        });
+        let line = columns.collect::<Vec<_>>().join("  ");
+        line.trim_end().to_owned() + "\n"
+    };
+    lines.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_needed_and_names_do_no_harm() {
+        let rows = [["a\n\u{1b}[2J".to_owned(), "5".to_owned()], ["b".to_owned(), "1000".to_owned()]];
+        let text = table([("name", Side::Left), ("n", Side::Right)], &rows);
+        assert_eq!(text, "name             n\na\\n\\u{1b}[2J     5\nb             1000\n");
+    }
+}

@@ -1,0 +1,169 @@
+//! The public keys by which signatures of modules are checked, and the rules that say for whose modules which are trusted.
+use crate::{kinds::Kind, reading::Reading, settings::Modules, values::ModuleOwner};
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use std::fmt;
+use thiserror::Error;
+use toml::{Spanned, Value, de::DeValue};
+
+/// How long the algorithm's name is that keys and signatures begin with, in bytes.
+const ALGORITHM: usize = 2;
+/// How long what follows it is: the key's id.
+const ID: usize = 8;
+
+/// By what people tell keys apart. It is not secret, and a signature may claim any: only a key that fits proves something.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct KeyId([u8; ID]);
+
+impl KeyId {
+    /// That of these bytes.
+    pub fn new(bytes: &[u8]) -> Option<KeyId> {
+        bytes.try_into().ok().map(KeyId)
+    }
+
+    /// That in the second line of a key or a signature.
+    pub fn of_line(line: &str) -> Option<KeyId> {
+        let bytes = BASE64_STANDARD.decode(line.trim()).ok()?;
+        KeyId::new(bytes.get(ALGORITHM..ALGORITHM + ID)?)
+    }
+}
+
+/// As `minisign` writes it: the bytes are a number whose last digits come first.
+impl fmt::Display for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016X}", u64::from_le_bytes(self.0))
+    }
+}
+
+/// A text is no public key.
+#[derive(Debug, Error)]
+#[error("{text:?} is no public key of minisign; one has 56 characters and begins with RW")]
+pub struct KeyError {
+    text: String,
+}
+
+/// A public key of minisign.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TrustedKey {
+    text: String,
+    id: KeyId,
+    key: minisign_verify::PublicKey,
+}
+
+impl TrustedKey {
+    /// Reads a key: as it stands in the second line of its file, or the whole file.
+    pub fn parse(text: &str) -> Result<TrustedKey, KeyError> {
+        let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let line = match lines.as_slice() {
+            [line] | [_, line] => *line,
+            _ => text,
+        };
+        let read = minisign_verify::PublicKey::from_base64(line).ok().zip(KeyId::of_line(line));
+        let error = || KeyError { text: line.chars().take(60).collect() };
+        let (key, id) = read.ok_or_else(error)?;
+        Ok(TrustedKey { text: line.to_owned(), id, key })
+    }
+
+    /// Its id.
+    pub fn id(&self) -> KeyId {
+        self.id
+    }
+
+    /// What signatures are checked with.
+    pub fn verifier(&self) -> &minisign_verify::PublicKey {
+        &self.key
+    }
+}
+
+impl fmt::Display for TrustedKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Modules {
+    /// Whether modules of this owner must be signed.
+    pub fn requires(&self, owner: ModuleOwner) -> bool {
+        self.require_signature.contains(&owner)
+    }
+
+    /// The keys that are trusted for modules of this owner.
+    pub fn keys_of(&self, owner: ModuleOwner) -> impl Iterator<Item = &TrustedKey> {
+        let more: &[TrustedKey] = match owner {
+            ModuleOwner::Site => &[],
+            ModuleOwner::User => &self.user_keys,
+            ModuleOwner::Namespace => &self.namespace_keys,
+            ModuleOwner::Brought => &self.brought_keys,
+        };
+        self.trusted_keys.iter().chain(more)
+    }
+
+    /// The setting that names more keys than `modules.trusted_keys` for this owner; for the site there is none.
+    pub fn keys_setting(owner: ModuleOwner) -> &'static str {
+        match owner {
+            ModuleOwner::Site => "modules.trusted_keys",
+            ModuleOwner::User => "modules.user_keys",
+            ModuleOwner::Namespace => "modules.namespace_keys",
+            ModuleOwner::Brought => "modules.brought_keys",
+        }
+    }
+}
+
+/// A public key in a configuration.
+pub(crate) struct PublicKey;
+
+impl Kind<TrustedKey> for PublicKey {
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<TrustedKey> {
+        let key = value.get_ref().as_str().and_then(|text| TrustedKey::parse(text).ok());
+        if key.is_none() {
+            reading.refuse(value, &self.wanted());
+        }
+        key
+    }
+
+    fn write(&self, value: &TrustedKey) -> Option<Value> {
+        Some(Value::String(value.text.clone()))
+    }
+
+    fn wanted(&self) -> String {
+        "a public key of minisign: 56 characters that begin with RW".to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Made by minisign 0.11.
+    const FILE: &str = "untrusted comment: minisign public key C7E0F06AE2DF49F0
+RWTwSd/iavDgxzz7FiTeU4rdUxsJhVtrhwsRruPzD+mz135uWfQ8pPYT
+";
+
+    #[test]
+    fn a_key_is_read_alone_and_from_its_file_and_is_called_as_minisign_calls_it() {
+        let key = TrustedKey::parse(FILE).unwrap();
+        assert_eq!(key.id().to_string(), "C7E0F06AE2DF49F0");
+        assert_eq!(TrustedKey::parse(&key.to_string()).unwrap(), key);
+        for none in ["", "RWTwSd", "untrusted comment: x\n\n", &FILE[..90], &FILE.repeat(2)] {
+            assert!(TrustedKey::parse(none).is_err(), "{none:?}");
+        }
+        let error = TrustedKey::parse("minisign.pub").unwrap_err().to_string();
+        assert_eq!(error, "\"minisign.pub\" is no public key of minisign; one has 56 characters and begins with RW");
+    }
+
+    #[test]
+    fn the_sites_keys_are_trusted_for_all_and_others_for_their_own() {
+        let (site, user) = (TrustedKey::parse(FILE).unwrap(), {
+            TrustedKey::parse("RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3").unwrap()
+        });
+        let rules = Modules {
+            require_signature: vec![ModuleOwner::Site, ModuleOwner::User],
+            trusted_keys: vec![site.clone()],
+            user_keys: vec![user.clone()],
+            ..Modules::default()
+        };
+        assert!(rules.requires(ModuleOwner::User) && !rules.requires(ModuleOwner::Brought));
+        assert_eq!(rules.keys_of(ModuleOwner::User).collect::<Vec<_>>(), [&site, &user]);
+        assert_eq!(rules.keys_of(ModuleOwner::Site).collect::<Vec<_>>(), [&site]);
+        assert_eq!(rules.keys_of(ModuleOwner::Brought).collect::<Vec<_>>(), [&site]);
+    }
+}

@@ -1,0 +1,115 @@
+//! The kinds of values that have to do with sinks: their names, what stands for an address, permissions of a file.
+use crate::{
+    kinds::{Kind, MAX_TEXT, Text},
+    reading::Reading,
+    values::SinkName,
+};
+use std::{
+    fmt::{Display, Write as _},
+    str::FromStr,
+};
+use toml::{Spanned, Value, de::DeValue};
+
+/// The longest name of a sink, in bytes.
+const MAX_NAME: usize = 64;
+
+fn is_name(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    !name.is_empty() && name.len() <= MAX_NAME && name.chars().all(is_plain)
+}
+
+/// What a sink is called.
+pub(crate) struct NewSink;
+
+impl Text for NewSink {
+    fn fits(&self, text: &str) -> bool {
+        is_name(text) && matches!(SinkName::of(text), SinkName::Opened(_))
+    }
+
+    fn wanted(&self) -> String {
+        let taken = SinkName::BUILT_IN.map(|name| format!("{name:?}")).join(", ");
+        format!("a name of at most {MAX_NAME} letters, digits, `-`, `_` and `.`, and none of {taken}")
+    }
+}
+
+/// The name of a sink to write to.
+pub(crate) struct NameOfSink;
+
+impl Kind<SinkName> for NameOfSink {
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<SinkName> {
+        let name = value.get_ref().as_str().filter(|name| is_name(name)).map(SinkName::of);
+        if name.is_none() {
+            reading.refuse(value, &self.wanted());
+        }
+        name
+    }
+
+    fn write(&self, value: &SinkName) -> Option<Value> {
+        Some(Value::String(value.name().to_owned()))
+    }
+
+    fn wanted(&self) -> String {
+        let built_in = SinkName::BUILT_IN.map(|name| format!("{name:?}")).join(", ");
+        format!("{built_in} or the name of a [[sink]]")
+    }
+}
+
+/// A text that stands for something else, which says itself what is wrong with it.
+pub(crate) struct Parsed(pub(crate) &'static str);
+
+impl<T: FromStr<Err: Display> + Display> Kind<T> for Parsed {
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<T> {
+        let Some(text) = value.get_ref().as_str().filter(|text| text.len() <= MAX_TEXT) else {
+            reading.refuse(value, self.0);
+            return None;
+        };
+        text.parse().inspect_err(|error| reading.wrong(&value.span(), format!("{}: {error}", reading.key))).ok()
+    }
+
+    fn write(&self, value: &T) -> Option<Value> {
+        Some(Value::String(value.to_string()))
+    }
+
+    fn wanted(&self) -> String {
+        self.0.to_owned()
+    }
+}
+
+/// One line of text.
+pub(crate) struct Line(pub(crate) &'static str);
+
+impl Text for Line {
+    fn fits(&self, text: &str) -> bool {
+        !text.is_empty() && text.len() <= MAX_TEXT && !text.contains(char::is_control)
+    }
+
+    fn wanted(&self) -> String {
+        self.0.to_owned()
+    }
+}
+
+/// Who may read and write a file.
+pub(crate) struct Permissions;
+
+impl Kind<u32> for Permissions {
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<u32> {
+        let is_octal = |text: &&str| !text.is_empty() && text.bytes().all(|digit| (b'0'..=b'7').contains(&digit));
+        let mode = value.get_ref().as_str().filter(is_octal).and_then(|text| u32::from_str_radix(text, 8).ok());
+        let mode = mode.filter(|mode| mode & !0o666 == 0);
+        if mode.is_none() {
+            reading.refuse(value, &self.wanted());
+        }
+        mode
+    }
+
+    fn write(&self, value: &u32) -> Option<Value> {
+        let mut text = String::new();
+        // Writing to a text cannot fail.
+        let _ = write!(text, "{value:o}");
+        Some(Value::String(text))
+    }
+
+    fn wanted(&self) -> String {
+        "who may read and write it in octal digits, as in \"640\"".to_owned()
+    }
+}

@@ -1,0 +1,86 @@
+//! Procs as people name them: a job, one of its procs, or some of them.
+use super::nspace;
+use peal_model::{Proc, Rank};
+use std::collections::BTreeSet;
+
+/// How many ranks a list may name. More are all of the job.
+const MOST: usize = 65_536;
+
+/// Procs that are meant together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Targets(pub Vec<Proc>);
+
+/// A job, as in `solver`; one of its procs, as in `solver:0`; some of them, as in `solver:0-3,7`; or all of them, as in `solver:*`. A
+/// job whose name has a colon in it is only meant with `:*` behind it.
+pub fn targets(text: &str) -> Result<Targets, String> {
+    let wanted = || {
+        format!(
+            "{text:?} is no NSPACE, NSPACE:RANK or NSPACE:RANKS, as in solver, solver:0 or solver:0-3,7; all are solver:*"
+        )
+    };
+    let Some((job, ranks)) = text.rsplit_once(':') else {
+        return Ok(Targets(vec![Proc::all(nspace(text).ok().filter(|job| !job.is_empty()).ok_or_else(wanted)?)]));
+    };
+    let job = nspace(job).ok().filter(|job| !job.is_empty()).ok_or_else(wanted)?;
+    if ranks == "*" {
+        return Ok(Targets(vec![Proc::all(job)]));
+    }
+    let mut named = BTreeSet::new();
+    for part in ranks.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (rank(first).ok_or_else(wanted)?, rank(last).ok_or_else(wanted)?);
+        if first > last {
+            return Err(format!("{part:?} in {text:?} begins behind its end: {last}-{first} is wanted"));
+        }
+        // What is written once more counts once more, so that nobody is kept busy by repetition.
+        if named.len().saturating_add((last - first) as usize) >= MOST {
+            return Err(format!("{text:?} names more than {MOST} ranks; all of the job are {job}:*"));
+        }
+        named.extend(first..=last);
+    }
+    Ok(Targets(named.into_iter().map(|rank| Proc::new(job.clone(), Rank(rank))).collect()))
+}
+
+/// Digits alone: a sign is part of a range.
+fn rank(text: &str) -> Option<u32> {
+    let is_number = !text.is_empty() && text.bytes().all(|of| of.is_ascii_digit());
+    text.parse().ok().filter(|rank| is_number && Rank(*rank).is_valid())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<String, String> {
+        targets(text).map(|Targets(procs)| {
+            let ranks = procs.iter().map(|proc| proc.to_string()).collect::<Vec<_>>();
+            ranks.join(" ")
+        })
+    }
+
+    #[test]
+    fn a_job_a_proc_and_some_procs() {
+        for (text, procs) in [
+            ("solver", "solver:PMIX_RANK_WILDCARD"),
+            ("solver:*", "solver:PMIX_RANK_WILDCARD"),
+            ("a:b:*", "a:b:PMIX_RANK_WILDCARD"),
+            ("solver:0", "solver:0"),
+            ("solver:7,0-2,1", "solver:0 solver:1 solver:2 solver:7"),
+            ("a:b:3", "a:b:3"),
+        ] {
+            assert_eq!(read(text).as_deref(), Ok(procs), "{text}");
+        }
+        assert_eq!(targets("a:0-65534").unwrap().0.len(), 65_535);
+    }
+
+    #[test]
+    fn what_is_no_target_is_refused_and_so_are_too_many() {
+        for text in ["", ":0", "a:", "a:b", "a:-1", "a:1-", "a:+1", "a:1--2", "a:0,,1", "a:4294967295", "a: 1"] {
+            assert!(read(text).unwrap_err().contains("is no NSPACE"), "{text}");
+        }
+        assert!(read("a:3-1").unwrap_err().ends_with("1-3 is wanted"));
+        assert!(read("a:0-4294967000").unwrap_err().contains("more than 65536 ranks; all of the job are a:*"));
+        let again = format!("a:{}", ["0-65535"; 1000].join(","));
+        assert!(read(&again).unwrap_err().contains("more than"));
+    }
+}

@@ -1,0 +1,316 @@
+//! The ledger: every job-control request that was accepted or denied, who made it, how far it is, and how it ended.
+use super::{Checkpoint, ControlState, JobAction, JobControlError, NotDone, Which};
+use crate::{Time, server::RequestId};
+use peal_model::{DataArray, Identity, Info, KeyName, Proc, Status, Value, key};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+/// Under this key a query about requests (`PMIX_JOB_CTRL_ID`) tells of one: an array of infos.
+pub const REQUEST: KeyName = KeyName("peal.jctrl.request");
+/// In it: how far it is.
+pub const STATE: KeyName = KeyName("peal.jctrl.state");
+/// In it: what is being done.
+pub const OPERATION: KeyName = KeyName("peal.jctrl.action");
+
+/// The number of a request; never used twice.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ControlId(pub u64);
+
+/// What is being done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Operation {
+    /// The host environment does something to procs.
+    Act(JobAction),
+    /// Procs make a checkpoint of this name.
+    Checkpoint(String),
+    /// Procs make room for others; in the end this is done to them.
+    Preempt(JobAction),
+    /// Nodes are made ready.
+    Provision {
+        /// Which.
+        nodes: String,
+        /// With which image.
+        image: Option<String>,
+    },
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Operation::Act(action) => action.fmt(f),
+            Operation::Checkpoint(checkpoint) => write!(f, "checkpoint {checkpoint:?}"),
+            Operation::Preempt(action) => write!(f, "preempt, then {action}"),
+            Operation::Provision { nodes, image: None } => write!(f, "provision {nodes:?}"),
+            Operation::Provision { nodes, image: Some(image) } => write!(f, "provision {nodes:?} with {image:?}"),
+        }
+    }
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// All of it is done.
+    Done,
+    /// Some of it, or nothing, is done.
+    Failed,
+    /// Whoever made it took it back.
+    Cancelled,
+    /// It was not permitted.
+    Denied,
+}
+
+impl From<End> for ControlState {
+    fn from(end: End) -> ControlState {
+        match end {
+            End::Done => ControlState::Done,
+            End::Failed => ControlState::Failed,
+            End::Cancelled => ControlState::Cancelled,
+            End::Denied => ControlState::Denied,
+        }
+    }
+}
+
+/// How far a request is.
+#[derive(Debug)]
+pub(crate) enum Stage {
+    /// It is permitted and has not begun: somebody is still to say whether it can be done.
+    Accepted,
+    /// It has begun.
+    Running(Work),
+    /// It is over.
+    Ended(End),
+}
+
+/// What is being waited for.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// The host environment, which does it; whoever has not been answered yet is answered then.
+    Host(Option<RequestId>),
+    /// Procs that make a checkpoint.
+    Checkpoint(Checkpoint),
+    /// Procs that prepare to be preempted: those that make a checkpoint, or the end of the time they have.
+    Grace {
+        /// Those who make one.
+        checkpoint: Checkpoint,
+        /// Whether there are procs that can make none, whose time has not passed in full.
+        unprepared: bool,
+    },
+}
+
+/// Who made a request, and may take it back. Tools and modules come and go, so theirs are their user's.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Requestor {
+    /// A proc of a job.
+    Proc(Proc),
+    /// Tools and modules of a user.
+    User(Option<u32>),
+}
+
+/// A request.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    /// What its requester calls it, or else we.
+    pub(crate) name: String,
+    pub(crate) requestor: Requestor,
+    /// Who made it.
+    pub(crate) requester: Option<Proc>,
+    pub(crate) identity: Option<Identity>,
+    pub(crate) operation: Operation,
+    pub(crate) targets: Vec<Proc>,
+    pub(crate) directives: Vec<Info>,
+    /// Whom to mail.
+    pub(crate) mail: Option<Vec<Info>>,
+    pub(crate) stage: Stage,
+    /// To whom it was not done.
+    pub(crate) not_done: Vec<NotDone>,
+    /// The status with which somebody refused to do it.
+    pub(crate) refusal: Option<Status>,
+    /// What else there is to say: reasons, answers.
+    pub(crate) infos: Vec<Info>,
+}
+
+impl Entry {
+    /// How far it is.
+    pub(crate) fn state(&self) -> ControlState {
+        match &self.stage {
+            Stage::Accepted => ControlState::Accepted,
+            Stage::Running(_) => ControlState::Running,
+            Stage::Ended(end) => (*end).into(),
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        !matches!(self.stage, Stage::Ended(_))
+    }
+
+    fn is_meant(&self, requestor: &Requestor, which: &Which) -> bool {
+        let is_root = *requestor == Requestor::User(Some(0));
+        match which {
+            Which::All => self.requestor == *requestor,
+            Which::Named(name) => self.name == *name && (is_root || self.requestor == *requestor),
+        }
+    }
+
+    /// Why it cannot be taken back any more, if it cannot.
+    fn commitment(&self) -> Option<String> {
+        match (&self.stage, &self.operation) {
+            (Stage::Ended(_), _) => Some(format!("it is {}", self.state())),
+            (Stage::Running(Work::Host(_)), operation) => Some(format!("procs were already told to {operation}")),
+            _ => None,
+        }
+    }
+
+    /// The checkpoint that is being made.
+    pub(crate) fn checkpoint(&self) -> Option<&Checkpoint> {
+        match &self.stage {
+            Stage::Running(Work::Checkpoint(checkpoint) | Work::Grace { checkpoint, .. }) => Some(checkpoint),
+            Stage::Accepted | Stage::Running(Work::Host(_)) | Stage::Ended(_) => None,
+        }
+    }
+
+    /// The same, to be taken further.
+    pub(crate) fn checkpoint_mut(&mut self) -> Option<&mut Checkpoint> {
+        match &mut self.stage {
+            Stage::Running(Work::Checkpoint(checkpoint) | Work::Grace { checkpoint, .. }) => Some(checkpoint),
+            Stage::Accepted | Stage::Running(Work::Host(_)) | Stage::Ended(_) => None,
+        }
+    }
+
+    /// Time has passed.
+    pub(crate) fn expire(&mut self, now: Time) {
+        let Some(checkpoint) = self.checkpoint_mut() else { return };
+        checkpoint.expire(now);
+        let is_late = now >= checkpoint.deadline;
+        if let Stage::Running(Work::Grace { unprepared, .. }) = &mut self.stage {
+            *unprepared &= !is_late;
+        }
+    }
+
+    /// When it has something to do next.
+    fn deadline(&self) -> Option<Time> {
+        self.checkpoint().map(|checkpoint| checkpoint.deadline)
+    }
+
+    /// As whoever may know of it is told.
+    pub(crate) fn infos(&self) -> Vec<Info> {
+        let mut infos = vec![
+            Info::new(key::PMIX_JOB_CTRL_ID, Value::string(&self.name)),
+            Info::new(STATE, Value::string(self.state().name())),
+            Info::new(OPERATION, Value::string(&self.operation.to_string())),
+        ];
+        infos.extend(self.infos.iter().cloned());
+        infos.extend(self.not_done.iter().map(NotDone::info));
+        infos
+    }
+}
+
+/// All requests that have not ended, and the last of those that have.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    entries: BTreeMap<ControlId, Entry>,
+    /// Those that have not ended and wait until some time.
+    timed: BTreeSet<(Time, ControlId)>,
+    open: usize,
+    next: u64,
+    max: usize,
+}
+
+impl Ledger {
+    /// At most so many have not ended, and as many that have are remembered.
+    pub(crate) fn new(max: usize) -> Ledger {
+        Ledger { entries: BTreeMap::new(), timed: BTreeSet::new(), open: 0, next: 0, max }
+    }
+
+    /// Takes a request in, under its name or one that nobody else has; one user's requests leave room for others'.
+    pub(crate) fn enter(
+        &mut self,
+        name: Option<String>,
+        entry: impl FnOnce(String) -> Entry,
+    ) -> Result<ControlId, JobControlError> {
+        let id = ControlId(self.next + 1);
+        let entry = entry(name.unwrap_or_else(|| format!("peal-{}", id.0)));
+        if entry.is_open() {
+            let open = || self.entries.values().filter(|other| other.is_open());
+            if open().any(|other| other.requestor == entry.requestor && other.name == entry.name) {
+                return Err(JobControlError::NameTaken(entry.name));
+            }
+            let uid = |entry: &Entry| entry.identity.map(|identity| identity.uid);
+            let own = open().filter(|other| uid(other) == uid(&entry)).count();
+            if self.open >= self.max || own >= self.max.div_ceil(2) {
+                return Err(JobControlError::Full { max: self.max });
+            }
+            self.open += 1;
+            self.timed.extend(entry.deadline().map(|at| (at, id)));
+        }
+        self.next = id.0;
+        self.entries.insert(id, entry);
+        self.forget_oldest();
+        Ok(id)
+    }
+
+    fn forget_oldest(&mut self) {
+        if self.entries.len() - self.open > self.max {
+            let oldest = self.entries.iter().find(|(_, entry)| !entry.is_open()).map(|(id, _)| *id);
+            oldest.and_then(|id| self.entries.remove(&id));
+        }
+    }
+
+    /// A request.
+    pub(crate) fn get(&self, id: ControlId) -> Option<&Entry> {
+        self.entries.get(&id)
+    }
+
+    /// A request that has not ended, to be taken further by `change`.
+    pub(crate) fn change<T>(&mut self, id: ControlId, change: impl FnOnce(&mut Entry) -> T) -> Option<T> {
+        let entry = self.entries.get_mut(&id).filter(|entry| entry.is_open())?;
+        self.timed.remove(&(entry.deadline().unwrap_or_default(), id));
+        let changed = change(entry);
+        self.timed.extend(entry.deadline().map(|at| (at, id)));
+        if !entry.is_open() {
+            self.open -= 1;
+            self.forget_oldest();
+        }
+        Some(changed)
+    }
+
+    /// Those that may be taken back of those that are meant; nothing is taken back if one that is named cannot be.
+    pub(crate) fn cancellable(&self, by: &Requestor, which: &Which) -> Result<Vec<ControlId>, JobControlError> {
+        let mut meant = self.entries.iter().filter(|(_, entry)| entry.is_meant(by, which));
+        let Which::Named(name) = which else {
+            let free = meant.filter(|(_, entry)| entry.commitment().is_none());
+            return Ok(free.map(|(id, _)| *id).collect());
+        };
+        // A name may have been used before: the last of that name is meant.
+        let (id, entry) = meant.next_back().ok_or_else(|| JobControlError::UnknownRequest(name.clone()))?;
+        match entry.commitment() {
+            Some(why) => Err(JobControlError::NotCancellable { name: name.clone(), why }),
+            None => Ok(vec![*id]),
+        }
+    }
+
+    /// Those that wait for procs to make a checkpoint.
+    pub(crate) fn awaiting(&self, proc: &Proc) -> Vec<ControlId> {
+        let awaits = |entry: &Entry| entry.checkpoint().is_some_and(|checkpoint| checkpoint.awaits(proc));
+        self.timed.iter().map(|(_, id)| *id).filter(|id| self.get(*id).is_some_and(awaits)).collect()
+    }
+
+    /// Those whose time is over.
+    pub(crate) fn late(&self, now: Time) -> Vec<ControlId> {
+        self.timed.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| *id).collect()
+    }
+
+    /// When the next one's time is over.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.timed.first().map(|(at, _)| *at)
+    }
+
+    /// What somebody who runs as this may know: of the requests of this name, or of all.
+    pub(crate) fn told(&self, identity: Identity, name: Option<&str>) -> Vec<Info> {
+        let theirs = |entry: &&Entry| identity.uid == 0 || entry.identity.is_some_and(|own| own.uid == identity.uid);
+        let meant = |entry: &&Entry| name.is_none_or(|name| name == entry.name);
+        let entries = self.entries.values().filter(theirs).filter(meant);
+        entries.map(|entry| Info::new(REQUEST, Value::DataArray(DataArray::infos(entry.infos())))).collect()
+    }
+}

@@ -1,0 +1,128 @@
+//! How procs say that they are checkpointed, and that they may be preempted.
+use super::JobControlError;
+use peal_model::{Info, Nspace, Proc, Rank, Status, Value, code, key};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt,
+};
+
+/// How many methods one proc may declare.
+const MAX_METHODS: usize = 16;
+
+/// How a proc learns that it is to make a checkpoint.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Method {
+    /// By an event of this code (`PMIX_JOB_CTRL_CHECKPOINT_EVENT`).
+    Event(Status),
+    /// By a signal of this number (`PMIX_JOB_CTRL_CHECKPOINT_SIGNAL`).
+    Signal(u8),
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Method::Event(code) => write!(f, "event {code}"),
+            Method::Signal(number) => write!(f, "signal {number}"),
+        }
+    }
+}
+
+/// What a proc says of itself (`PMIX_JOB_CTRL_PREEMPTIBLE`, `PMIX_JOB_CTRL_CHECKPOINT_METHOD`); what it leaves open stays as it
+/// was.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Declaration {
+    /// Whether it may be preempted.
+    pub preemptible: Option<bool>,
+    /// How it is checkpointed: the first that can be done is taken.
+    pub methods: Option<Vec<Method>>,
+}
+
+impl Declaration {
+    /// Whether it says anything.
+    pub fn is_empty(&self) -> bool {
+        *self == Declaration::default()
+    }
+}
+
+/// What the procs have declared.
+#[derive(Debug, Default)]
+pub(crate) struct Declared(BTreeMap<Nspace, BTreeMap<Rank, Declaration>>);
+
+impl Declared {
+    /// Takes a proc's declaration.
+    pub(crate) fn declare(&mut self, proc: &Proc, declaration: Declaration) {
+        let said = self.0.entry(proc.nspace.clone()).or_default().entry(proc.rank).or_default();
+        said.preemptible = declaration.preemptible.or(said.preemptible);
+        said.methods = declaration.methods.or(said.methods.take());
+    }
+
+    /// A proc is gone, with what it has declared.
+    pub(crate) fn drop_proc(&mut self, proc: &Proc) {
+        self.0.get_mut(&proc.nspace).and_then(|job| job.remove(&proc.rank));
+    }
+
+    /// A job is gone, with what its procs have declared.
+    pub(crate) fn drop_job(&mut self, nspace: &Nspace) {
+        self.0.remove(nspace);
+    }
+
+    /// How a proc is checkpointed: by its own word or, since applications often have one rank speak for all, that of the lowest rank
+    /// of its job that has spoken.
+    pub(crate) fn methods_of(&self, proc: &Proc) -> VecDeque<Method> {
+        let job = self.0.get(&proc.nspace);
+        let own = job.and_then(|job| job.get(&proc.rank)).and_then(|said| said.methods.as_ref());
+        let methods = own.or_else(|| job.and_then(|job| job.values().find_map(|said| said.methods.as_ref())));
+        methods.into_iter().flatten().copied().collect()
+    }
+
+    /// Whether a proc may be preempted: by the same rule.
+    pub(crate) fn may_be_preempted(&self, proc: &Proc) -> bool {
+        let job = self.0.get(&proc.nspace);
+        let own = job.and_then(|job| job.get(&proc.rank)).and_then(|said| said.preemptible);
+        own.or_else(|| job.and_then(|job| job.values().find_map(|said| said.preemptible))).unwrap_or_default()
+    }
+}
+
+/// The methods of a `PMIX_JOB_CTRL_CHECKPOINT_METHOD`: an array of infos, each a method and its value. In it the key that older
+/// releases have for two things (`pmix.jctrl.ckptsig`) can only be a signal.
+pub(super) fn methods(value: &Value) -> Result<Vec<Method>, JobControlError> {
+    let wrong = || JobControlError::BadDirective {
+        key: key::PMIX_JOB_CTRL_CHECKPOINT_METHOD.0,
+        wanted: "an array of 1 to 16 infos, each pmix.jctrl.ckptev or pmix.jctrl.ckptsig",
+    };
+    let Value::DataArray(array) = value else { return Err(wrong()) };
+    let infos = array.as_infos().ok_or_else(wrong)?;
+    if infos.is_empty() || infos.len() > MAX_METHODS {
+        return Err(wrong());
+    }
+    infos.into_iter().map(method).collect::<Result<Option<Vec<Method>>, _>>()?.ok_or_else(wrong)
+}
+
+fn method(info: &Info) -> Result<Option<Method>, JobControlError> {
+    if info.key == key::PMIX_JOB_CTRL_CHECKPOINT_EVENT {
+        event(&info.value).map(Some)
+    } else if info.key == key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL {
+        Ok(Some(Method::Signal(signal(&info.value, key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL.0)?)))
+    } else {
+        Ok(None)
+    }
+}
+
+/// An event as a method: its code or, as later releases have it, that it is one at all.
+pub(super) fn event(value: &Value) -> Result<Method, JobControlError> {
+    match value {
+        Value::Status(code) if code.0 < 0 => Ok(Method::Event(*code)),
+        Value::Int(code) | Value::Int32(code) if *code < 0 => Ok(Method::Event(Status(*code))),
+        Value::Bool(true) | Value::Undef => Ok(Method::Event(code::PMIX_JCTRL_CHECKPOINT)),
+        _ => Err(JobControlError::BadDirective {
+            key: key::PMIX_JOB_CTRL_CHECKPOINT_EVENT.0,
+            wanted: "the code of an event, a PMIX_STATUS below 0, or true for PMIX_JCTRL_CHECKPOINT",
+        }),
+    }
+}
+
+/// The number of a signal.
+pub(super) fn signal(value: &Value, key: &'static str) -> Result<u8, JobControlError> {
+    let number = value.as_u64().and_then(|number| u8::try_from(number).ok()).filter(|number| (1..=64).contains(number));
+    number.ok_or(JobControlError::BadDirective { key, wanted: "the number of a signal, a PMIX_INT from 1 to 64" })
+}

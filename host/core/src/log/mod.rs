@@ -1,0 +1,360 @@
+//! Where a log request goes: which channels, in which order, and what the requester is told in the end.
+//!
+//! A request names channels by the keys of its data, or none and means all there are; the site has an order of its own for
+//! those who name none. Whatever does not name a channel is payload, for every channel that is tried; what is for one channel
+//! no other sees. What a request asks of the host itself is in [`directives`], duplicates are in [`book`], and who may write what
+//! no module does is in [`writer`].
+pub mod book;
+pub mod directives;
+mod writer;
+
+pub use writer::{Arrival, Gateway, Origin, Writer};
+
+use book::{Aggregation, Likeness};
+use directives::{Directives, MAX_PAIR_TEXT, Pair};
+use peal_model::{IdentError, Info, InfoFlags, Key, KeyName, LogRequest, Status, Step, Value, code, key};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+use thiserror::Error;
+
+/// Whether a request fails if a channel does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Need {
+    /// It does not.
+    Optional,
+    /// It does; so the channel is tried whatever became of others.
+    Required,
+}
+
+/// The site's wishes for log requests.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct LogSettings {
+    /// The channels that come first where a request names none, and which of all must not fail (`log.order`,
+    /// `plog_base_order`).
+    pub order: Vec<(Key, Need)>,
+    /// Whether one channel is enough, unless the request says otherwise (`log.once`, `plog_base_log_once`).
+    pub once: bool,
+    /// How duplicates are told from others.
+    pub aggregation: Aggregation,
+}
+
+/// The Standard's channels, by the names that orders have for them, and what a request may give them.
+pub const CHANNELS: [(&str, KeyName, &[Takes]); 8] = [
+    ("stdout", key::PMIX_LOG_STDOUT, &[Takes::Text]),
+    ("stderr", key::PMIX_LOG_STDERR, &[Takes::Text]),
+    ("syslog", key::PMIX_LOG_SYSLOG, &[Takes::Text]),
+    ("local_syslog", key::PMIX_LOG_LOCAL_SYSLOG, &[Takes::Text]),
+    ("global_syslog", key::PMIX_LOG_GLOBAL_SYSLOG, &[Takes::Text]),
+    ("email", key::PMIX_LOG_EMAIL, &[Takes::Array]),
+    // Headers and text of the Standard differ on these.
+    ("job_record", key::PMIX_LOG_JOB_RECORD, &[Takes::Text, Takes::Flag]),
+    ("global_datastore", key::PMIX_LOG_GLOBAL_DATASTORE, &[Takes::Text, Takes::Flag]),
+];
+
+/// What a request may give to a channel of the Standard's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Takes {
+    /// A text.
+    Text,
+    /// An array of infos.
+    Array,
+    /// Whether it is meant at all.
+    Flag,
+}
+
+/// What begins like the key of a channel and is about how to write.
+const ATTRIBUTES: [KeyName; 17] = [
+    key::PMIX_LOG_AGG,
+    key::PMIX_LOG_EMAIL_ADDR,
+    key::PMIX_LOG_EMAIL_MSG,
+    key::PMIX_LOG_EMAIL_SENDER_ADDR,
+    key::PMIX_LOG_EMAIL_SERVER,
+    key::PMIX_LOG_EMAIL_SRVR_PORT,
+    key::PMIX_LOG_EMAIL_SUBJECT,
+    key::PMIX_LOG_GENERATE_TIMESTAMP,
+    key::PMIX_LOG_KEY,
+    key::PMIX_LOG_MSG,
+    key::PMIX_LOG_ONCE,
+    key::PMIX_LOG_SYSLOG_PRI,
+    key::PMIX_LOG_TAG_OUTPUT,
+    key::PMIX_LOG_TIMESTAMP,
+    key::PMIX_LOG_TIMESTAMP_OUTPUT,
+    key::PMIX_LOG_VAL,
+    key::PMIX_LOG_XML_OUTPUT,
+];
+
+const PREFIX: &str = "pmix.log.";
+
+/// How many channels one request may name: each is tried by itself, which takes time that other requests wait for.
+pub const MAX_CHANNELS: usize = 64;
+
+/// The key of a channel by the name that a site's order has for it: that of the Standard without `PMIX_LOG_`, the key
+/// itself, or what follows `pmix.log.` in the key of a channel that only the host environment knows.
+pub fn channel(name: &str) -> Result<Key, IdentError> {
+    let name = name.trim().to_lowercase();
+    match CHANNELS.iter().find(|(known, ..)| *known == name) {
+        Some((_, key, _)) => Ok(Key::from(*key)),
+        None if name.contains('.') => Key::new(&name),
+        None => Key::new(&format!("{PREFIX}{name}")),
+    }
+}
+
+/// A request that makes no sense: nothing of it is logged.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Malformed {
+    /// There is nothing to log.
+    #[error("there is nothing to log")]
+    Empty,
+    /// A value of the wrong type.
+    #[error("{0} takes another type of value")]
+    Type(Key),
+    /// A text that would have to be remembered and is too long for that.
+    #[error("{0} is longer than {MAX_PAIR_TEXT} bytes")]
+    Long(Key),
+    /// It names too many channels.
+    #[error("it names more than {MAX_CHANNELS} channels")]
+    TooMany,
+}
+
+impl Malformed {
+    /// The status that tells the requester of it.
+    pub fn status(&self) -> Status {
+        code::PMIX_ERR_BAD_PARAM
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Planned {
+    channel: Key,
+    need: Need,
+    /// Each is asked when those before it do not know the channel.
+    writers: VecDeque<Writer>,
+}
+
+/// A request on its way, between two channels.
+#[derive(Clone, Debug)]
+pub struct LogRun {
+    request: Arc<LogRequest>,
+    /// The channels that modules serve.
+    offered: Arc<[Key]>,
+    waiting: VecDeque<Planned>,
+    once: bool,
+    pair: Option<Pair>,
+    origin: Origin,
+    tried: Vec<(Need, Outcome)>,
+    steps: Arc<Vec<Step>>,
+}
+
+/// What became of a channel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Outcome {
+    Written,
+    Failed,
+    /// Nobody knows it.
+    Missing,
+}
+
+impl Outcome {
+    fn of(writer: Writer, status: Status) -> Outcome {
+        match status {
+            status if status.is_success() => Outcome::Written,
+            code::PMIX_ERR_NOT_AVAILABLE => Outcome::Missing,
+            // A module that cannot do what is asked for is there.
+            code::PMIX_ERR_NOT_SUPPORTED if writer != Writer::Module => Outcome::Missing,
+            _ => Outcome::Failed,
+        }
+    }
+}
+
+/// What comes next.
+#[derive(Clone, Debug)]
+pub enum NextChannel {
+    /// This channel is to be tried.
+    Try(PendingChannel),
+    /// All that had to be tried was tried.
+    Done(Logged),
+}
+
+/// A channel that is to be tried, or is being tried.
+#[derive(Clone, Debug)]
+pub struct PendingChannel {
+    run: LogRun,
+    channel: Key,
+    need: Need,
+    writer: Writer,
+    /// Who is asked if that one does not know it.
+    then: VecDeque<Writer>,
+}
+
+/// The end of a run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Logged {
+    /// What the requester is told.
+    pub status: Status,
+    /// One entry for every channel that was tried, by its key.
+    pub steps: Vec<Step>,
+}
+
+/// Finds the way of a request. `offered` are the channels that modules serve, in their order.
+pub fn route(
+    mut request: Arc<LogRequest>,
+    offered: &Arc<[Key]>,
+    settings: &LogSettings,
+    arrival: Arrival,
+) -> Result<LogRun, Malformed> {
+    if request.data.is_empty() {
+        return Err(Malformed::Empty);
+    }
+    let Directives { once, dated, timestamp, pair } = Directives::read(&request)?;
+    let timestamp = request.timestamp.or(timestamp).or(dated.then_some(arrival.at));
+    if timestamp != request.timestamp {
+        Arc::make_mut(&mut request).timestamp = timestamp;
+    }
+    let mut chosen = named(&request.data, offered)?;
+    if chosen.is_empty() {
+        let order = settings.order.iter().map(|(channel, _)| channel);
+        let rest = offered.iter().filter(|channel| settings.order.iter().all(|(known, _)| known != *channel));
+        chosen = order.chain(rest).map(|channel| (channel.clone(), Need::Optional)).collect();
+    }
+    let plan = |(channel, need): (Key, Need)| {
+        let need = if settings.order.contains(&(channel.clone(), Need::Required)) { Need::Required } else { need };
+        let writers = arrival.writers(&channel, offered);
+        Planned { channel, need, writers }
+    };
+    let (once, waiting) = (once.unwrap_or(settings.once), chosen.into_iter().map(plan).collect());
+    let (offered, origin) = (offered.clone(), arrival.origin);
+    Ok(LogRun { request, offered, waiting, once, pair, origin, tried: Vec::new(), steps: Arc::default() })
+}
+
+/// The channels that data name, each once, in their order. One is required if any of its infos is flagged so.
+fn named(data: &[Info], offered: &[Key]) -> Result<Vec<(Key, Need)>, Malformed> {
+    let mut named: Vec<(Key, Need)> = Vec::new();
+    let mut places: BTreeMap<&Key, usize> = BTreeMap::new();
+    for info in data.iter().filter(|info| is_channel(&info.key, offered)) {
+        if let Some((_, _, takes)) = CHANNELS.iter().find(|(_, key, _)| info.key == *key) {
+            let fits = match &info.value {
+                Value::String(Some(_)) => takes.contains(&Takes::Text),
+                Value::DataArray(_) => takes.contains(&Takes::Array),
+                Value::Bool(_) => takes.contains(&Takes::Flag),
+                _ => false,
+            };
+            if !fits {
+                return Err(Malformed::Type(info.key.clone()));
+            }
+            if info.value.as_bool() == Some(false) {
+                continue;
+            }
+        }
+        let need = if info.flags.contains(InfoFlags::REQUIRED) { Need::Required } else { Need::Optional };
+        match places.get(&info.key).and_then(|place| named.get_mut(*place)) {
+            Some((_, Need::Required)) => {}
+            Some((_, known)) => *known = need,
+            None if places.len() == MAX_CHANNELS => return Err(Malformed::TooMany),
+            None => {
+                places.insert(&info.key, named.len());
+                named.push((info.key.clone(), need));
+            }
+        }
+    }
+    Ok(named)
+}
+
+/// Whether a key of data names a channel: one that is known, or one that only the host can know.
+fn is_channel(key: &Key, offered: &[Key]) -> bool {
+    offered.contains(key) || (key.as_str().starts_with(PREFIX) && !ATTRIBUTES.iter().any(|known| key == known))
+}
+
+impl LogRun {
+    /// By what it is told, before any channel is tried, whether the like of it was logged already.
+    pub fn likeness(&self) -> Option<Likeness> {
+        let pair = self.pair.clone()?;
+        let LogRequest { source, identity, .. } = &*self.request;
+        let job = source.as_ref().map(|source| source.nspace.clone());
+        let channels = self.waiting.iter().map(|planned| planned.channel.clone()).collect();
+        Some(Likeness { job, identity: *identity, pair, channels, origin: self.origin })
+    }
+
+    /// Goes on to the next channel, or to the end.
+    pub fn advance(mut self) -> NextChannel {
+        while let Some(Planned { channel, need, writers: mut then }) = self.waiting.pop_front() {
+            let enough = self.once && self.tried.iter().any(|(_, outcome)| *outcome == Outcome::Written);
+            if need != Need::Required && enough {
+                continue;
+            }
+            match then.pop_front() {
+                Some(writer) => return NextChannel::Try(PendingChannel { run: self, channel, need, writer, then }),
+                None => self.record(channel, (need, Outcome::Missing), code::PMIX_ERR_NOT_AVAILABLE, Vec::new()),
+            }
+        }
+        let status = self.status();
+        NextChannel::Done(Logged { status, steps: Arc::unwrap_or_clone(self.steps) })
+    }
+
+    fn record(&mut self, channel: Key, tried: (Need, Outcome), status: Status, infos: Vec<Info>) {
+        self.tried.push(tried);
+        Arc::make_mut(&mut self.steps).push(Step { name: channel.as_str().into(), status, infos });
+    }
+
+    fn status(&self) -> Status {
+        let good = self.tried.iter().filter(|(_, outcome)| *outcome == Outcome::Written).count();
+        let is_short = |(need, outcome): &(Need, Outcome)| *need == Need::Required && *outcome != Outcome::Written;
+        if self.tried.iter().all(|(_, outcome)| *outcome == Outcome::Missing) {
+            code::PMIX_ERR_NOT_AVAILABLE
+        } else if self.tried.iter().any(is_short) || good == 0 {
+            code::PMIX_ERROR
+        } else if self.once || good == self.tried.len() {
+            code::PMIX_SUCCESS
+        } else {
+            code::PMIX_ERR_PARTIAL_SUCCESS
+        }
+    }
+}
+
+impl PendingChannel {
+    /// Which channel.
+    pub fn channel(&self) -> &Key {
+        &self.channel
+    }
+
+    /// Who writes to it.
+    pub fn writer(&self) -> Writer {
+        self.writer
+    }
+
+    /// The request as this channel sees it: its data without what is for other channels, which others write.
+    pub fn request(&self) -> Arc<LogRequest> {
+        let LogRun { request, offered, .. } = &self.run;
+        let is_for_it = |info: &&Info| info.key == self.channel || !is_channel(&info.key, offered);
+        let data: Vec<Info> = request.data.iter().filter(is_for_it).cloned().collect();
+        if data.len() == request.data.len() {
+            return request.clone();
+        }
+        let LogRequest { source, identity, timestamp, directives, .. } = &**request;
+        let (source, identity, timestamp) = (source.clone(), *identity, *timestamp);
+        Arc::new(LogRequest { source, identity, timestamp, data, directives: directives.clone() })
+    }
+
+    /// Where the request came from.
+    pub fn origin(&self) -> Origin {
+        self.run.origin
+    }
+
+    /// What became of the channels tried before.
+    pub fn steps(&self) -> &Arc<Vec<Step>> {
+        &self.run.steps
+    }
+
+    /// Records what became of it, unless somebody else may know the channel.
+    pub fn finish(self, status: Status, infos: Vec<Info>) -> LogRun {
+        let PendingChannel { mut run, channel, need, writer, then } = self;
+        let outcome = Outcome::of(writer, status);
+        if outcome == Outcome::Missing && !then.is_empty() {
+            run.waiting.push_front(Planned { channel, need, writers: then });
+        } else {
+            run.record(channel, (need, outcome), status, infos);
+        }
+        run
+    }
+}

@@ -1,0 +1,374 @@
+//! The book of all that is watched, and its timers.
+use super::{
+    Cancelled, MonitorError, Sampling, Seen, Signs, Usage, Watch,
+    entry::{Beats, Entry, File, Going, Kind, Look, Rate, Sample, next},
+};
+use crate::{Time, server::RequestId};
+use peal_model::{Event, Nspace, Proc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+    sync::Arc,
+};
+
+/// The number of a watch; never used twice.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct WatchId(pub u64);
+
+/// How many watches there may be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Of one proc.
+    pub(crate) each: usize,
+    /// In all; half of them for one user.
+    pub(crate) all: usize,
+    /// Of files, in all; half of them for one user.
+    pub(crate) files: usize,
+}
+
+/// What is to be begun; who is not answered at once is later, by the request that is given.
+#[derive(Debug)]
+pub(crate) enum Beginning {
+    Watch(Watch, RequestId),
+    Usage(Sampling, RequestId),
+}
+
+/// What follows from the time.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Due {
+    /// Somebody shows no sign of life.
+    Alert { requester: Proc, alert: Arc<Event> },
+    /// Look at a file again.
+    Look(WatchId),
+    /// Take a sample.
+    Measure { watch: WatchId, usage: Arc<Usage>, requester: Proc },
+}
+
+/// What becomes of a sample.
+#[derive(Debug)]
+pub(crate) enum Measured {
+    /// It is the answer to this.
+    Answer(RequestId),
+    /// It goes into this event, for its requester.
+    Update { requester: Proc, update: Arc<Event> },
+}
+
+/// A watch that is gone.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// Which.
+    pub(crate) watch: WatchId,
+    /// Whether it was of a file, which is to be closed.
+    pub(crate) of_file: bool,
+    /// Who still waits to be answered.
+    pub(crate) waiting: Option<RequestId>,
+}
+
+/// What a proc has.
+#[derive(Debug, Default)]
+struct Own {
+    /// Its last sign of life.
+    last: Option<Time>,
+    watches: BTreeSet<WatchId>,
+    /// Those that were told that it is silent.
+    silent: Vec<WatchId>,
+}
+
+/// What a user's procs have.
+#[derive(Debug, Default)]
+struct Held {
+    watches: usize,
+    files: usize,
+}
+
+/// All that is watched.
+#[derive(Debug)]
+pub(crate) struct Book {
+    limits: Limits,
+    entries: BTreeMap<WatchId, Entry>,
+    procs: BTreeMap<Proc, Own>,
+    users: BTreeMap<u32, Held>,
+    files: usize,
+    queue: BTreeSet<(Time, WatchId)>,
+    /// What begins with the next look at the clock.
+    fresh: Vec<WatchId>,
+    /// Who beats with the next look at the clock.
+    beating: Vec<Proc>,
+    ended: Vec<Ended>,
+    next: u64,
+}
+
+impl Book {
+    pub(crate) fn new(limits: Limits) -> Book {
+        Book {
+            limits,
+            entries: BTreeMap::new(),
+            procs: BTreeMap::new(),
+            users: BTreeMap::new(),
+            files: 0,
+            queue: BTreeSet::new(),
+            fresh: Vec::new(),
+            beating: Vec::new(),
+            ended: Vec::new(),
+            next: 0,
+        }
+    }
+
+    /// How many watches there are.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Enters a watch of somebody who runs as that user. Heartbeats are counted from the next [`Book::tick`], which is due at once.
+    pub(crate) fn begin(&mut self, requester: &Proc, uid: u32, beginning: Beginning) -> Result<WatchId, MonitorError> {
+        let (id, of_file) = match &beginning {
+            Beginning::Watch(watch, _) => (watch.id.clone(), matches!(watch.signs, Signs::File { .. })),
+            Beginning::Usage(sampling, _) => (sampling.id.clone(), false),
+        };
+        self.admit(requester, uid, id.as_ref(), of_file)?;
+        self.next += 1;
+        let number = WatchId(self.next);
+        let kind = match beginning {
+            Beginning::Watch(Watch { signs: Signs::Heartbeats { time, drops }, alert, .. }, _) => {
+                self.fresh.push(number);
+                Kind::Beats(Beats { time, drops, alert, since: Time::default() })
+            }
+            Beginning::Watch(Watch { signs: Signs::File { traces, check, drops, .. }, alert, .. }, to) => {
+                Kind::File(File::new(traces, (check, drops), alert, to))
+            }
+            Beginning::Usage(Sampling { usage, rate, update, .. }, to) => {
+                Kind::Usage(Rate { usage, rate, update, first: Some(to), sampling: Sample::UnderWay })
+            }
+        };
+        let entry = Entry { requester: requester.clone(), uid, id, kind, due: None };
+        self.entries.insert(number, entry);
+        self.procs.entry(requester.clone()).or_default().watches.insert(number);
+        let held = self.users.entry(uid).or_default();
+        held.watches += 1;
+        held.files += usize::from(of_file);
+        self.files += usize::from(of_file);
+        Ok(number)
+    }
+
+    fn admit(&self, requester: &Proc, uid: u32, id: Option<&String>, of_file: bool) -> Result<(), MonitorError> {
+        let own = self.procs.get(requester).map_or(0, |own| own.watches.len());
+        let user = self.users.get(&uid);
+        let (of_user, files_of_user) = user.map_or((0, 0), |held| (held.watches, held.files));
+        let name = format!("user {uid}");
+        let Limits { each, all, files } = self.limits;
+        let bounds = [
+            (requester.to_string(), own, each),
+            (name.clone(), of_user, all.div_ceil(2)),
+            ("the server".to_owned(), self.entries.len(), all),
+        ];
+        let of_files = [
+            (format!("{name}, with files,"), files_of_user, files.div_ceil(2)),
+            ("the server, with files,".to_owned(), self.files, files),
+        ];
+        let of_files = of_files.into_iter().filter(|_| of_file);
+        for (whose, has, max) in bounds.into_iter().chain(of_files) {
+            if has >= max {
+                return Err(MonitorError::TooMany { whose, max });
+            }
+        }
+        match id.filter(|id| self.named(requester, id).is_some()) {
+            Some(id) => Err(MonitorError::IdTaken { requester: requester.clone(), id: id.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    fn named(&self, requester: &Proc, id: &str) -> Option<WatchId> {
+        let own = self.procs.get(requester)?;
+        let is = |watch: &&WatchId| self.entries.get(watch).is_some_and(|entry| entry.id.as_deref() == Some(id));
+        own.watches.iter().find(is).copied()
+    }
+
+    /// A proc shows that it lives. What was told of its silence waits for the next.
+    pub(crate) fn beat(&mut self, proc: &Proc, now: Time) {
+        let Some(own) = self.procs.get_mut(proc) else { return };
+        own.last = Some(now);
+        for watch in mem::take(&mut own.silent) {
+            if let Some(Entry { kind: Kind::Beats(beats), due, .. }) = self.entries.get_mut(&watch) {
+                let at = beats.deadline(Some(now));
+                *due = Some(at);
+                self.queue.insert((at, watch));
+            }
+        }
+    }
+
+    /// The same, at a time that the next [`Book::tick`] tells.
+    pub(crate) fn beat_soon(&mut self, proc: &Proc) {
+        if self.procs.contains_key(proc) {
+            self.beating.push(proc.clone());
+        }
+    }
+
+    /// When [`Book::tick`] has something to do next; at once, if something has begun.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let first = self.queue.first().map(|(at, _)| *at);
+        if self.fresh.is_empty() && self.beating.is_empty() { first } else { Some(Time::default()) }
+    }
+
+    /// What time it is, and what follows.
+    pub(crate) fn tick(&mut self, now: Time) -> Vec<Due> {
+        for watch in mem::take(&mut self.fresh) {
+            self.start(watch, now);
+        }
+        for proc in mem::take(&mut self.beating) {
+            self.beat(&proc, now);
+        }
+        let mut due = Vec::new();
+        while let Some((at, watch)) = self.queue.first().copied().filter(|(at, _)| *at <= now) {
+            self.queue.pop_first();
+            due.extend(self.look_at(watch, at, now));
+        }
+        due
+    }
+
+    fn start(&mut self, watch: WatchId, now: Time) {
+        let Some(entry) = self.entries.get_mut(&watch) else { return };
+        let at = match &mut entry.kind {
+            Kind::Beats(beats) => {
+                beats.since = now;
+                Some(beats.deadline(None))
+            }
+            Kind::File(file) => Some(now + file.check),
+            Kind::Usage(usage) => usage.rate.map(|rate| now + rate),
+        };
+        entry.due = at;
+        self.queue.extend(at.map(|at| (at, watch)));
+    }
+
+    fn look_at(&mut self, watch: WatchId, at: Time, now: Time) -> Option<Due> {
+        let entry = self.entries.get_mut(&watch)?;
+        let requester = || entry.requester.clone();
+        let (again, due) = match &mut entry.kind {
+            Kind::Beats(beats) => {
+                let own = self.procs.get_mut(&entry.requester)?;
+                let deadline = beats.deadline(own.last);
+                if deadline > now {
+                    (Some(deadline), None)
+                } else if let Some(later) = beats.put_off(deadline.max(at), now) {
+                    (Some(later), None)
+                } else {
+                    own.silent.push(watch);
+                    (None, Some(Due::Alert { requester: requester(), alert: beats.alert.clone() }))
+                }
+            }
+            Kind::File(file) => {
+                let due = match file.go() {
+                    Going::Now => Some(Due::Look(watch)),
+                    Going::Nobody => None,
+                    Going::Alert(alert) => Some(Due::Alert { requester: requester(), alert }),
+                };
+                (Some(next(at, file.check, now)), due)
+            }
+            Kind::Usage(usage) => {
+                let free = mem::replace(&mut usage.sampling, Sample::UnderWay) == Sample::Taken;
+                let measure = || Due::Measure { watch, usage: usage.usage.clone(), requester: requester() };
+                (usage.rate.map(|rate| next(at, rate, now)), free.then(measure))
+            }
+        };
+        entry.due = again;
+        self.queue.extend(again.map(|at| (at, watch)));
+        due
+    }
+
+    /// A file was opened, or not: whom to tell. It is looked at from now on.
+    pub(crate) fn opened(&mut self, watch: WatchId, seen: Option<Seen>) -> Option<RequestId> {
+        let Some(Entry { kind: Kind::File(file), .. }) = self.entries.get_mut(&watch) else { return None };
+        let Look::First(to) = file.look else { return None };
+        (file.look, file.seen) = (Look::None, seen);
+        match seen {
+            Some(_) => self.fresh.push(watch),
+            None => self.end(watch),
+        }
+        Some(to)
+    }
+
+    /// A file was looked at: the alert, if there is to be one.
+    pub(crate) fn looked(&mut self, watch: WatchId, seen: Option<Seen>) -> Option<(Proc, Arc<Event>)> {
+        let entry = self.entries.get_mut(&watch)?;
+        let Kind::File(file) = &mut entry.kind else { return None };
+        let alert = file.looked(seen)?;
+        Some((entry.requester.clone(), alert))
+    }
+
+    /// A sample was taken, or none could be: who is told. One that is taken once, or could not be the first time, ends.
+    pub(crate) fn measured(&mut self, watch: WatchId, outcome: Result<(), ()>) -> Option<Measured> {
+        let entry = self.entries.get_mut(&watch)?;
+        let Kind::Usage(usage) = &mut entry.kind else { return None };
+        usage.sampling = Sample::Taken;
+        let Some(to) = usage.first.take() else {
+            let update = usage.update.clone();
+            return Some(Measured::Update { requester: entry.requester.clone(), update });
+        };
+        if usage.rate.is_some() && outcome.is_ok() {
+            self.fresh.push(watch);
+        } else {
+            self.end(watch);
+        }
+        Some(Measured::Answer(to))
+    }
+
+    /// Ends what a proc wants ended.
+    pub(crate) fn cancel(&mut self, requester: &Proc, which: &Cancelled) -> Result<(), MonitorError> {
+        match which {
+            Cancelled::All => self.end_proc(requester),
+            Cancelled::One(id) => {
+                let unknown = || MonitorError::UnknownId { requester: requester.clone(), id: id.clone() };
+                let watch = self.named(requester, id).ok_or_else(unknown)?;
+                self.end(watch);
+            }
+        }
+        Ok(())
+    }
+
+    /// A proc has ended, and with it all that it wanted watched.
+    pub(crate) fn end_proc(&mut self, proc: &Proc) {
+        let watches = self.procs.get(proc).map(|own| own.watches.clone()).unwrap_or_default();
+        watches.into_iter().for_each(|watch| self.end(watch));
+    }
+
+    /// The same of all procs of a namespace.
+    pub(crate) fn end_job(&mut self, nspace: &Nspace) {
+        let first = Proc::new(nspace.clone(), peal_model::Rank(0));
+        let procs = self.procs.range(first..).map(|(proc, _)| proc).take_while(|proc| proc.nspace == *nspace);
+        let procs: Vec<Proc> = procs.cloned().collect();
+        procs.iter().for_each(|proc| self.end_proc(proc));
+    }
+
+    /// What has ended since this was asked last, from files to be closed to requesters to be answered.
+    pub(crate) fn take_ended(&mut self) -> Vec<Ended> {
+        mem::take(&mut self.ended)
+    }
+
+    fn end(&mut self, watch: WatchId) {
+        let Some(Entry { requester, uid, kind, due, .. }) = self.entries.remove(&watch) else { return };
+        if let Some(at) = due {
+            self.queue.remove(&(at, watch));
+        }
+        if let Some(own) = self.procs.get_mut(&requester) {
+            own.watches.remove(&watch);
+            own.silent.retain(|silent| *silent != watch);
+            if own.watches.is_empty() {
+                self.procs.remove(&requester);
+            }
+        }
+        let of_file = matches!(kind, Kind::File(_));
+        if let Some(held) = self.users.get_mut(&uid) {
+            held.watches -= 1;
+            held.files -= usize::from(of_file);
+            if held.watches == 0 {
+                self.users.remove(&uid);
+            }
+        }
+        self.files -= usize::from(of_file);
+        let waiting = match kind {
+            Kind::File(File { look: Look::First(to), .. }) => Some(to),
+            Kind::Usage(Rate { first, .. }) => first,
+            Kind::File(_) | Kind::Beats(_) => None,
+        };
+        self.ended.push(Ended { watch, of_file, waiting });
+    }
+}

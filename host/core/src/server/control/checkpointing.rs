@@ -1,0 +1,198 @@
+//! Checkpoints and preemptions: procs are told, and waited for.
+use super::Given;
+use crate::{
+    Time,
+    job::Life,
+    job_control::{
+        self, Ambiguous, Checkpoint, CheckpointOrder, ControlId, End, Entry, JobAction, JobControl, JobControlError,
+        Method, NotDone, Operation, STATUS, Stage, Trigger, Work,
+    },
+    policy::REASON,
+    server::{Action, Server, Upcall},
+};
+use peal_model::{Info, Infos, Proc, Value, code, key};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+
+impl Server {
+    pub(super) fn checkpoint(
+        &mut self,
+        given: Given,
+        order: CheckpointOrder,
+        targets: Vec<Proc>,
+    ) -> Result<Vec<Action>, JobControlError> {
+        let own: BTreeMap<Proc, VecDeque<Method>> =
+            targets.iter().map(|proc| (proc.clone(), self.declared.methods_of(proc))).collect();
+        let (method, timeout) = resolved(&order, &own);
+        let methods: BTreeMap<Proc, VecDeque<Method>> = match method {
+            Some(method) => targets.iter().map(|proc| (proc.clone(), VecDeque::from([method]))).collect(),
+            None => own,
+        };
+        if let Some((proc, _)) = methods.iter().find(|(_, methods)| methods.is_empty()) {
+            return Err(JobControlError::NoMethod(proc.clone()));
+        }
+        let deadline = given.by.at + timeout.unwrap_or(self.settings.checkpoint_timeout);
+        let (checkpoint, triggers) =
+            Checkpoint::begin(order.checkpoint.clone(), methods, |proc| self.has_ended(proc), deadline);
+        let (to, operation) = (given.by.to, Operation::Checkpoint(order.checkpoint));
+        let id = self.entered(given, operation, targets, Stage::Running(Work::Checkpoint(checkpoint)), Vec::new())?;
+        let mut actions = self.accepted(id, to);
+        actions.extend(self.pull(id, triggers));
+        actions.extend(self.go_on(id));
+        Ok(actions)
+    }
+
+    fn has_ended(&self, proc: &Proc) -> bool {
+        self.life(proc).is_none_or(|life| life == Life::Lost)
+    }
+
+    /// The alert first; whoever can makes a checkpoint; then, when all have made theirs or time is over, it is done to them.
+    pub(super) fn preempt(
+        &mut self,
+        given: Given,
+        action: JobAction,
+        grace: Option<Duration>,
+        targets: Vec<Proc>,
+    ) -> Result<Vec<Action>, JobControlError> {
+        if let Some(proc) = targets.iter().find(|proc| !self.declared.may_be_preempted(proc)) {
+            return Err(JobControlError::NotPreemptible(proc.clone()));
+        }
+        let methods = targets.iter().map(|proc| (proc.clone(), self.declared.methods_of(proc)));
+        let methods: BTreeMap<Proc, VecDeque<Method>> = methods.filter(|(_, methods)| !methods.is_empty()).collect();
+        let unprepared = methods.len() < targets.len();
+        let grace = grace.unwrap_or(self.settings.preempt_grace);
+        let (name, deadline) = (format!("preempt-{}", given.by.at.0), given.by.at + grace);
+        let (checkpoint, triggers) = Checkpoint::begin(name, methods, |proc| self.has_ended(proc), deadline);
+        let (to, operation) = (given.by.to, Operation::Preempt(action));
+        let work = Work::Grace { checkpoint, unprepared };
+        let id = self.entered(given, operation, targets.clone(), Stage::Running(work), Vec::new())?;
+        let mut actions = self.accepted(id, to);
+        let seconds = u32::try_from(grace.as_secs()).unwrap_or(u32::MAX);
+        let more = vec![Info::new(job_control::GRACE, Value::Uint32(seconds))];
+        actions.extend(self.tell(id, code::PMIX_JCTRL_PREEMPT_ALERT, &targets, more));
+        actions.extend(self.pull(id, triggers));
+        actions.extend(self.go_on(id));
+        Ok(actions)
+    }
+
+    /// Tells procs to make their checkpoint.
+    pub(super) fn pull(&mut self, id: ControlId, triggers: Vec<Trigger>) -> Vec<Action> {
+        let Some(entry) = self.ledger.get(id) else { return Vec::new() };
+        let (source, directives) = (entry.requester.clone(), entry.directives.clone());
+        let Some(name) = entry.checkpoint().map(|checkpoint| checkpoint.name.clone()) else { return Vec::new() };
+        let mut actions = Vec::new();
+        for Trigger { method, procs } in triggers {
+            match method {
+                Method::Event(code) => {
+                    let more = vec![Info::new(key::PMIX_JOB_CTRL_CHECKPOINT, Value::string(&name))];
+                    actions.extend(self.tell(id, code, &procs, more));
+                }
+                Method::Signal(number) => {
+                    let (action, directives) = (JobAction::Signal(number), directives.clone());
+                    let control = JobControl { action, targets: procs, directives };
+                    actions.push(Action::Host(Upcall::JobControl { id, source: source.clone(), control }));
+                }
+            }
+        }
+        actions
+    }
+
+    /// A proc says that a checkpoint is made, or could not be.
+    pub(in crate::server) fn checkpointed(&mut self, proc: &Proc, infos: &[Info]) -> Vec<Action> {
+        let named = [key::PMIX_JOB_CTRL_CHECKPOINT, key::PMIX_JOB_CTRL_ID];
+        let names = named.map(|key| infos.value_of(key).and_then(Value::as_str));
+        let status = match infos.value_of(STATUS) {
+            Some(Value::Status(status)) => *status,
+            Some(value) => value.as_u64().map_or(code::PMIX_ERROR, |_| code::PMIX_SUCCESS),
+            None => code::PMIX_SUCCESS,
+        };
+        let reason = infos.value_of(REASON).and_then(Value::as_str);
+        let awaiting = self.ledger.awaiting(proc);
+        let is_meant = |id: &ControlId| {
+            let entry = self.ledger.get(*id);
+            entry.and_then(|entry| Some((entry, entry.checkpoint()?))).is_some_and(|(entry, checkpoint)| {
+                names[0].is_none_or(|name| name == checkpoint.name) && names[1].is_none_or(|name| name == entry.name)
+            })
+        };
+        let meant: Vec<ControlId> = awaiting.into_iter().filter(is_meant).collect();
+        self.each_checkpoint(meant, |entry| {
+            if let Some(checkpoint) = entry.checkpoint_mut() {
+                checkpoint.told_by(proc, status, reason);
+            }
+        })
+    }
+
+    /// A proc is gone: nobody waits for its checkpoint.
+    pub(in crate::server) fn checkpoint_lost(&mut self, proc: &Proc) -> Vec<Action> {
+        let awaiting = self.ledger.awaiting(proc);
+        self.each_checkpoint(awaiting, |entry| {
+            if let Some(checkpoint) = entry.checkpoint_mut() {
+                checkpoint.lost(proc);
+            }
+        })
+    }
+
+    /// Time has passed.
+    pub(in crate::server) fn expire_controls(&mut self, now: Time) -> Vec<Action> {
+        let late = self.ledger.late(now);
+        self.each_checkpoint(late, |entry| entry.expire(now))
+    }
+
+    fn each_checkpoint(&mut self, of: Vec<ControlId>, mut change: impl FnMut(&mut Entry)) -> Vec<Action> {
+        let mut actions = Vec::new();
+        for id in of {
+            self.ledger.change(id, &mut change);
+            actions.extend(self.go_on(id));
+        }
+        actions
+    }
+
+    /// Takes a request further if nobody need be waited for any more.
+    pub(super) fn go_on(&mut self, id: ControlId) -> Vec<Action> {
+        let next = self.ledger.change(id, |entry| match &entry.stage {
+            Stage::Running(Work::Checkpoint(checkpoint)) if checkpoint.is_over() => {
+                entry.not_done = checkpoint.failed().to_vec();
+                Some(Next::Ended(if entry.not_done.is_empty() { End::Done } else { End::Failed }))
+            }
+            Stage::Running(Work::Grace { checkpoint, unprepared: false }) if checkpoint.is_over() => {
+                let Operation::Preempt(action) = &entry.operation else { return None };
+                let control = JobControl {
+                    action: action.clone(),
+                    targets: entry.targets.clone(),
+                    directives: entry.directives.clone(),
+                };
+                let source = entry.requester.clone();
+                // What they did not save is lost, and no reason to spare them.
+                entry.infos.extend(checkpoint.failed().iter().map(NotDone::info));
+                entry.stage = Stage::Running(Work::Host(None));
+                Some(Next::Done(Upcall::JobControl { id, source, control }))
+            }
+            _ => None,
+        });
+        match next.flatten() {
+            Some(Next::Ended(end)) => self.end(id, end),
+            Some(Next::Done(upcall)) => vec![Action::Host(upcall)],
+            None => Vec::new(),
+        }
+    }
+}
+
+/// What comes after waiting.
+enum Next {
+    Ended(End),
+    Done(Upcall),
+}
+
+/// How procs are told and how long that may take, where a number may mean either: those who have said how they are checkpointed
+/// need no signal from somebody else, so it means the time.
+fn resolved(order: &CheckpointOrder, own: &BTreeMap<Proc, VecDeque<Method>>) -> (Option<Method>, Option<Duration>) {
+    match order.ambiguous {
+        None => (order.method, order.timeout),
+        Some(Ambiguous(number)) if own.values().all(|methods| !methods.is_empty()) => {
+            (None, Some(Duration::from_secs(u64::from(number))))
+        }
+        Some(Ambiguous(number)) => (Some(Method::Signal(number)), order.timeout),
+    }
+}

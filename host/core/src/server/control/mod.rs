@@ -1,0 +1,214 @@
+//! Job control: what follows from a request that may be made, until it has ended.
+
+mod checkpointing;
+mod ending;
+mod provisioning;
+
+use super::{Action, RequestId, Server, Upcall};
+use crate::{
+    Time,
+    job_control::{
+        self, Asked, ControlId, Declaration, End, Entry, JobAction, JobControl, JobControlError, NotDone, Operation,
+        Requestor, Stage, Wanted, Work,
+    },
+    policy,
+};
+use peal_model::{DataArray, Event, Identity, Info, Proc, Range, Reply, Status, Value, code, key};
+use std::collections::BTreeSet;
+
+/// Who has something done.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct By {
+    /// The request that awaits an answer, if anybody does.
+    pub(super) to: Option<RequestId>,
+    pub(super) requester: Option<Proc>,
+    pub(super) identity: Option<Identity>,
+    /// When they asked.
+    pub(super) at: Time,
+}
+
+impl Server {
+    /// A request that may be made: read whole, then begun.
+    pub(super) fn control(&mut self, by: By, targets: &[Proc], directives: Vec<Info>) -> Vec<Action> {
+        let to = by.to;
+        self.begin_control(by, targets, directives).unwrap_or_else(|error| refused(to, &error))
+    }
+
+    fn begin_control(
+        &mut self,
+        by: By,
+        targets: &[Proc],
+        directives: Vec<Info>,
+    ) -> Result<Vec<Action>, JobControlError> {
+        let Asked { name, wanted, mail, directives } = self.read(&by, targets, directives)?;
+        let given = Given { by, name, mail, directives };
+        match wanted {
+            Wanted::Act { action, targets } => self.act(given, action, targets),
+            Wanted::Checkpoint { order, targets } => self.checkpoint(given, order, targets),
+            Wanted::Preempt { action, grace, targets } => self.preempt(given, action, grace, targets),
+            Wanted::Provision { nodes, image } => self.provision(given, nodes, image),
+            Wanted::Cancel(which) => {
+                let free = self.ledger.cancellable(&self.requestor(&given.by), &which)?;
+                let ended = free.into_iter().flat_map(|id| self.end(id, End::Cancelled)).collect::<Vec<_>>();
+                Ok(ended.into_iter().chain(answered(given.by.to, code::PMIX_SUCCESS, Vec::new())).collect())
+            }
+            Wanted::Declare { declaration, cleanup } => {
+                self.declare(&given.by, declaration)?;
+                let upcall = cleanup.zip(given.by.requester).zip(given.by.identity).zip(given.by.to);
+                Ok(match upcall {
+                    Some((((cleanup, source), identity), to)) => {
+                        vec![Action::Host(Upcall::Cleanup { to, source, identity, cleanup })]
+                    }
+                    None => answered(given.by.to, code::PMIX_SUCCESS, Vec::new()).collect(),
+                })
+            }
+        }
+    }
+
+    fn read(&self, by: &By, targets: &[Proc], directives: Vec<Info>) -> Result<Asked, JobControlError> {
+        let ranks = |nspace: &_| self.jobs.get(nspace).map(|job| job.procs.keys().copied().collect::<BTreeSet<_>>());
+        job_control::read(by.requester.as_ref(), targets, directives, ranks)
+    }
+
+    /// What is to be done by a request, if it makes sense.
+    pub(super) fn operation(&self, by: &By, targets: &[Proc], directives: &[Info]) -> Option<Operation> {
+        match self.read(by, targets, directives.to_vec()).ok()?.wanted {
+            Wanted::Act { action, .. } => Some(Operation::Act(action)),
+            Wanted::Checkpoint { order, .. } => Some(Operation::Checkpoint(order.checkpoint)),
+            Wanted::Preempt { action, .. } => Some(Operation::Preempt(action)),
+            Wanted::Provision { nodes, image } => Some(Operation::Provision { nodes, image }),
+            Wanted::Cancel(_) | Wanted::Declare { .. } => None,
+        }
+    }
+
+    /// A request was denied.
+    pub(super) fn control_denied(&mut self, by: &By, operation: Option<Operation>, targets: &[Proc], why: &str) {
+        let Some(operation) = operation else { return };
+        let given = Given { by: by.clone(), name: None, mail: None, directives: Vec::new() };
+        let infos = vec![policy::reason(why)];
+        // What has ended already is refused by nothing.
+        let _ = self.entered(given, operation, targets.to_vec(), Stage::Ended(End::Denied), infos);
+    }
+
+    fn declare(&mut self, by: &By, declaration: Declaration) -> Result<(), JobControlError> {
+        if declaration.is_empty() {
+            return Ok(());
+        }
+        match &by.requester {
+            Some(proc) if self.life(proc).is_some() => {
+                self.declared.declare(proc, declaration);
+                Ok(())
+            }
+            Some(proc) => Err(JobControlError::NoProc(proc.clone())),
+            None => Err(JobControlError::Nobody),
+        }
+    }
+
+    /// The host environment does it. Whoever asks for a restart is answered at once, since that takes as long as procs take to
+    /// end; else when it is done.
+    fn act(&mut self, given: Given, action: JobAction, targets: Vec<Proc>) -> Result<Vec<Action>, JobControlError> {
+        let control =
+            JobControl { action: action.clone(), targets: targets.clone(), directives: given.directives.clone() };
+        let (source, to) = (given.by.requester.clone(), given.by.to);
+        let is_long = matches!(action, JobAction::Restart { .. });
+        let work = Work::Host(to.filter(|_| !is_long));
+        let id = self.entered(given, Operation::Act(action), targets, Stage::Running(work), Vec::new())?;
+        let mut actions = if is_long { self.accepted(id, to) } else { self.mail(id) };
+        actions.push(Action::Host(Upcall::JobControl { id, source, control }));
+        Ok(actions)
+    }
+
+    /// Takes a request into the ledger.
+    fn entered(
+        &mut self,
+        given: Given,
+        operation: Operation,
+        targets: Vec<Proc>,
+        stage: Stage,
+        infos: Vec<Info>,
+    ) -> Result<ControlId, JobControlError> {
+        let requestor = self.requestor(&given.by);
+        let Given { by: By { requester, identity, .. }, name, mail, directives } = given;
+        self.ledger.enter(name, |name| Entry {
+            name,
+            requestor,
+            requester,
+            identity,
+            operation,
+            targets,
+            directives,
+            mail,
+            stage,
+            not_done: Vec::new(),
+            refusal: None,
+            infos,
+        })
+    }
+
+    fn requestor(&self, by: &By) -> Requestor {
+        match &by.requester {
+            Some(proc) if self.life(proc).is_some() => Requestor::Proc(proc.clone()),
+            _ => Requestor::User(by.identity.map(|identity| identity.uid)),
+        }
+    }
+
+    /// Whoever asked learns by which name to ask for it.
+    fn accepted(&mut self, id: ControlId, to: Option<RequestId>) -> Vec<Action> {
+        let name = self.ledger.get(id).map(|entry| Info::new(key::PMIX_JOB_CTRL_ID, Value::string(&entry.name)));
+        answered(to, code::PMIX_SUCCESS, name.into_iter().collect()).chain(self.mail(id)).collect()
+    }
+
+    /// Raises an event for procs that a request is about.
+    fn tell(&mut self, id: ControlId, code: Status, procs: &[Proc], more: Vec<Info>) -> Vec<Action> {
+        let Some(entry) = self.ledger.get(id) else { return Vec::new() };
+        let mut infos = vec![
+            Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::DataArray(DataArray::procs(procs.iter().cloned()))),
+            Info::new(key::PMIX_JOB_CTRL_ID, Value::string(&entry.name)),
+        ];
+        infos.extend(more);
+        let event = Event { code, source: None, range: Range::Custom, infos };
+        self.notify(event).unwrap_or_default()
+    }
+
+    /// The host environment's answer to an [`Upcall::JobControl`] for these procs: to whom it was not done, or why to nobody.
+    pub fn controlled(&mut self, id: ControlId, procs: &[Proc], answer: Result<Vec<NotDone>, Status>) -> Vec<Action> {
+        let not_done = answer.unwrap_or_else(|status| {
+            let reason = "the host environment does not do it".to_owned();
+            procs.iter().map(|proc| NotDone { proc: proc.clone(), status, reason: reason.clone() }).collect()
+        });
+        let left = self.ledger.change(id, |entry| match &entry.stage {
+            Stage::Running(Work::Host(_)) => {
+                entry.not_done = not_done;
+                Err(if entry.not_done.is_empty() { End::Done } else { End::Failed })
+            }
+            _ => {
+                Ok(entry.checkpoint_mut().map(|checkpoint| checkpoint.could_not_be_told(&not_done)).unwrap_or_default())
+            }
+        });
+        match left {
+            Some(Ok(triggers)) => {
+                let mut actions = self.pull(id, triggers);
+                actions.extend(self.go_on(id));
+                actions
+            }
+            Some(Err(end)) => self.end(id, end),
+            None => Vec::new(),
+        }
+    }
+}
+
+/// What a request comes with.
+struct Given {
+    by: By,
+    name: Option<String>,
+    mail: Option<Vec<Info>>,
+    directives: Vec<Info>,
+}
+
+fn answered(to: Option<RequestId>, status: Status, infos: Vec<Info>) -> impl Iterator<Item = Action> {
+    to.into_iter().map(move |to| Action::Reply { to, reply: Reply::Infos { status, infos: infos.clone() } })
+}
+
+fn refused(to: Option<RequestId>, error: &JobControlError) -> Vec<Action> {
+    answered(to, error.status(), vec![policy::reason(error)]).collect()
+}

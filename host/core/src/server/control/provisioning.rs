@@ -1,0 +1,75 @@
+//! Nodes that are to be made ready: the policies of that hook are asked, which provide them.
+use super::{By, Given, answered};
+use crate::{
+    job_control::{ControlId, End, JobControlError, Operation, Stage, nodes},
+    policy::{self, Verdict},
+    server::{
+        Action, Server,
+        denial::{Asker, Refusal},
+        gate::Waiting,
+    },
+};
+use peal_model::{Hook, Info, Matter, PolicyRequest, Provision, Status};
+
+/// How many nodes one request may name.
+const MAX_NODES: usize = 10_000;
+
+impl Server {
+    /// Whoever provides nodes is asked, and answers in its own time.
+    pub(super) fn provision(
+        &mut self,
+        given: Given,
+        description: String,
+        image: Option<String>,
+    ) -> Result<Vec<Action>, JobControlError> {
+        let nodes = nodes::expand(&description, MAX_NODES)?;
+        let (by, directives) = (given.by.clone(), given.directives.clone());
+        if let Some((status, reasons)) = self.no_provisioner(&by) {
+            return Ok(answered(by.to, status, reasons).collect());
+        }
+        let operation = Operation::Provision { nodes: description, image: image.clone() };
+        let id = self.entered(given, operation, Vec::new(), Stage::Accepted, Vec::new())?;
+        let mut actions = self.accepted(id, by.to);
+        actions.extend(self.ask_for_nodes(&by, Provision { nodes, image }, id, directives));
+        Ok(actions)
+    }
+
+    /// Nodes are provided; whoever does it has this to say.
+    pub(in crate::server) fn provided(&mut self, id: ControlId, answer: Vec<Info>) -> Vec<Action> {
+        self.ledger.change(id, |entry| entry.infos = answer);
+        self.end(id, End::Done)
+    }
+
+    /// They are not, for these reasons.
+    pub(in crate::server) fn not_provided(&mut self, id: ControlId, status: Status, reasons: &[Info]) -> Vec<Action> {
+        self.ledger.change(id, |entry| {
+            entry.infos = reasons.to_vec();
+            entry.refusal = Some(status);
+        });
+        self.end(id, End::Denied)
+    }
+
+    /// Asks those who provide nodes.
+    fn ask_for_nodes(&mut self, by: &By, provision: Provision, id: ControlId, directives: Vec<Info>) -> Vec<Action> {
+        let hook = Hook::Provision;
+        let question = self.question(Matter::Provision, by.requester.clone(), by.identity, &[]);
+        let groups = by.to.map(|to| self.groups_of(to.peer)).unwrap_or_default();
+        let request = PolicyRequest { provision: Some(provision), groups, directives, ..question };
+        // Whoever asked was told that it is accepted; what comes of it is told as the end of the request.
+        let (requester, identity) = (by.requester.clone(), by.identity);
+        let asker = Asker { hook, requester, identity, refusal: Refusal::Silent };
+        self.ask(request, asker, Waiting::Provision(id))
+    }
+
+    /// Why nobody provides nodes, if that is so.
+    fn no_provisioner(&self, by: &By) -> Option<(Status, Vec<Info>)> {
+        if self.gate.policed.contains(&Hook::Provision) {
+            return None;
+        }
+        let question = self.question(Matter::Provision, by.requester.clone(), by.identity, &[]);
+        match policy::by_default(self.settings.defaults.of(Hook::Provision), &question) {
+            Verdict::Denied { status, reasons, .. } => Some((status, reasons)),
+            Verdict::Granted { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Who asks for something, and how they are told that they may not have it.
+use super::{Action, RequestId, reply};
+use crate::policy::{DecidedBy, Verdict};
+use peal_model::{Hook, Identity, Info, Proc, Reply, Status};
+use std::fmt;
+
+/// Something was denied: to be counted and traced.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Denial {
+    /// Which hook.
+    pub hook: Hook,
+    /// To whom; none for a tool that has no name yet.
+    pub requester: Option<Proc>,
+    /// As whom that runs.
+    pub identity: Option<Identity>,
+    /// Who said no.
+    pub by: DecidedBy,
+    /// What the requester is told.
+    pub status: Status,
+    /// And why.
+    pub reasons: Vec<Info>,
+}
+
+impl fmt::Display for Denial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Denial { hook, requester, identity, by, status, reasons } = self;
+        write!(f, "{by} denies {hook} to ")?;
+        match requester {
+            // Tools choose their names.
+            Some(proc) => write!(f, "{:?}", proc.to_string())?,
+            None => f.write_str("a tool without a name")?,
+        }
+        match identity {
+            Some(identity) => write!(f, " of {identity}")?,
+            None => f.write_str(" of nobody known")?,
+        }
+        write!(f, ": {status}")?;
+        reasons.iter().try_for_each(|info| match info.value.as_str() {
+            Some(words) => write!(f, ", {words:?}"),
+            None => write!(f, ", {info:?}"),
+        })
+    }
+}
+
+/// Who asks for something, and how they are refused.
+#[derive(Debug)]
+pub(super) struct Asker {
+    pub(super) hook: Hook,
+    pub(super) requester: Option<Proc>,
+    pub(super) identity: Option<Identity>,
+    pub(super) refusal: Refusal,
+}
+
+impl Asker {
+    pub(super) fn uid(&self) -> Option<u32> {
+        self.identity.map(|identity| identity.uid)
+    }
+}
+
+/// How.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// By an answer that holds the reasons.
+    Infos(RequestId),
+    /// By an answer that has room for the status only.
+    Status(RequestId),
+    /// Nobody waits for an answer.
+    Silent,
+}
+
+/// Tells whoever asked, as far as there is somebody to be told.
+pub(super) fn deny(asker: Asker, verdict: Verdict) -> Vec<Action> {
+    let Verdict::Denied { by, status, reasons } = verdict else { return Vec::new() };
+    let Asker { hook, requester, identity, refusal } = asker;
+    let answer = match refusal {
+        Refusal::Infos(to) => Some(Action::Reply { to, reply: Reply::Infos { status, infos: reasons.clone() } }),
+        Refusal::Status(to) => Some(reply(to, status)),
+        Refusal::Silent => None,
+    };
+    let denial = Denial { hook, requester, identity, by, status, reasons };
+    // It is on record before the requester is told.
+    std::iter::once(Action::Denied(denial)).chain(answer).collect()
+}

@@ -1,0 +1,199 @@
+//! Monitoring: procs that want to be watched, and what is told when they show no sign of life.
+use super::{Action, FileLook, PeerId, RequestId, Server, Standing, Upcall, reply};
+use crate::{
+    Time,
+    monitor::{self, Beginning, Due, Ended, Measured, Monitor, MonitorError, Seen, Signs, WatchId},
+    policy,
+    reach::Reach,
+};
+use peal_model::{Event, Identity, Info, Nspace, Proc, Reply, Request, Status, code};
+use std::sync::Arc;
+
+/// Who watches (`PMIX_SERVER_ENABLE_MONITORING`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Monitoring {
+    /// The server itself.
+    #[default]
+    Server,
+    /// The host environment, which is asked for everything.
+    Host,
+}
+
+/// What is seen of a file, or why nothing is, with the status that says so.
+pub type FileSeen = Result<Seen, (Status, String)>;
+
+/// What is used, or why nothing can be told, with the status that says so.
+pub type UsageFound = Result<Vec<Info>, (Status, String)>;
+
+impl Server {
+    /// Somebody wants to be watched, or to know what is used, and may. Timers begin with the next [`Server::tick`], which is due
+    /// at once.
+    pub(super) fn monitor(
+        &mut self,
+        to: RequestId,
+        source: Proc,
+        monitor: Info,
+        error: Status,
+        directives: Vec<Info>,
+    ) -> Vec<Action> {
+        if self.settings.monitoring == Monitoring::Host {
+            let request = Request::Monitor { monitor, error, directives };
+            return vec![Action::Host(Upcall::Request { to, source, request })];
+        }
+        // A policy may have taken so long that the client has left.
+        let Some(peer) = self.peers.get(&to.peer).filter(|peer| peer.standing == Standing::Active) else {
+            return vec![reply(to, code::PMIX_ERR_INIT)];
+        };
+        let identity = peer.identity;
+        let ranks = |nspace: &Nspace| self.jobs.get(nspace).map(|job| job.procs.keys().copied().collect());
+        let own = || {
+            let jobs = self.jobs.values().map(|job| &job.spec).filter(|spec| spec.uid == identity.uid);
+            jobs.map(|spec| spec.nspace.clone()).collect()
+        };
+        let read = monitor::read(&source, &monitor, error, &directives, ranks, own);
+        let begun = read.and_then(|monitor| self.begin(to, &source, identity, monitor));
+        begun.unwrap_or_else(|error| vec![refusal(to, error.status(), &error)])
+    }
+
+    fn begin(
+        &mut self,
+        to: RequestId,
+        source: &Proc,
+        identity: Identity,
+        monitor: Monitor,
+    ) -> Result<Vec<Action>, MonitorError> {
+        let uid = identity.uid;
+        match monitor {
+            // Libraries send another message; whoever does not means the same, and the next tick gives it its time.
+            Monitor::Beat => self.monitors.beat_soon(source),
+            Monitor::Cancel(which) => {
+                self.monitors.cancel(source, &which)?;
+                let mut actions = self.watches_ended();
+                actions.push(reply(to, code::PMIX_SUCCESS));
+                return Ok(actions);
+            }
+            Monitor::Watch(mut watch) => {
+                let event = Arc::make_mut(&mut watch.alert);
+                self.check(event).map_err(wrong)?;
+                let path = if let Signs::File { path, .. } = &watch.signs { Some(path.clone()) } else { None };
+                let watch = self.monitors.begin(source, uid, Beginning::Watch(watch, to))?;
+                if let Some(path) = path {
+                    return Ok(vec![Action::File { watch, look: FileLook::Open { path, identity } }]);
+                }
+            }
+            Monitor::Usage(mut sampling) => {
+                self.check(Arc::make_mut(&mut sampling.update)).map_err(wrong)?;
+                let usage = sampling.usage.clone();
+                let watch = self.monitors.begin(source, uid, Beginning::Usage(sampling, to))?;
+                return Ok(vec![Action::Measure { watch, usage, identity }]);
+            }
+        }
+        Ok(vec![reply(to, code::PMIX_SUCCESS)])
+    }
+
+    /// A client shows that it lives.
+    pub fn beat(&mut self, peer: PeerId, now: Time) {
+        if let Some(peer) = self.peers.get(&peer).filter(|peer| peer.standing == Standing::Active) {
+            self.monitors.beat(&peer.proc, now);
+        }
+    }
+
+    /// A file was opened to be looked at ([`FileLook::Open`]), or could not be: the requester is told.
+    pub fn file_opened(&mut self, watch: WatchId, seen: FileSeen) -> Vec<Action> {
+        let (seen, refused) = match seen {
+            Ok(seen) => (Some(seen), None),
+            Err(why) => (None, Some(why)),
+        };
+        let Some(to) = self.monitors.opened(watch, seen) else {
+            // Whoever wanted it has left.
+            return vec![Action::File { watch, look: FileLook::Close }];
+        };
+        let mut actions = match refused {
+            None => self.answer(to, Reply::Status(code::PMIX_SUCCESS)),
+            Some((status, why)) => self.answer(to, told(status, why)),
+        };
+        actions.extend(self.watches_ended());
+        actions
+    }
+
+    /// A file was looked at ([`FileLook::Again`]); nothing, if nothing can be seen of it any more.
+    pub fn file_looked_at(&mut self, watch: WatchId, seen: Option<Seen>) -> Vec<Action> {
+        let alert = self.monitors.looked(watch, seen);
+        alert.map(|(requester, alert)| self.alert(&requester, alert)).unwrap_or_default()
+    }
+
+    /// What is used was looked up ([`Action::Measure`]): the requester is told.
+    pub fn measured(&mut self, watch: WatchId, found: UsageFound) -> Vec<Action> {
+        let measured = self.monitors.measured(watch, found.as_ref().map(drop).map_err(drop));
+        let mut actions = match (measured, found) {
+            (Some(Measured::Answer(to)), Ok(infos)) => {
+                self.answer(to, Reply::Infos { status: code::PMIX_SUCCESS, infos })
+            }
+            (Some(Measured::Answer(to)), Err((status, why))) => self.answer(to, told(status, why)),
+            (Some(Measured::Update { requester, update }), Ok(infos)) => {
+                let mut update = Event::clone(&update);
+                update.infos.extend(infos);
+                // What is too large to be raised was so small the first time that nobody could know.
+                match self.check(&mut update) {
+                    Ok(()) => self.alert(&requester, Arc::new(update)),
+                    Err(_) => Vec::new(),
+                }
+            }
+            // That nothing can be told for now, is told by nothing being told.
+            (Some(Measured::Update { .. }), Err(_)) | (None, _) => Vec::new(),
+        };
+        actions.extend(self.watches_ended());
+        actions
+    }
+
+    /// What the time brings.
+    pub(super) fn watch_over(&mut self, now: Time) -> Vec<Action> {
+        let due = self.monitors.tick(now);
+        due.into_iter().flat_map(|due| self.is_due(due)).collect()
+    }
+
+    fn is_due(&mut self, due: Due) -> Vec<Action> {
+        match due {
+            Due::Alert { requester, alert } => self.alert(&requester, alert),
+            Due::Look(watch) => vec![Action::File { watch, look: FileLook::Again }],
+            Due::Measure { watch, usage, requester } => {
+                let identity = self.identity(&requester);
+                identity.map(|identity| Action::Measure { watch, usage, identity }).into_iter().collect()
+            }
+        }
+    }
+
+    /// An event of the server's, for nobody but the user of whoever asked for it: nothing more was granted.
+    fn alert(&mut self, requester: &Proc, alert: Arc<Event>) -> Vec<Action> {
+        let Some(identity) = self.identity(requester) else { return Vec::new() };
+        self.spread(alert, Reach::User(identity.uid), self.settings.allowance)
+    }
+
+    /// What follows where watches have ended: files are closed, and nobody waits any more.
+    pub(super) fn watches_ended(&mut self) -> Vec<Action> {
+        let ended = self.monitors.take_ended();
+        let mut actions = Vec::new();
+        for Ended { watch, of_file, waiting } in ended {
+            if of_file {
+                actions.push(Action::File { watch, look: FileLook::Close });
+            }
+            if let Some(to) = waiting {
+                actions.extend(self.answer(to, told(code::PMIX_ERR_JOB_CANCELED, "it was cancelled")));
+            }
+        }
+        actions
+    }
+}
+
+/// What is wrong with an event that cannot be raised.
+fn wrong(status: Status) -> MonitorError {
+    if status == code::PMIX_ERR_OUT_OF_RESOURCE { MonitorError::TooLarge } else { MonitorError::BadRange }
+}
+
+fn told(status: Status, why: impl std::fmt::Display) -> Reply {
+    Reply::Infos { status, infos: vec![policy::reason(why)] }
+}
+
+fn refusal(to: RequestId, status: Status, why: &MonitorError) -> Action {
+    Action::Reply { to, reply: told(status, why) }
+}

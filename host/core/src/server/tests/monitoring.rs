@@ -1,0 +1,186 @@
+//! Procs that are watched: who hears when they are silent, and that nothing is left of them when they go.
+use super::*;
+use crate::monitor::{Seen, WatchId};
+use peal_model::{Infos, Reply};
+
+const ALERT: i32 = -109;
+
+impl Stage {
+    fn monitor(&mut self, rank: u32, monitor: (KeyName, Value), directives: &[(KeyName, Value)]) -> Vec<Action> {
+        let infos = directives.iter().map(|(key, value)| Info::new(*key, value.clone())).collect();
+        let monitor = Info::new(monitor.0, monitor.1);
+        self.ask(rank, Request::Monitor { monitor, error: code::PMIX_SUCCESS, directives: infos }).1
+    }
+
+    fn beats(&mut self, rank: u32, id: &str) -> Vec<Action> {
+        let time = (key::PMIX_MONITOR_HEARTBEAT_TIME, Value::Uint32(4));
+        self.monitor(
+            rank,
+            (key::PMIX_MONITOR_HEARTBEAT, Value::Undef),
+            &[time, (key::PMIX_MONITOR_ID, Value::string(id))],
+        )
+    }
+
+    fn file(&mut self, rank: u32) -> Vec<Action> {
+        let directives =
+            [(key::PMIX_MONITOR_FILE_CHECK_TIME, Value::Uint32(1)), (key::PMIX_MONITOR_FILE_SIZE, Value::Bool(true))];
+        self.monitor(rank, (key::PMIX_MONITOR_FILE, Value::string("/tmp/log")), &directives)
+    }
+
+    fn cancel(&mut self, rank: u32, id: Value) -> Status {
+        status(&self.monitor(rank, (key::PMIX_MONITOR_CANCEL, id), &[]))
+    }
+
+    /// What happens when this is the time.
+    fn at(&mut self, now: u64) -> Vec<Action> {
+        self.now = Time(now);
+        self.server.tick(self.now)
+    }
+}
+
+/// What goes through the chains, once.
+fn chained(actions: &[Action]) -> Option<&peal_model::Event> {
+    let mut events = actions.iter().filter_map(|action| match action {
+        Action::Chain { event, .. } => Some(&**event),
+        _ => None,
+    });
+    let event = events.next();
+    assert!(events.next().is_none(), "{actions:?}");
+    event
+}
+
+fn opened(actions: &[Action]) -> WatchId {
+    let [Action::File { watch, look: FileLook::Open { path, identity } }] = actions else { panic!("{actions:?}") };
+    assert_eq!((path.to_str(), *identity), (Some("/tmp/log"), WHO));
+    *watch
+}
+
+const SEEN: Seen = Seen { size: 1, accessed: 0, modified: 0 };
+
+#[test]
+fn the_silent_proc_and_its_job_hear_once_that_it_is_silent_and_chains_see_it() {
+    let mut stage = Stage::of(3);
+    stage.register(0, &[ALERT]);
+    stage.register(2, &[ALERT]);
+    assert_eq!(status(&stage.beats(0, "one")), code::PMIX_SUCCESS);
+    assert_eq!(stage.server.deadline(), Some(Time(0)), "it begins at once");
+    assert_eq!(stage.at(1000), []);
+    assert_eq!(stage.server.deadline(), Some(Time(7000)));
+    stage.server.beat(stage.peers[0], Time(3000));
+    assert_eq!(stage.at(7000), [], "that was put off");
+    let actions = stage.at(9000);
+    assert_eq!(hearers(&stage, &actions), [0, 2]);
+    let chained: Vec<_> = actions.iter().filter(|action| matches!(action, Action::Chain { .. })).collect();
+    let [Action::Chain { event, reach, .. }] = chained.as_slice() else { panic!("{actions:?}") };
+    assert_eq!((event.code.0, &event.source, event.affected()), (ALERT, &None, vec![proc(0)]));
+    assert_eq!(event.infos.value_of(key::PMIX_MONITOR_ID), Some(&Value::string("one")));
+    assert_eq!(*reach, crate::reach::Reach::User(WHO.uid));
+    assert_eq!((stage.at(100_000), stage.server.deadline()), (vec![], None), "it is told once");
+    stage.server.beat(stage.peers[0], Time(100_001));
+    let actions = stage.at(106_001);
+    assert_eq!(hearers(&stage, &actions), [0, 2], "and again, when it was heard of in between");
+}
+
+#[test]
+fn what_was_asked_for_is_cancelled_one_by_one_or_all_at_once_by_who_asked() {
+    let mut stage = Stage::of(2);
+    for (rank, id) in [(0, "one"), (0, "two"), (1, "one")] {
+        assert_eq!(status(&stage.beats(rank, id)), code::PMIX_SUCCESS);
+    }
+    let again = stage.beats(0, "one");
+    assert_eq!(status(&again), code::PMIX_ERR_EXISTS);
+    let [Action::Reply { reply: Reply::Infos { infos, .. }, .. }] = again.as_slice() else { panic!("{again:?}") };
+    assert!(format!("{infos:?}").contains("job:0 has a monitor"), "{infos:?}");
+    assert_eq!(stage.cancel(1, Value::string("two")), code::PMIX_ERR_NOT_FOUND, "that is somebody else's");
+    assert_eq!(stage.cancel(0, Value::string("one")), code::PMIX_SUCCESS);
+    assert_eq!(stage.server.counts().monitors, 2);
+    assert_eq!(stage.cancel(0, Value::Undef), code::PMIX_SUCCESS);
+    assert_eq!(stage.server.counts().monitors, 1);
+    stage.at(0);
+    let alert = stage.server.tick(Time(6000));
+    assert_eq!(chained(&alert).map(|event| event.affected()), Some(vec![proc(1)]));
+}
+
+#[test]
+fn a_file_is_opened_before_its_requester_is_answered_and_closed_when_it_leaves() {
+    let mut stage = Stage::of(1);
+    let watch = opened(&stage.file(0));
+    let answered = stage.server.file_opened(watch, Ok(SEEN));
+    assert_eq!(status(&answered), code::PMIX_SUCCESS);
+    assert_eq!(stage.at(0), []);
+    assert_eq!(stage.at(1000), [Action::File { watch, look: FileLook::Again }]);
+    let alert = stage.server.file_looked_at(watch, Some(SEEN));
+    assert_eq!(chained(&alert).map(|event| event.code), Some(code::PMIX_MONITOR_FILE_ALERT));
+
+    let refused = opened(&stage.file(0));
+    let why = (code::PMIX_ERR_NO_PERMISSIONS, "it is not yours".to_owned());
+    let actions = stage.server.file_opened(refused, Err(why));
+    assert_eq!(status(&actions), code::PMIX_ERR_NO_PERMISSIONS);
+    assert!(actions.contains(&Action::File { watch: refused, look: FileLook::Close }));
+    assert_eq!(stage.server.counts().monitors, 1);
+
+    let waiting = opened(&stage.file(0));
+    let actions = stage.ask(0, Request::Finalize).1;
+    let closed: Vec<WatchId> = actions
+        .iter()
+        .filter_map(|action| match action {
+            Action::File { watch, look: FileLook::Close } => Some(*watch),
+            _ => None,
+        })
+        .collect();
+    assert_eq!((closed, stage.server.counts().monitors), (vec![watch, waiting], 0));
+    assert_eq!(stage.server.file_opened(waiting, Ok(SEEN)), [Action::File { watch: waiting, look: FileLook::Close }]);
+}
+
+#[test]
+fn nothing_is_left_of_procs_that_go_however_they_do() {
+    for end in [
+        (|stage: &mut Stage| stage.ask(0, Request::Finalize).1) as fn(&mut Stage) -> Vec<Action>,
+        |stage| stage.server.disconnected(stage.peers[0], Time(0)),
+        |stage| stage.server.proc_ended(&proc(0), None, Time(0)),
+        |stage| stage.server.remove_job(&nspace()),
+    ] {
+        let mut stage = Stage::of(1);
+        stage.beats(0, "one");
+        stage.at(0);
+        end(&mut stage);
+        assert_eq!((stage.server.counts().monitors, stage.server.deadline()), (0, None));
+        stage.server.beat(stage.peers[0], Time(1));
+    }
+    // So it is with tools.
+    let mut stage = Stage::of(1);
+    let tool = Proc::new(Nspace::new("tool").unwrap(), Rank(0));
+    let peer = stage.server.admit_tool(&tool, WHO).unwrap();
+    stage.peers[0] = peer;
+    assert_eq!(status(&stage.beats(0, "one")), code::PMIX_SUCCESS);
+    stage.server.disconnected(peer, Time(0));
+    assert_eq!(stage.server.counts().monitors, 0);
+}
+
+#[test]
+fn samples_go_to_whoever_asked_first_as_the_answer_then_as_events() {
+    let mut stage = Stage::of(2);
+    stage.register(0, &[-114]);
+    stage.register(1, &[-114]);
+    let rate = (key::PMIX_MONITOR_RESOURCE_RATE, Value::Uint32(1));
+    let asked = stage.monitor(0, (key::PMIX_MONITOR_NODE_RESOURCE_USAGE, Value::Undef), &[rate]);
+    let [Action::Measure { watch, identity: WHO, .. }] = asked.as_slice() else { panic!("{asked:?}") };
+    let load = || vec![Info::new(key::PMIX_NODE_RESOURCE_USAGE, Value::Bool(true))];
+    let answer = stage.server.measured(*watch, Ok(load()));
+    assert!(matches!(answer.as_slice(), [Action::Reply { reply: Reply::Infos { infos, .. }, .. }] if *infos == load()));
+    stage.at(0);
+    let due = stage.at(1000);
+    assert_eq!(due.len(), 1);
+    let update = stage.server.measured(*watch, Ok(load()));
+    assert_eq!(hearers(&stage, &update), [0]);
+    let Action::Deliver { event, .. } = &update[0] else { panic!("{update:?}") };
+    assert!(event.infos.ends_with(&load()));
+}
+
+#[test]
+fn where_the_server_is_not_to_watch_the_host_environment_is_asked() {
+    let mut stage = Stage::of(1);
+    stage.server.settings.monitoring = Monitoring::Host;
+    let asked = stage.beats(0, "one");
+    assert!(matches!(asked.as_slice(), [Action::Host(Upcall::Request { request: Request::Monitor { .. }, .. })]));
+}

@@ -1,0 +1,115 @@
+//! The names of nodes, resolved: compared with a model that counts, and bounded whatever is written.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
+use peal_core::job_control::nodes::{NodesError, expand};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+fn names(text: &str) -> Vec<String> {
+    expand(text, 1000).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+#[test]
+fn ranges_keep_their_zeros_and_names_their_order() {
+    assert_eq!(names("node[01-03]"), ["node01", "node02", "node03"]);
+    assert_eq!(names("node[8-11]"), ["node8", "node9", "node10", "node11"]);
+    assert_eq!(names("b,a[2],c[1,03-04]x"), ["b", "a2", "c1x", "c03x", "c04x"]);
+    assert_eq!(names("r[1-2]n[1-2]"), ["r1n1", "r1n2", "r2n1", "r2n2"]);
+    assert_eq!(names("node1, node[1-2]"), ["node1", "node2"], "each once");
+    assert_eq!(names("[7].cluster.example"), ["7.cluster.example"]);
+    assert_eq!(names("node[01-16]").len(), 16);
+}
+
+#[test]
+fn what_names_no_nodes_is_refused_with_the_part_that_is_wrong() {
+    let refused = |text: &str| expand(text, 1000).unwrap_err();
+    for text in ["", ",", "a,,b", "a,"] {
+        assert!(matches!(refused(text), NodesError::Nameless(_)), "{text:?}");
+    }
+    for text in ["a[1", "a]1[", "a1]", "a[1-[2]]", "a[1]]"] {
+        assert!(matches!(refused(text), NodesError::Bracket(_)), "{text:?}");
+    }
+    for text in ["a[]", "a[x]", "a[3-1]", "a[1-2-3]", "a[-1]", "a[1-]", "a[1,]", "a[ 1]", "a[+1]", "a[1234567890]"] {
+        assert!(matches!(refused(text), NodesError::Range(_)), "{text:?}");
+    }
+    for text in ["a b", "a/b", "a;rm", "knöd[1]", "../[1-2]"] {
+        assert!(matches!(refused(text), NodesError::Name(_)), "{text:?}");
+    }
+    let long = format!("{}[1-9]{}", "a".repeat(200), "b".repeat(60));
+    assert!(matches!(refused(&long), NodesError::Name(_)));
+    assert_eq!(refused("node[3-1]").to_string().split(';').next(), Some("\"3-1\" is no range of numbers"));
+}
+
+#[test]
+fn more_than_may_be_are_refused_before_they_are_made() {
+    for text in ["n[0-999999999]", "a[1-500],b[1-501]", "a[1-100]b[1-100]c[1-100]", "a[1-999,1-999]"] {
+        assert_eq!(expand(text, 1000), Err(NodesError::TooMany { most: 1000 }), "{text}");
+    }
+    assert_eq!(expand("a[1-500],b[1-500]", 1000).unwrap().len(), 1000);
+    assert_eq!(expand("a", 0), Err(NodesError::TooMany { most: 0 }));
+}
+
+/// A part of a name, and how it is written: by itself, or as numbers of some width in brackets.
+#[derive(Clone, Debug)]
+enum Part {
+    Plain(String),
+    Numbers { first: u32, count: u32, width: usize },
+}
+
+fn part() -> impl Strategy<Value = Part> {
+    prop_oneof![
+        "[a-z._-]{1,4}".prop_map(Part::Plain),
+        (0u32..200, 1u32..5, 1usize..4).prop_map(|(first, count, width)| Part::Numbers { first, count, width }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_text_names_what_counting_names(items in prop::collection::vec(prop::collection::vec(part(), 1..4), 1..4)) {
+        let mut text = Vec::new();
+        let (mut wanted, mut seen) = (Vec::new(), BTreeSet::new());
+        for parts in &items {
+            let written: String = parts.iter().map(|part| match part {
+                Part::Plain(plain) => plain.clone(),
+                Part::Numbers { first, count, width } => {
+                    format!("[{first:0width$}-{}]", first + count - 1)
+                }
+            }).collect();
+            text.push(written);
+            // Counts like a clock: the last part is the fastest.
+            let digits: Vec<u32> = parts.iter().map(|part| match part {
+                Part::Plain(_) => 1,
+                Part::Numbers { count, .. } => *count,
+            }).collect();
+            for at in 0..digits.iter().product::<u32>() {
+                let mut left = at;
+                let mut name: Vec<String> = Vec::new();
+                for (part, base) in parts.iter().zip(&digits).rev() {
+                    let digit = left % base;
+                    left /= base;
+                    name.push(match part {
+                        Part::Plain(plain) => plain.clone(),
+                        Part::Numbers { first, width, .. } => {
+                            // The width is that of the first number as it is written.
+                            let width = format!("{first:0width$}").len();
+                            format!("{:0width$}", first + digit)
+                        }
+                    });
+                }
+                let name: String = name.into_iter().rev().collect();
+                if seen.insert(name.clone()) {
+                    wanted.push(name);
+                }
+            }
+        }
+        prop_assert_eq!(expand(&text.join(","), 100_000).unwrap(), wanted);
+    }
+
+    #[test]
+    fn whatever_is_written_is_resolved_or_refused_within_bounds(text in "[a-c0-9\\[\\],-]{0,40}") {
+        if let Ok(nodes) = expand(&text, 50) {
+            prop_assert!(!nodes.is_empty() && nodes.len() <= 50);
+            prop_assert!(nodes.iter().all(|node| !node.is_empty() && !node.contains(['[', ']', ','])));
+            prop_assert_eq!(nodes.iter().collect::<BTreeSet<_>>().len(), nodes.len());
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What modules write to: the outputs of jobs, and what the admin opened.
+use peal_config::{ModuleEntry, Problem, SinkName};
+use peal_model::{LogRequest, Mail, Proc, Status, code, rank};
+use peal_sandbox::Sink;
+use peal_server::{
+    Metrics,
+    embedded::{EmbeddedHost, Stream},
+    metrics::{Amount, Family, Kind, Sample, Unit},
+};
+use peal_sinks::{Health, Link, Message, Refused, SinkHandle, Sinks};
+use peal_store::{JobEntry, JobEntryKind, Store, StoreError};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// All that there is to write to.
+pub struct Outlets {
+    host: Arc<EmbeddedHost>,
+    opened: Arc<Sinks>,
+    store: Option<Arc<Store>>,
+}
+
+impl Outlets {
+    /// The outputs of this host, these sinks, and the records of jobs in this store.
+    pub fn new(host: Arc<EmbeddedHost>, opened: Arc<Sinks>, store: Option<Arc<Store>>) -> Outlets {
+        Outlets { host, opened, store }
+    }
+
+    /// Those that a module may write to, by the names that it knows them by.
+    pub(crate) fn of(&self, entry: &ModuleEntry) -> Result<BTreeMap<String, Arc<dyn Sink>>, Problem> {
+        entry.settings.sinks.iter().map(|name| Ok((name.name().to_owned(), self.sink(name, entry)?))).collect()
+    }
+
+    fn sink(&self, name: &SinkName, entry: &ModuleEntry) -> Result<Arc<dyn Sink>, Problem> {
+        Ok(match name {
+            SinkName::Stdout => self.host.sink(Stream::Stdout),
+            SinkName::Stderr => self.host.sink(Stream::Stderr),
+            SinkName::JobRecord => {
+                let missing = || entry.problem("module.sinks", "\"job-record\" needs a store: set store.path");
+                Arc::new(JobRecords(self.store.clone().ok_or_else(missing)?))
+            }
+            SinkName::Opened(name) => {
+                let message =
+                    || format!("this server has opened no sink {name:?}: it opens those that it finds when it starts");
+                Arc::new(Opened(self.opened.get(name).ok_or_else(|| entry.problem("module.sinks", message()))?))
+            }
+        })
+    }
+}
+
+/// A sink that the admin opened.
+struct Opened(Arc<SinkHandle>);
+
+impl Opened {
+    fn carry(&self, request: &LogRequest, message: Message) -> Result<(), Status> {
+        self.0.submit(message).map_err(|refused: Refused| {
+            let source = request.source.as_ref().map(ToString::to_string);
+            tracing::info!(source, %refused, "a sink takes no message");
+            refused.status()
+        })
+    }
+}
+
+impl Sink for Opened {
+    fn write(&self, request: &LogRequest, bytes: &[u8]) -> Result<(), Status> {
+        self.carry(request, Message::Bytes(bytes.to_owned()))
+    }
+
+    fn submit(&self, request: &LogRequest, mail: Mail) -> Result<(), Status> {
+        self.carry(request, Message::Mail(mail))
+    }
+}
+
+/// The records of jobs: each message is an object of JSON, and belongs to the job of whoever logs.
+struct JobRecords(Arc<Store>);
+
+impl Sink for JobRecords {
+    fn write(&self, request: &LogRequest, bytes: &[u8]) -> Result<(), Status> {
+        let Proc { nspace, rank } = request.source.as_ref().ok_or(code::PMIX_ERR_NOT_AVAILABLE)?;
+        let body = str::from_utf8(bytes).map_err(|_| code::PMIX_ERR_BAD_PARAM)?.trim_end().to_owned();
+        let rank = (*rank != rank::PMIX_RANK_WILDCARD).then_some(*rank);
+        let entry = JobEntry::now(JobEntryKind::Log, rank, body);
+        self.0.add_job_entries(nspace, &[entry]).map_err(|error| {
+            tracing::info!(%nspace, %error, "a job's record takes no message");
+            match error {
+                // Who is no proc of a job has no record.
+                StoreError::UnknownJob { .. } => code::PMIX_ERR_NOT_FOUND,
+                StoreError::Full { .. } | StoreError::JobRecordFull { .. } => code::PMIX_ERR_OUT_OF_RESOURCE,
+                StoreError::LongJobEntry { .. } => code::PMIX_ERR_BAD_PARAM,
+                _ => code::PMIX_ERROR,
+            }
+        })
+    }
+}
+
+/// Has a server tell how its sinks fare.
+pub fn show_sinks(metrics: &Metrics, sinks: Arc<Sinks>) {
+    metrics.show(move || families(&sinks.health()));
+}
+
+/// What is told of each sink.
+type Told = (&'static str, &'static str, Kind, fn(&Health) -> u64);
+
+const TOLD: [Told; 8] = [
+    ("peal_sink_queued", "Messages that wait in a sink.", Kind::Gauge, |health| health.queued),
+    ("peal_sink_queued_bytes", "Bytes of the messages that wait in a sink.", Kind::Gauge, |health| health.queued_bytes),
+    ("peal_sink_delivered", "Messages that a sink delivered.", Kind::Counter, |health| health.delivered),
+    ("peal_sink_refused", "Messages that a sink did not accept.", Kind::Counter, |health| health.refused),
+    ("peal_sink_retried", "Deliveries of a sink that failed and are repeated.", Kind::Counter, |health| health.retried),
+    ("peal_sink_given_up", "Messages that a sink accepted and will never deliver.", Kind::Counter, |health| {
+        health.given_up
+    }),
+    (
+        "peal_sink_recipients_given_up",
+        "Recipients of mails whom the mail server refused for good.",
+        Kind::Counter,
+        |health| health.recipients_given_up,
+    ),
+    ("peal_sink_lost_peer", "Whether the last delivery of a sink found nobody.", Kind::Gauge, |health| {
+        u64::from(health.link == Link::Lost)
+    }),
+];
+
+fn families(health: &BTreeMap<String, Health>) -> Vec<Family> {
+    if health.is_empty() {
+        return Vec::new();
+    }
+    let family = |(name, help, kind, number): &Told| {
+        let sample = |(sink, health): (&String, &Health)| Sample {
+            labels: [("sink".to_owned(), sink.clone())].into(),
+            value: Amount::Number(number(health)),
+        };
+        let samples = health.iter().map(sample).collect();
+        let unit = name.ends_with("_bytes").then_some(Unit::Bytes);
+        Family { name: (*name).to_owned(), help: (*help).to_owned(), kind: *kind, unit, samples }
+    };
+    TOLD.iter().map(family).collect()
+}

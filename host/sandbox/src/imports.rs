@@ -1,0 +1,220 @@
+//! What a component imports, function by function: the names in the types of the interfaces that it imports.
+use crate::FormatError;
+use crate::interface::{self, Import};
+use crate::text::plain;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use wasmparser::{
+    ComponentAlias, ComponentExternalKind, ComponentOuterAliasKind, ComponentType, ComponentTypeRef,
+    InstanceTypeDeclaration, Payload, TypeBounds,
+};
+
+/// The most types of a component that are looked at.
+const MAX_TYPES: usize = 100_000;
+/// The most functions that are shown, of all interfaces together.
+const MAX_FUNCTIONS: usize = 4096;
+/// The most interfaces. What is made of them must not miss one.
+const MAX_INTERFACES: usize = 256;
+/// The longest name shown, in bytes.
+const MAX_NAME: usize = 256;
+
+/// What an imported interface is to this host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ImportKind {
+    /// The call at hand, which every module has.
+    Call,
+    /// What an admin grants.
+    Capability,
+    /// WASI, behind which there is nothing: a stand-in.
+    Wasi,
+    /// Nothing that there is here.
+    Unknown,
+}
+
+/// An interface that a component imports, and which functions of it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct ImportedInterface {
+    /// Its name, with the version.
+    pub name: String,
+    /// What it is to this host.
+    pub kind: ImportKind,
+    /// The capability that it takes, if it takes one.
+    pub capability: Option<crate::Capability>,
+    /// The functions of it that are imported; components import no more than they call, unless their language cannot tell.
+    pub functions: Vec<String>,
+}
+
+/// Reads along with a parser what the outermost component imports.
+#[derive(Default)]
+pub(crate) struct Imports {
+    /// Its index space of types: how many there are, and the functions of those that are interfaces and have any.
+    types: usize,
+    interfaces: BTreeMap<usize, Vec<String>>,
+    functions: usize,
+    found: Vec<ImportedInterface>,
+}
+
+impl Imports {
+    /// Takes notice of what the parser found in the outermost component.
+    pub(crate) fn add(&mut self, payload: &Payload<'_>) -> Result<(), FormatError> {
+        match payload {
+            Payload::ComponentTypeSection(types) => {
+                for ty in types.clone() {
+                    let functions = self.functions_of(&ty?);
+                    self.define(functions)?;
+                }
+            }
+            Payload::ComponentAliasSection(aliases) => {
+                for alias in aliases.clone() {
+                    match alias? {
+                        ComponentAlias::InstanceExport { kind: ComponentExternalKind::Type, .. }
+                        | ComponentAlias::Outer { kind: ComponentOuterAliasKind::Type, .. } => {
+                            self.define(Vec::new())?
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            Payload::ComponentImportSection(imports) => {
+                for import in imports.clone() {
+                    let import = import?;
+                    self.import(import.name.name, import.ty)?;
+                }
+            }
+            Payload::ComponentExportSection(exports) => {
+                for export in exports.clone() {
+                    let export = export?;
+                    if export.kind == ComponentExternalKind::Type {
+                        self.define_again(export.index)?;
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What was found.
+    pub(crate) fn found(self) -> Vec<ImportedInterface> {
+        self.found
+    }
+
+    fn import(&mut self, name: &str, ty: ComponentTypeRef) -> Result<(), FormatError> {
+        match ty {
+            ComponentTypeRef::Type(TypeBounds::Eq(index)) => self.define_again(index)?,
+            ComponentTypeRef::Type(TypeBounds::SubResource) => self.define(Vec::new())?,
+            ComponentTypeRef::Instance(index) => {
+                few("imported interfaces", self.found.len(), MAX_INTERFACES)?;
+                let functions = self.interface(index);
+                let (kind, capability) = match interface::import(name) {
+                    _ if interface::wasi_interface(name).is_some() => (ImportKind::Wasi, Some(crate::Capability::Wasi)),
+                    Import::Always => (ImportKind::Call, None),
+                    Import::Capability(capability) => (ImportKind::Capability, Some(capability)),
+                    Import::Unknown => (ImportKind::Unknown, None),
+                };
+                self.found.push(ImportedInterface { name: plain(name, MAX_NAME), kind, capability, functions });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn functions_of(&mut self, ty: &ComponentType<'_>) -> Vec<String> {
+        let ComponentType::Instance(declarations) = ty else { return Vec::new() };
+        let function = |declaration: &InstanceTypeDeclaration<'_>| match declaration {
+            InstanceTypeDeclaration::Export { name, ty: ComponentTypeRef::Func(_) } => Some(plain(name.name, MAX_NAME)),
+            _ => None,
+        };
+        let room = MAX_FUNCTIONS.saturating_sub(self.functions);
+        let functions: Vec<String> = declarations.iter().filter_map(function).take(room).collect();
+        self.functions += functions.len();
+        functions
+    }
+
+    fn interface(&self, index: u32) -> Vec<String> {
+        let index = usize::try_from(index).unwrap_or(usize::MAX);
+        self.interfaces.get(&index).cloned().unwrap_or_default()
+    }
+
+    /// One more name of a type.
+    fn define_again(&mut self, index: u32) -> Result<(), FormatError> {
+        let room = MAX_FUNCTIONS.saturating_sub(self.functions);
+        let mut functions = self.interface(index);
+        functions.truncate(room);
+        self.functions += functions.len();
+        self.define(functions)
+    }
+
+    fn define(&mut self, functions: Vec<String>) -> Result<(), FormatError> {
+        few("types", self.types, MAX_TYPES)?;
+        if !functions.is_empty() {
+            self.interfaces.insert(self.types, functions);
+        }
+        self.types += 1;
+        Ok(())
+    }
+}
+
+/// Refuses one more than so many.
+fn few(what: &'static str, known: usize, limit: usize) -> Result<(), FormatError> {
+    if known < limit {
+        return Ok(());
+    }
+    let limit = u32::try_from(limit).unwrap_or(u32::MAX);
+    Err(FormatError::TooMany { what, count: limit.saturating_add(1), limit })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Capability, inspect};
+
+    fn imports(text: &str) -> Result<Vec<ImportedInterface>, FormatError> {
+        inspect(&wat::parse_str(text).unwrap()).map(|found| found.imports)
+    }
+
+    #[test]
+    fn functions_are_found_through_all_that_stands_between_the_types() {
+        let found = imports(
+            r#"(component
+                (type $first (instance (type string) (export "t" (type (eq 0))) (export "log" (func (param "line" string)))))
+                (import "peal:pmix/logging@0.1.0" (instance $logging (type $first)))
+                (alias export $logging "t" (type $t))
+                (import "again" (type $again (eq $t)))
+                (import "thing" (type $thing (sub resource)))
+                (export "named" (type $first))
+                (component $inner (type (instance (export "hidden" (func)))))
+                (type $second (instance (export "exit" (func)) (export "[method]a.b" (func))))
+                (import "wasi:cli/exit@0.2.0" (instance (type $second)))
+                (import "peal:pmix/call@0.1.0" (instance (type $second)))
+                (import "bare" (func)))"#,
+        );
+        let found = found.unwrap();
+        let brief: Vec<_> =
+            found.iter().map(|of| (of.name.as_str(), of.kind, of.capability, of.functions.join(" "))).collect();
+        let both = || "exit [method]a.b".to_owned();
+        assert_eq!(
+            brief,
+            [
+                ("peal:pmix/logging@0.1.0", ImportKind::Capability, Some(Capability::Logging), "log".to_owned()),
+                ("wasi:cli/exit@0.2.0", ImportKind::Wasi, Some(Capability::Wasi), both()),
+                ("peal:pmix/call@0.1.0", ImportKind::Call, None, both()),
+            ]
+        );
+    }
+
+    #[test]
+    fn no_interface_is_missed_and_no_flood_of_names_is_kept() {
+        let many = |count: usize| {
+            let imports = (0..count).map(|number| format!("(import \"a:b/c{number}@1.0.0\" (instance (type $t)))"));
+            format!("(component (type $t (instance (export \"f\" (func)))) {})", imports.collect::<String>())
+        };
+        assert_eq!(imports(&many(MAX_INTERFACES)).unwrap().len(), MAX_INTERFACES);
+        let error = imports(&many(MAX_INTERFACES + 1)).unwrap_err().to_string();
+        assert_eq!(error, "it has 257 imported interfaces or more, 256 are allowed");
+        let exports: String = (0..MAX_FUNCTIONS + 1).map(|number| format!("(export \"f{number}\" (func))")).collect();
+        let flood = imports(&format!("(component (import \"a:b/c@1.0.0\" (instance {exports})))")).unwrap();
+        assert_eq!(flood[0].functions.len(), MAX_FUNCTIONS);
+    }
+}

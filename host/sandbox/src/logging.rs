@@ -1,0 +1,69 @@
+//! Capability `logging`, and what components print by WASI: lines in the host's trace.
+use crate::Limit;
+use crate::bindings::peal::pmix::logging;
+use crate::host::Host;
+use crate::meter::Stop;
+use crate::tape::{Ask, Level};
+use crate::text::plain;
+use peal_model::{Status, code};
+
+/// The longest log message, in bytes; the rest is cut.
+const MAX_MESSAGE: usize = 4096;
+
+impl logging::Host for Host {
+    fn log(&mut self, level: logging::Level, message: String) -> wasmtime::Result<()> {
+        let entered = self.meter.enter()?;
+        let said = self.say(level.into(), &message);
+        self.meter.leave(entered);
+        Ok(said?)
+    }
+}
+
+impl From<logging::Level> for Level {
+    fn from(level: logging::Level) -> Level {
+        match level {
+            logging::Level::Error => Level::Error,
+            logging::Level::Warn => Level::Warn,
+            logging::Level::Info => Level::Info,
+            logging::Level::Debug => Level::Debug,
+            logging::Level::Trace => Level::Trace,
+        }
+    }
+}
+
+impl Host {
+    /// Writes a message, where somebody wants to see it. One that is left out is a limit that was hit.
+    pub(crate) fn say(&mut self, level: Level, message: &str) -> Result<(), Stop> {
+        let ask = || Ask::Log { level, message: plain(message, MAX_MESSAGE) };
+        let said: Result<(), Status> = self.outside(ask, |host| Ok(host.trace(level, message)))?;
+        if said.is_err() {
+            self.meter.hit(Limit::LogLines);
+        }
+        Ok(())
+    }
+
+    /// A line that nobody wants to see takes nothing from those that are wanted.
+    fn trace(&self, level: Level, message: &str) -> Result<(), Status> {
+        macro_rules! write {
+            ($level:ident) => {
+                if let Some(stage) = &self.services.stage {
+                    stage.say(tracing::Level::$level, &plain(message, MAX_MESSAGE));
+                } else if tracing::enabled!(target: "peal::guest", tracing::Level::$level) {
+                    if !self.lines.allow() {
+                        return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
+                    }
+                    let (module, message) = (&**self.lines.module(), plain(message, MAX_MESSAGE));
+                    tracing::event!(target: "peal::guest", tracing::Level::$level, module, "{message}");
+                }
+            };
+        }
+        match level {
+            Level::Error => write!(ERROR),
+            Level::Warn => write!(WARN),
+            Level::Info => write!(INFO),
+            Level::Debug => write!(DEBUG),
+            Level::Trace => write!(TRACE),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,174 @@
+//! Replay: an instance is called again as it was, from its start on, and is answered as it was. Nothing outside is reached: what
+//! is asked for that was not asked for then has stand-ins. Only the host's memory and the processor take part, so the same
+//! component does the same; another one shows what it would have done.
+use crate::blueprint::Blueprint;
+use crate::instance::Instance;
+use crate::record::{CallRecord, Recorder};
+use crate::services::{Services, State};
+use crate::tape::{Answer, Ask};
+use crate::warm::Tenancy;
+use crate::{Engine, Grants, Limits, LoadError, Random, Stage, Subject, Usage, inspect};
+use peal_model::Status;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How much longer than it could then a call may take now: the processor may be slower, and fuel ends what a clock ended.
+const PATIENCE: u32 = 20;
+/// As long as that at least.
+const SHORTEST: Duration = Duration::from_secs(10);
+
+/// A component that is called again as it, or another one, was.
+pub struct Replay {
+    blueprint: Blueprint,
+    stand_ins: Arc<StandIns>,
+}
+
+/// An instance of it.
+pub struct ReplayInstance<'a> {
+    replay: &'a Replay,
+    instance: Instance,
+}
+
+impl Replay {
+    /// Loads a component for it, in an engine that counts fuel for all. The limits are those that it had.
+    pub fn load(
+        engine: &Engine,
+        name: &str,
+        bytes: &[u8],
+        grants: &Grants,
+        limits: Limits,
+    ) -> Result<Replay, LoadError> {
+        let inspection = inspect(bytes).map_err(|reason| LoadError::Format { module: name.to_owned(), reason })?;
+        let patient = |time: Duration| time.saturating_mul(PATIENCE).max(SHORTEST);
+        let limits = Limits { call_time: patient(limits.call_time), host_time: patient(limits.host_time), ..limits };
+        let stand_ins = Arc::<StandIns>::default();
+        let services = Services {
+            state: Some(stand_ins.clone()),
+            stage: Some(stand_ins.clone()),
+            random: Some(stand_ins.clone()),
+            recorder: Some(stand_ins.clone()),
+            ..Services::default()
+        };
+        let blueprint = Blueprint::new(engine, name, (bytes, &inspection), grants, limits, services)?;
+        Ok(Replay { blueprint, stand_ins })
+    }
+
+    /// Starts an instance as that one was started, at this time, in milliseconds since the epoch. What that was, and the instance
+    /// if it started.
+    pub fn start(&self, recorded: &CallRecord, at: u64) -> (Option<CallRecord>, Option<ReplayInstance<'_>>) {
+        self.stand_ins.prepare(recorded, at);
+        let started = Instance::start(&self.blueprint, &Tenancy::Nobody, Some(recorded));
+        (self.stand_ins.taken(), started.ok().map(|instance| ReplayInstance { replay: self, instance }))
+    }
+}
+
+impl ReplayInstance<'_> {
+    /// Calls it as that one was called: what came of it; nothing if it cannot be called so.
+    pub fn call(&mut self, recorded: &CallRecord, at: u64) -> Option<CallRecord> {
+        self.replay.stand_ins.prepare(recorded, at);
+        self.instance.follow(recorded);
+        // How it ended is in the record.
+        match &recorded.subject {
+            Subject::Settings(settings) => drop(self.instance.init(settings)),
+            Subject::Event(call) => drop(self.instance.handle(call)),
+            Subject::Policy(call) => drop(self.instance.decide(call)),
+            Subject::Log(call) => drop(self.instance.log(call)),
+            Subject::None => return None,
+        }
+        self.replay.stand_ins.taken()
+    }
+
+    /// Tells it that it is no longer needed, as that one was told.
+    pub fn stop(mut self, recorded: &CallRecord, at: u64) -> Option<CallRecord> {
+        self.replay.stand_ins.prepare(recorded, at);
+        self.instance.follow(recorded);
+        self.instance.stop();
+        self.replay.stand_ins.taken()
+    }
+}
+
+/// What stands in for the world.
+#[derive(Default)]
+struct StandIns {
+    now: AtomicU64,
+    state: Mutex<BTreeMap<String, Vec<u8>>>,
+    record: Mutex<Option<CallRecord>>,
+}
+
+impl StandIns {
+    /// The world as it was when this was recorded, as far as that tells.
+    fn prepare(&self, recorded: &CallRecord, at: u64) {
+        self.now.store(at, Ordering::Relaxed);
+        *self.record.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let mut state = self.state();
+        for call in &recorded.host_calls {
+            match (&call.ask, &call.answer) {
+                (Ask::Fetch { key }, Some(Answer::Bytes(value))) => {
+                    state.insert(key.clone(), value.as_slice().to_vec());
+                }
+                (Ask::Fetch { key }, Some(Answer::Nothing)) => {
+                    state.remove(key);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn taken(&self) -> Option<CallRecord> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Vec<u8>>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Recorder for StandIns {
+    fn samples(&self, _instance: u64) -> bool {
+        true
+    }
+
+    fn record(&self, record: CallRecord) {
+        *self.record.lock().unwrap_or_else(PoisonError::into_inner) = Some(record);
+    }
+}
+
+impl State for StandIns {
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Status> {
+        Ok(self.state().get(key).cloned())
+    }
+
+    fn set(&self, key: &str, value: &[u8]) -> Result<(), Status> {
+        self.state().insert(key.to_owned(), value.to_owned());
+        Ok(())
+    }
+
+    fn delete(&self, key: &str) -> Result<(), Status> {
+        self.state().remove(key);
+        Ok(())
+    }
+
+    fn keys(&self, prefix: &str) -> Result<Vec<String>, Status> {
+        Ok(self.state().keys().filter(|key| key.starts_with(prefix)).cloned().collect())
+    }
+}
+
+impl Random for StandIns {
+    /// Always the same.
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), Status> {
+        bytes.fill(0);
+        Ok(())
+    }
+}
+
+impl Stage for StandIns {
+    fn now(&self) -> u64 {
+        self.now.load(Ordering::Relaxed)
+    }
+
+    fn say(&self, _: tracing::Level, _: &str) {}
+
+    fn used(&self, _: &Usage, _: usize) {}
+}

@@ -1,0 +1,92 @@
+//! Registrations that contradict each other (`PMIX_ERR_CONFLICTING_CLEANUP_DIRECTIVES`).
+use peal_core::job_control::{Cleanup, Depth};
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// What two registrations, or one by itself, say of a path that cannot both be.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub(crate) enum Conflict {
+    /// It is a file and a directory.
+    #[error("{0:?} is to be removed as a file and as a directory; give it once")]
+    Kind(PathBuf),
+    /// It is emptied in two ways.
+    #[error("{0:?} is to be emptied in two ways; give its depth, its directories and what is ignored the same")]
+    Ways(PathBuf),
+    /// It goes, and is left alone.
+    #[error("{0:?} is to be removed, and its name is ignored there; leave out one of them")]
+    Ignored(PathBuf),
+}
+
+/// The first contradiction between two registrations.
+pub(crate) fn between(one: &Cleanup, other: &Cleanup) -> Option<Conflict> {
+    let kind = |(files, directories): (&Cleanup, &Cleanup)| {
+        files.files.iter().find(|path| directories.directories.contains(path)).cloned().map(Conflict::Kind)
+    };
+    let both = [(one, other), (other, one)];
+    let ways = || {
+        let shared = one.directories.iter().find(|path| other.directories.contains(path))?;
+        (way(one) != way(other)).then(|| Conflict::Ways(shared.clone()))
+    };
+    let ignored = |(gone, left): (&Cleanup, &Cleanup)| {
+        let mut paths = gone.files.iter().chain(&gone.directories);
+        paths.find(|path| ignores(left, path)).cloned().map(Conflict::Ignored)
+    };
+    both.into_iter().find_map(kind).or_else(ways).or_else(|| both.into_iter().find_map(ignored))
+}
+
+/// How directories are emptied.
+fn way(cleanup: &Cleanup) -> impl PartialEq + '_ {
+    (cleanup.depth, cleanup.subdirectories, cleanup.top, &cleanup.ignored)
+}
+
+/// Whether a registration leaves this path alone where it would come to it.
+fn ignores(cleanup: &Cleanup, path: &Path) -> bool {
+    let named = path.file_name().is_some_and(|name| cleanup.ignored.contains(name));
+    let reached = |dir: &PathBuf| match cleanup.depth {
+        Depth::Flat => path.parent() == Some(dir),
+        Depth::Recursive => path.starts_with(dir) && path != dir,
+    };
+    named && cleanup.directories.iter().any(reached)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peal_core::job_control::{Subdirectories, Top};
+    use std::{collections::BTreeSet, ffi::OsString};
+
+    fn cleanup(files: &[&str], directories: &[&str], ignored: &[&str]) -> Cleanup {
+        let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect();
+        Cleanup {
+            procs: Vec::new(),
+            files: paths(files),
+            directories: paths(directories),
+            depth: Depth::Flat,
+            subdirectories: Subdirectories::All,
+            top: Top::Remove,
+            ignored: ignored.iter().map(OsString::from).collect::<BTreeSet<_>>(),
+        }
+    }
+
+    #[test]
+    fn a_path_is_one_thing_emptied_in_one_way_and_removed_or_not() {
+        let (plain, file) = (cleanup(&[], &["/t/d"], &[]), cleanup(&["/t/d/"], &[], &[]));
+        assert_eq!(between(&plain, &file), Some(Conflict::Kind("/t/d/".into())));
+        assert_eq!(between(&file, &plain), Some(Conflict::Kind("/t/d/".into())));
+        assert_eq!(between(&plain, &plain), None);
+        for other in [
+            Cleanup { depth: Depth::Recursive, ..plain.clone() },
+            Cleanup { subdirectories: Subdirectories::OnlyEmpty, ..plain.clone() },
+            Cleanup { top: Top::Leave, ..plain.clone() },
+            cleanup(&[], &["/t/d"], &["x"]),
+        ] {
+            assert_eq!(between(&plain, &other), Some(Conflict::Ways("/t/d".into())));
+            assert_eq!(between(&Cleanup { directories: vec!["/t/e".into()], ..other }, &plain), None);
+        }
+        let keeps = cleanup(&[], &["/t/d"], &["x"]);
+        let deep = Cleanup { depth: Depth::Recursive, ..keeps.clone() };
+        assert_eq!(between(&keeps, &cleanup(&["/t/d/x"], &[], &[])), Some(Conflict::Ignored("/t/d/x".into())));
+        assert_eq!(between(&keeps, &cleanup(&["/t/d/y", "/t/x", "/t/d/s/x"], &[], &[])), None);
+        assert_eq!(between(&cleanup(&[], &["/t/d/s/x"], &[]), &deep), Some(Conflict::Ignored("/t/d/s/x".into())));
+    }
+}

@@ -1,0 +1,138 @@
+//! Processes as the system lists them in `/proc`, and signals that reach the one that was meant.
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::{fs, io::Read};
+
+/// How much of a process's environment is read to find our mark in it, in bytes; it stands in front or behind of what there was.
+const ENVIRONMENT: u64 = 4 << 20;
+
+/// A process. Its id alone may be another's by the time that something is done to it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct Id {
+    /// Its number.
+    pub(crate) pid: u32,
+    /// When it began, in ticks since the machine did.
+    began: u64,
+}
+
+/// What the system says of a process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Process {
+    pub(crate) id: Id,
+    pub(crate) parent: u32,
+    pub(crate) group: u32,
+    pub(crate) session: u32,
+    state: State,
+}
+
+/// Whether it runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// It does, or waits for something.
+    Lives,
+    /// A signal or a debugger has stopped it.
+    Stopped,
+    /// It has ended, and its parent has not looked.
+    Ended,
+}
+
+impl Process {
+    /// All that there are.
+    pub(crate) fn all() -> Vec<Process> {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        pids.filter_map(Process::of).collect()
+    }
+
+    fn of(pid: u32) -> Option<Process> {
+        Process::read(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    /// Reads `/proc/PID/stat`. Its second field is a name in parentheses, which may hold anything, parentheses too.
+    fn read(stat: &str) -> Option<Process> {
+        let (pid, rest) = stat.split_once(" (")?;
+        let fields: Vec<&str> = rest.rsplit_once(") ")?.1.split_ascii_whitespace().collect();
+        let number = |at: usize| fields.get(at)?.parse::<u32>().ok();
+        // A process whose first thread has ended is none that has.
+        let state = match (*fields.first()?, number(17)?) {
+            ("Z" | "X", 0 | 1) => State::Ended,
+            ("T" | "t", _) => State::Stopped,
+            _ => State::Lives,
+        };
+        let id = Id { pid: pid.parse().ok()?, began: fields.get(19)?.parse().ok()? };
+        Some(Process { id, parent: number(1)?, group: number(2)?, session: number(3)?, state })
+    }
+
+    /// Whether it has not ended.
+    pub(crate) fn lives(&self) -> bool {
+        self.state != State::Ended
+    }
+
+    /// Whether it is stopped, with all of its threads.
+    pub(crate) fn is_stopped(&self) -> bool {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.id.pid)).into_iter().flatten().flatten();
+        let of_thread = |path: std::path::PathBuf| Process::read(&fs::read_to_string(path.join("stat")).ok()?);
+        let mut threads = threads.filter_map(|thread| of_thread(thread.path()));
+        self.state == State::Stopped && threads.all(|thread| thread.state != State::Lives)
+    }
+
+    /// Sends it a signal, if it is still there.
+    pub(crate) fn signal(&self, signal: Signal) -> rustix::io::Result<()> {
+        let Some(pid) = i32::try_from(self.id.pid).ok().and_then(Pid::from_raw) else { return Ok(()) };
+        let sent = pidfd_open(pid, PidfdFlags::empty()).and_then(|process| match Process::of(self.id.pid) {
+            // From here on the number cannot become another's unseen.
+            Some(found) if found.id == self.id => pidfd_send_signal(process, signal),
+            _ => Ok(()),
+        });
+        match sent {
+            Err(rustix::io::Errno::SRCH) => Ok(()),
+            sent => sent,
+        }
+    }
+
+    /// The control group of version 2 that it is in.
+    pub(crate) fn control_group(&self) -> Option<String> {
+        let groups = fs::read_to_string(format!("/proc/{}/cgroup", self.id.pid)).ok()?;
+        groups.lines().find_map(|line| line.strip_prefix("0::")).map(str::to_owned)
+    }
+
+    /// What a variable of its environment was when its program began, if we may look.
+    pub(crate) fn variable(&self, name: &str) -> Option<String> {
+        let mut environment = Vec::new();
+        let file = fs::File::open(format!("/proc/{}/environ", self.id.pid)).ok()?;
+        file.take(ENVIRONMENT).read_to_end(&mut environment).ok()?;
+        let mut variables = environment.split(|byte| *byte == 0);
+        let value = variables.find_map(|variable| variable.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
+        String::from_utf8(value.to_vec()).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stat(name: &str, state: &str, threads: u32) -> String {
+        format!("42 ({name}) {state} 7 40 41 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 {threads} 0 987 1000 200 184467 1")
+    }
+
+    #[test]
+    fn a_name_forges_nothing_and_who_has_threads_left_has_not_ended() {
+        let process = Process::read(&stat("a) Z 1 1 (b", "S", 1)).unwrap();
+        assert_eq!((process.id.pid, process.parent, process.group, process.session), (42, 7, 40, 41));
+        assert_eq!((process.id.began, process.state), (987, State::Lives));
+        let state = |letter, threads| Process::read(&stat("x", letter, threads)).unwrap().state;
+        assert_eq!([state("Z", 1), state("Z", 3), state("T", 1)], [State::Ended, State::Lives, State::Stopped]);
+        assert_eq!(Process::read("42 (x"), None);
+    }
+
+    #[test]
+    fn a_signal_reaches_only_the_process_that_was_meant() {
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let process = Process::of(child.id()).unwrap();
+        let earlier = Process { id: Id { began: process.id.began - 1, ..process.id }, ..process };
+        earlier.signal(Signal::KILL).unwrap();
+        assert!(Process::of(child.id()).unwrap().lives(), "it has the number of one that was there before");
+        process.signal(Signal::KILL).unwrap();
+        child.wait().unwrap();
+        process.signal(Signal::KILL).unwrap();
+    }
+}

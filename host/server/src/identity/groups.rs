@@ -1,0 +1,84 @@
+//! The groups of peers: their numbers as the kernel has them, their names as `/etc/group` has them.
+use peal_model::UnixGroup;
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{self, Read},
+    path::Path,
+    sync::Arc,
+};
+
+/// Where the names of groups are. Those of a directory in the network cannot be asked for while somebody waits to connect.
+const FILE: &str = "/etc/group";
+/// More of that file is not read, in bytes.
+const MOST_READ: u64 = 4 << 20;
+/// More groups of one process are not told.
+const MOST_GROUPS: usize = 1024;
+
+/// The names of the system's groups, as they were when they were read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct GroupNames(BTreeMap<u32, String>);
+
+impl GroupNames {
+    /// Those of this machine. Without that file there are numbers only.
+    pub(crate) fn read() -> GroupNames {
+        GroupNames::of(Path::new(FILE)).unwrap_or_else(|error| {
+            tracing::debug!(file = FILE, %error, "groups have no names");
+            GroupNames::default()
+        })
+    }
+
+    fn of(file: &Path) -> io::Result<GroupNames> {
+        let mut text = Vec::new();
+        File::open(file)?.take(MOST_READ).read_to_end(&mut text)?;
+        let mut names = BTreeMap::new();
+        for line in text.split(|byte| *byte == b'\n') {
+            let Some((gid, name)) = std::str::from_utf8(line).ok().and_then(entry) else { continue };
+            // The first one is what the system takes, too.
+            names.entry(gid).or_insert(name);
+        }
+        Ok(GroupNames(names))
+    }
+
+    /// The groups of these numbers, each once.
+    pub(crate) fn named(&self, gids: &[u32]) -> Arc<[UnixGroup]> {
+        let mut groups: Vec<UnixGroup> = Vec::new();
+        for gid in gids.iter().take(MOST_GROUPS).copied() {
+            if groups.iter().all(|known| known.gid != gid) {
+                groups.push(UnixGroup { gid, name: self.0.get(&gid).cloned() });
+            }
+        }
+        groups.into()
+    }
+}
+
+/// Of a line `name:password:number:members`.
+fn entry(line: &str) -> Option<(u32, String)> {
+    let mut fields = line.split(':');
+    let (name, _, gid) = (fields.next()?, fields.next()?, fields.next()?);
+    Some((gid.parse().ok()?, name.to_owned())).filter(|(_, name)| !name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_have_the_names_of_the_file_and_come_once_in_their_order() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("group");
+        std::fs::write(
+            &file,
+            b"root:x:0:\nops:x:500:alice,bob\nother:x:500:\n:x:7:\nbroken\nodd:x:x:\n\xff\xff:x:8:\nlast:x:9:",
+        )
+        .unwrap();
+        let names = GroupNames::of(&file).unwrap();
+        let told: Vec<(u32, Option<String>)> =
+            names.named(&[500, 0, 500, 7, 8, 9]).iter().map(|group| (group.gid, group.name.clone())).collect();
+        let named = |name: &str| Some(name.to_owned());
+        assert_eq!(told, [(500, named("ops")), (0, named("root")), (7, None), (8, None), (9, named("last"))]);
+        assert!(GroupNames::of(&dir.path().join("none")).is_err());
+        let many: Vec<u32> = (0..5000).collect();
+        assert_eq!(names.named(&many).len(), MOST_GROUPS);
+    }
+}

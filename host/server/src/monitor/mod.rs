@@ -1,0 +1,92 @@
+//! What the state machine of monitoring has done for it: files are looked at, and what is used is looked up.
+mod files;
+
+pub(crate) use files::Files;
+
+use crate::{
+    handle::{Internal, ServerHandle},
+    host::Host,
+    turns::Turns,
+    usage,
+};
+use peal_core::{
+    monitor::{Usage, WatchId},
+    server::FileLook,
+};
+use peal_model::{Identity, code};
+use std::sync::Arc;
+
+/// How many of these things are done at once, and how many of them for one user: a file may lie where every look takes for ever.
+const AT_ONCE: (usize, usize) = (16, 4);
+
+/// Does them, on threads on which one may wait, and tells the actor.
+pub(crate) struct Watchman {
+    files: Arc<Files>,
+    turns: Arc<Turns>,
+    handle: ServerHandle,
+    host: Arc<dyn Host>,
+}
+
+impl Watchman {
+    pub(crate) fn new(handle: ServerHandle, host: Arc<dyn Host>) -> Watchman {
+        let (all, each) = AT_ONCE;
+        Watchman { files: Arc::default(), turns: Arc::new(Turns::new(all, each)), handle, host }
+    }
+
+    /// Looks at a file as the state machine wants it.
+    pub(crate) fn look(&self, watch: WatchId, look: FileLook) {
+        let (files, handle) = (self.files.clone(), self.handle.clone());
+        match look {
+            FileLook::Open { path, identity } => {
+                files.expect(watch, identity);
+                self.work(identity, move || {
+                    let seen = files.open(watch, &path, identity);
+                    handle.say(Internal::FileOpened { watch, seen });
+                });
+            }
+            FileLook::Again => {
+                let Some(identity) = files.owner(watch) else {
+                    return handle.say(Internal::FileLookedAt { watch, seen: None });
+                };
+                self.work(identity, move || {
+                    let seen = files.look(watch);
+                    handle.say(Internal::FileLookedAt { watch, seen });
+                });
+            }
+            FileLook::Close => files.close(watch),
+        }
+    }
+
+    /// Looks up what is used.
+    pub(crate) fn measure(&self, watch: WatchId, asked: Arc<Usage>, identity: Identity) {
+        let (handle, host) = (self.handle.clone(), self.host.clone());
+        self.work(identity, move || {
+            let found = usage::measure(&asked, identity, &*host);
+            handle.say(Internal::Measured { watch, found });
+        });
+    }
+
+    fn work(&self, identity: Identity, work: impl FnOnce() + Send + 'static) {
+        let turns = self.turns.clone();
+        tokio::spawn(async move {
+            // Nobody closes the turns as long as there is a server.
+            let Ok(turn) = turns.take(identity.uid).await else { return };
+            let done = tokio::task::spawn_blocking(move || {
+                let _turn = turn;
+                work();
+            });
+            if let Err(error) = done.await {
+                tracing::error!(%error, "a look at what is monitored failed");
+            }
+        });
+    }
+}
+
+/// What there is to say when something is not there, or not for whoever asks.
+pub(crate) fn refused(error: &std::io::Error) -> peal_model::Status {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => code::PMIX_ERR_NOT_FOUND,
+        std::io::ErrorKind::PermissionDenied => code::PMIX_ERR_NO_PERMISSIONS,
+        _ => code::PMIX_ERR_NOT_AVAILABLE,
+    }
+}

@@ -1,0 +1,58 @@
+//! What hosted handlers want once their calls have returned: events, job control, log requests. Each goes where that of a client
+//! goes; nobody waits for what becomes of it, which is traced.
+use crate::{actor::Actor, handle::Raised};
+use peal_core::{owner::Owner, server::Action};
+use peal_model::Reply;
+use peal_sandbox::{ControlRequest, Report};
+
+/// What a hosted handler wants.
+#[derive(Debug)]
+pub(crate) enum Wanted {
+    /// To raise an event.
+    Event(Raised),
+    /// To have procs controlled.
+    Control { owner: Owner, module: String, asked: ControlRequest },
+    /// To have something logged.
+    Report { owner: Owner, report: Report },
+}
+
+impl Actor {
+    pub(crate) fn wanted(&mut self, wanted: Wanted) -> Vec<Action> {
+        match wanted {
+            Wanted::Event(raised) => self.raised(raised),
+            Wanted::Control { owner, module, asked: ControlRequest { request, targets, directives } } => {
+                let what: Vec<&str> = directives.iter().map(|info| info.key.as_str()).collect();
+                tracing::info!(%owner, module, request, ?targets, ?what, "a module asks for job control");
+                self.state.control_for(&owner, request, targets, directives, self.now())
+            }
+            Wanted::Report { owner, report: Report { request, data, directives } } => {
+                self.state.log_for(&owner, request, data, directives)
+            }
+        }
+    }
+
+    fn raised(&mut self, raised: Raised) -> Vec<Action> {
+        let Raised { event, raiser, allowance, request } = raised;
+        let code = event.code;
+        self.state.raise(event, raiser, allowance).unwrap_or_else(|status| {
+            self.metrics.counters().raised_events_refused.count();
+            tracing::warn!(request, %code, %status, "an event that a handler raised is refused");
+            Vec::new()
+        })
+    }
+
+    /// What became of a module's request of this number.
+    pub(crate) fn answered(&self, request: u32, reply: &Reply) {
+        let status = reply.status();
+        if status.is_success() {
+            tracing::debug!(request, %status, "what a module asked for is done");
+            return;
+        }
+        match reply {
+            Reply::Infos { infos, .. } => {
+                tracing::warn!(request, %status, ?infos, "what a module asked for is not done")
+            }
+            _ => tracing::warn!(request, %status, "what a module asked for is not done"),
+        }
+    }
+}

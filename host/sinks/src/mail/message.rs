@@ -1,0 +1,180 @@
+//! From the parts of a mail to the message that is sent, within what the sink's admin allows. All that can be wrong with a mail is
+//! found here, while its requester waits.
+use super::{
+    MailSettings, Server,
+    submit::{Head, Target},
+};
+use crate::{Refused, SinkError, queue::Parcel};
+use lettre::{
+    Address, Message,
+    message::{
+        Body, Mailbox,
+        header::{ContentTransferEncoding, ContentType, HeaderName, HeaderValue},
+    },
+};
+use peal_model::Mail;
+use rustix::rand::{GetRandomFlags, getrandom};
+
+/// The longest subject, in bytes.
+const LONGEST_SUBJECT: usize = 1000;
+/// The longest address, in bytes, with the name before it.
+const LONGEST_ADDRESS: usize = 500;
+/// How much of a wrong value is shown, in characters.
+const SHOWN: usize = 80;
+
+/// What may become of mails.
+#[derive(Debug)]
+pub(crate) struct MailRules {
+    name: String,
+    settings: MailSettings,
+    sender: Mailbox,
+}
+
+impl MailRules {
+    pub(crate) fn new(name: &str, settings: &MailSettings) -> Result<MailRules, SinkError> {
+        let sender = mailbox(&settings.sender).ok_or_else(|| SinkError::Setting {
+            name: name.to_owned(),
+            what: "sender",
+            value: format!("{:?}", settings.sender),
+            right: AN_ADDRESS,
+        })?;
+        Ok(MailRules { name: name.to_owned(), settings: settings.clone(), sender })
+    }
+
+    /// The message, and what is to be known to send it.
+    pub(crate) fn letter(&self, mail: Mail) -> Result<Parcel, Refused> {
+        let sender = self.sender(mail.sender.as_deref())?;
+        let recipients = self.recipients(&mail.recipients)?;
+        let target = self.target(mail.server, mail.port)?;
+        if mail.subject.len() > LONGEST_SUBJECT || mail.subject.chars().any(char::is_control) {
+            let right = "one line of at most 1000 bytes without control characters";
+            return Err(self.malformed("subject", &mail.subject, right));
+        }
+        // Before it is made larger by being encoded.
+        self.check_size(mail.text.len())?;
+        let addresses = recipients.iter().map(|recipient| recipient.email.clone()).collect();
+        let head = Head { target: target.clone(), sender: sender.email.clone(), recipients: addresses };
+        let message = self.message(sender, recipients, mail.subject, mail.text)?;
+        self.check_size(message.len())?;
+        let peer = target.map_or_else(String::new, |server| server.to_string());
+        let failed = |_| self.malformed("envelope", "", "one that can be written as JSON");
+        Ok(Parcel { peer, head: serde_json::to_string(&head).map_err(failed)?, body: message })
+    }
+
+    fn sender(&self, wanted: Option<&str>) -> Result<Mailbox, Refused> {
+        let Some(text) = wanted else { return Ok(self.sender.clone()) };
+        let sender = mailbox(text).ok_or_else(|| self.malformed("sender", text, AN_ADDRESS))?;
+        // Under the sink's own address nobody takes another name, either.
+        if sender == self.sender || self.settings.allowed_senders.allow(&sender.email) {
+            return Ok(sender);
+        }
+        if sender.email == self.sender.email && sender.name.is_none() {
+            return Ok(self.sender.clone());
+        }
+        Err(self.denied("sender", text))
+    }
+
+    fn recipients(&self, wanted: &[String]) -> Result<Vec<Mailbox>, Refused> {
+        if wanted.is_empty() || wanted.len() > self.settings.max_recipients {
+            let right = "one recipient at least, and no more than the sink's setting allows";
+            return Err(self.malformed("number of recipients", &wanted.len().to_string(), right));
+        }
+        let mut recipients: Vec<Mailbox> = Vec::new();
+        for text in wanted {
+            let recipient = mailbox(text).ok_or_else(|| self.malformed("recipient", text, AN_ADDRESS))?;
+            if !self.settings.allowed_recipients.allow(&recipient.email) {
+                return Err(self.denied("recipient", text));
+            }
+            // Who is named twice gets it once.
+            if !recipients.iter().any(|other| other.email == recipient.email) {
+                recipients.push(recipient);
+            }
+        }
+        Ok(recipients)
+    }
+
+    /// Where it goes: to the sink's own server, whichever that is when it is sent, or to another one.
+    fn target(&self, host: Option<String>, port: Option<u16>) -> Result<Target, Refused> {
+        let own = &self.settings.server;
+        let wanted = Server { host: host.unwrap_or_else(|| own.host.clone()), port: port.unwrap_or(own.port) };
+        if wanted == *own {
+            return Ok(None);
+        }
+        if self.settings.allowed_servers.contains(&wanted) {
+            Ok(Some(wanted))
+        } else {
+            Err(self.denied("server", &wanted.to_string()))
+        }
+    }
+
+    fn message(&self, from: Mailbox, to: Vec<Mailbox>, subject: String, text: String) -> Result<Vec<u8>, Refused> {
+        let domain = from.email.domain().to_owned();
+        let mut builder = Message::builder().from(from).subject(subject).date_now().header(ContentType::TEXT_PLAIN);
+        for recipient in to {
+            builder = builder.to(recipient);
+        }
+        // That nobody's answering machine answers to.
+        let header = HeaderName::new_from_ascii_str("Auto-Submitted");
+        builder = builder.raw_header(HeaderValue::new(header, "auto-generated".to_owned()));
+        builder = builder.message_id(Some(format!("<{}@{domain}>", self.unique()?)));
+        let unusual = |_| self.malformed("text", "", "text");
+        let body = if is_plain(&text) {
+            Body::new(text)
+        } else {
+            Body::new_with_encoding(text, ContentTransferEncoding::Base64).map_err(unusual)?
+        };
+        let failed = |_| self.malformed("envelope", "", "one that mail can have");
+        let mut message = builder.body(body).map_err(failed)?.formatted();
+        // The end of the last line is sent with the dot behind it.
+        if message.ends_with(b"\r\n") {
+            message.truncate(message.len().saturating_sub(2));
+        }
+        Ok(message)
+    }
+
+    fn unique(&self) -> Result<String, Refused> {
+        let mut random = [0; 16];
+        getrandom(&mut random, GetRandomFlags::empty())
+            .map_err(|error| Refused::Random { name: self.name.clone(), source: error.into() })?;
+        Ok(format!("{:032x}", u128::from_ne_bytes(random)))
+    }
+
+    fn check_size(&self, bytes: usize) -> Result<(), Refused> {
+        let most = self.settings.max_bytes;
+        if bytes > most { Err(Refused::TooLong { name: self.name.clone(), bytes, most }) } else { Ok(()) }
+    }
+
+    fn malformed(&self, part: &'static str, value: &str, right: &'static str) -> Refused {
+        Refused::Mail { name: self.name.clone(), part, value: value.chars().take(SHOWN).collect(), right }
+    }
+
+    fn denied(&self, part: &'static str, value: &str) -> Refused {
+        Refused::Denied { name: self.name.clone(), part, value: value.chars().take(SHOWN).collect() }
+    }
+}
+
+const AN_ADDRESS: &str = "an address, or a name and an address in <>, of at most 500 bytes, the address in ASCII";
+
+/// An address, perhaps with a name before it. Whatever a parser may make of it, no control character gets into a header or a
+/// command, and no address has room for a second one.
+fn mailbox(text: &str) -> Option<Mailbox> {
+    if text.len() > LONGEST_ADDRESS || text.chars().any(char::is_control) {
+        return None;
+    }
+    let mailbox: Mailbox = text.trim().parse().ok()?;
+    is_simple(&mailbox.email).then_some(mailbox)
+}
+
+/// Nothing in it needs quotes, nor has a meaning in a header or a command.
+fn is_simple(address: &Address) -> bool {
+    let is_of_domain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);
+    let is_of_user = |byte: u8| byte.is_ascii_graphic() && !b"<>()[],;:\\\"@".contains(&byte);
+    address.user().bytes().all(is_of_user) && address.domain().bytes().all(is_of_domain)
+}
+
+/// Whether it may be sent as it is, or nearly so: lines of text and nothing that servers on the way might change.
+fn is_plain(text: &str) -> bool {
+    let lines = text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line));
+    let mut characters = lines.flat_map(str::chars);
+    !characters.any(|character| character != '\t' && character.is_control())
+}

@@ -1,0 +1,72 @@
+//! Passwords, in files that only their owner can read.
+use crate::SinkError;
+use rustix::process::geteuid;
+use std::{
+    fs::File,
+    io::Read,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+/// The longest password file, in bytes.
+const LONGEST: u64 = 4096;
+
+/// Who we are to a mail server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Credentials {
+    /// The name.
+    pub user: String,
+    /// A file with the password on its first line, which nobody but this user and root may read.
+    pub password_file: PathBuf,
+}
+
+/// Reads a password. Looks at the file that was opened, not at what its name leads to a moment later.
+pub(super) fn password(name: &str, path: &Path) -> Result<String, SinkError> {
+    let of =
+        |source| SinkError::Read { name: name.to_owned(), what: "the password file", path: path.to_owned(), source };
+    let file = File::open(path).map_err(of)?;
+    let found = file.metadata().map_err(of)?;
+    let me = geteuid().as_raw();
+    if (found.uid() != me && found.uid() != 0) || found.mode() & 0o077 != 0 {
+        let (owner, mode) = (found.uid(), found.mode() & 0o7777);
+        return Err(SinkError::Exposed { name: name.to_owned(), path: path.to_owned(), owner, mode, me });
+    }
+    let mut text = String::new();
+    file.take(LONGEST).read_to_string(&mut text).map_err(of)?;
+    match text.lines().next() {
+        Some(password) if !password.is_empty() => Ok(password.to_owned()),
+        _ => Err(SinkError::Setting {
+            name: name.to_owned(),
+            what: "the password file",
+            value: "empty".to_owned(),
+            right: "a file with the password on its first line",
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, os::unix::fs::PermissionsExt};
+
+    #[test]
+    fn a_password_is_read_from_a_file_that_nobody_else_can_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("password");
+        let write = |text: &str, mode| {
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        write("secret word\nno more\n", 0o600);
+        assert_eq!(password("m", &path).unwrap(), "secret word");
+        for mode in [0o640, 0o604, 0o660, 0o610] {
+            write("secret word", mode);
+            let error = password("m", &path).unwrap_err().to_string();
+            assert!(error.contains(&format!("has mode {mode:o}")) && !error.contains("secret word"), "{error}");
+        }
+        write("\n", 0o400);
+        let error = password("m", &path).unwrap_err().to_string();
+        assert!(error.ends_with("is empty, it must be a file with the password on its first line"), "{error}");
+        assert!(password("m", &dir.path().join("none")).unwrap_err().to_string().contains("cannot be read"));
+    }
+}

@@ -1,0 +1,270 @@
+//! The conversation with a mail server, recipient by recipient, and what its answers mean.
+use super::{Encryption, MailSettings, Server, secret};
+use crate::{
+    SinkError,
+    queue::Parcel,
+    syslog::certificates,
+    worker::{Carrier, Outcome, Rest},
+};
+use lettre::{
+    Address,
+    transport::smtp::{
+        Error,
+        authentication::{Credentials, Mechanism},
+        client::{Certificate, CertificateStore, SmtpConnection, TlsParameters},
+        commands::{Data, Mail, Rcpt},
+        extension::ClientId,
+    },
+};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, path::Path, time::Duration};
+
+/// Where a mail goes: to this server, or to the sink's own where none is said.
+pub(super) type Target = Option<Server>;
+
+/// What is to be known to send a mail.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct Head {
+    pub(super) target: Target,
+    #[serde(with = "as_text")]
+    pub(super) sender: Address,
+    /// Those who have not got it yet.
+    #[serde(with = "all_as_text")]
+    pub(super) recipients: Vec<Address>,
+}
+
+mod as_text {
+    //! An address as a string.
+    use lettre::Address;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(address: &Address, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(address.as_ref())
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Address, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
+}
+
+mod all_as_text {
+    //! Addresses as strings.
+    use lettre::Address;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(addresses: &[Address], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(addresses.iter().map(AsRef::<str>::as_ref))
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Vec<Address>, D::Error> {
+        let texts = Vec::<String>::deserialize(from)?;
+        texts.iter().map(|text| text.parse().map_err(D::Error::custom)).collect()
+    }
+}
+
+/// How one server is spoken to.
+struct Line {
+    tls: TlsParameters,
+    credentials: Option<Credentials>,
+}
+
+/// Submits mail.
+pub(super) struct Submission {
+    own: Server,
+    lines: BTreeMap<Server, Line>,
+    encryption: Encryption,
+    hello: ClientId,
+    timeout: Duration,
+    data_timeout: Duration,
+    /// Kept for what is to be sent next.
+    open: Option<(Server, SmtpConnection)>,
+}
+
+/// Why a mail was not sent.
+enum Trouble {
+    /// The server is not there, or does not let us in, or stopped in the middle.
+    Server(String),
+    /// Not now.
+    Now(String),
+    /// Not ever.
+    Ever(String),
+}
+
+/// What a server said to each recipient.
+#[derive(Default)]
+struct Said {
+    accepted: Vec<Address>,
+    later: Vec<Address>,
+    /// Why later.
+    why: String,
+    refused: Vec<String>,
+}
+
+impl Submission {
+    pub(super) fn new(name: &str, settings: &MailSettings) -> Result<Submission, SinkError> {
+        let authorities = settings.ca.as_deref().map(|ca| authorities(name, ca)).transpose()?;
+        let mut lines = BTreeMap::new();
+        for server in settings.allowed_servers.iter().chain([&settings.server]) {
+            let wrong = |error: Error| SinkError::Tls {
+                name: name.to_owned(),
+                what: server.to_string(),
+                why: error.to_string(),
+            };
+            let mut tls = TlsParameters::builder(server.host.clone());
+            if let Some(authorities) = &authorities {
+                tls = tls.certificate_store(CertificateStore::None);
+                tls = authorities.iter().cloned().fold(tls, |tls, authority| tls.add_root_certificate(authority));
+            }
+            // Others are not told who we are to our own server.
+            let credentials = settings.credentials.as_ref().filter(|_| *server == settings.server);
+            let credentials = credentials.map(|credentials| {
+                let password = secret::password(name, &credentials.password_file)?;
+                Ok::<_, SinkError>(Credentials::new(credentials.user.clone(), password))
+            });
+            let credentials = credentials.transpose()?;
+            lines.insert(server.clone(), Line { tls: tls.build_rustls().map_err(wrong)?, credentials });
+        }
+        let nodename = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+        Ok(Submission {
+            own: settings.server.clone(),
+            lines,
+            encryption: settings.encryption,
+            hello: ClientId::Domain(settings.hello.clone().unwrap_or_else(nodename)),
+            timeout: settings.timeout,
+            data_timeout: settings.data_timeout,
+            open: None,
+        })
+    }
+
+    fn send(&mut self, server: &Server, head: &Head, message: &[u8]) -> Result<Said, Trouble> {
+        if let Some((open, mut connection)) = self.open.take() {
+            if open == *server && connection.command(Mail::new(Some(head.sender.clone()), Vec::new())).is_ok() {
+                return self.converse(server, connection, head, message);
+            }
+            // The server may have hung up meanwhile, or had enough of us: all begins anew.
+            drop(connection);
+        }
+        let mut connection = self.connect(server)?;
+        connection.command(Mail::new(Some(head.sender.clone()), Vec::new())).map_err(trouble)?;
+        self.converse(server, connection, head, message)
+    }
+
+    /// Goes on behind the sender.
+    fn converse(
+        &mut self,
+        server: &Server,
+        mut connection: SmtpConnection,
+        head: &Head,
+        message: &[u8],
+    ) -> Result<Said, Trouble> {
+        let mut said = Said::default();
+        for recipient in &head.recipients {
+            match connection.command(Rcpt::new(recipient.clone(), Vec::new())).map_err(trouble) {
+                Ok(_) => said.accepted.push(recipient.clone()),
+                Err(Trouble::Ever(why)) => said.refused.push(format!("{recipient}: {why}")),
+                Err(Trouble::Now(why)) => {
+                    said.later.push(recipient.clone());
+                    said.why = format!("{recipient}: {why}");
+                }
+                Err(gone) => return Err(gone),
+            }
+        }
+        if said.accepted.is_empty() {
+            return Ok(said);
+        }
+        connection.command(Data).map_err(trouble)?;
+        // The answer may take its time, and must be waited for: without it the mail is sent again.
+        let lost = |error: std::io::Error| Trouble::Server(error.to_string());
+        connection.set_timeout(Some(self.data_timeout)).map_err(lost)?;
+        connection.message(message).map_err(trouble)?;
+        if connection.set_timeout(Some(self.timeout)).is_ok() {
+            self.open = Some((server.clone(), connection));
+        }
+        Ok(said)
+    }
+
+    fn connect(&self, server: &Server) -> Result<SmtpConnection, Trouble> {
+        // Nothing that is said before there is a mail is about the mail, not even "never".
+        let not_in = |what: &str, error: &dyn ToString| Trouble::Server(format!("{what}: {}", error.to_string()));
+        let no = |what: &str| Trouble::Server(what.to_owned());
+        let line = self.lines.get(server).ok_or_else(|| Trouble::Ever(format!("{server} is not allowed any more")))?;
+        let at_once = (self.encryption == Encryption::Tls).then_some(&line.tls);
+        let to = (server.host.as_str(), server.port);
+        let mut connection = SmtpConnection::connect(to, Some(self.timeout), &self.hello, at_once, None)
+            .map_err(|error| not_in("no connection", &error))?;
+        match self.encryption {
+            Encryption::StartTls | Encryption::StartTlsIfOffered if connection.can_starttls() => {
+                connection.starttls(&line.tls, &self.hello).map_err(|error| not_in("STARTTLS", &error))?;
+            }
+            Encryption::StartTls => return Err(no("it does not offer STARTTLS")),
+            Encryption::StartTlsIfOffered | Encryption::Tls | Encryption::None => {}
+        }
+        if let Some(credentials) = &line.credentials {
+            if !connection.is_encrypted() {
+                return Err(no("it does not offer STARTTLS, and a password is not said in the open"));
+            }
+            let mechanisms = [Mechanism::Plain, Mechanism::Login];
+            connection.auth(&mechanisms, credentials).map_err(|error| not_in("authentication", &error))?;
+        }
+        Ok(connection)
+    }
+}
+
+fn authorities(name: &str, ca: &Path) -> Result<Vec<Certificate>, SinkError> {
+    let wrong = |why: String| SinkError::Tls { name: name.to_owned(), what: ca.display().to_string(), why };
+    let found = certificates(name, ca)?.into_iter().map(|certificate| Certificate::from_der(certificate.to_vec()));
+    found.collect::<Result<_, _>>().map_err(|error| wrong(error.to_string()))
+}
+
+fn trouble(error: Error) -> Trouble {
+    let why = error.to_string();
+    if error.is_permanent() {
+        Trouble::Ever(why)
+    } else if error.is_transient() {
+        Trouble::Now(why)
+    } else {
+        Trouble::Server(why)
+    }
+}
+
+impl Carrier for Submission {
+    fn peer(&self, head: &str) -> String {
+        let head: Option<Head> = serde_json::from_str(head).ok();
+        head.and_then(|head| head.target).map_or_else(String::new, |server| server.to_string())
+    }
+
+    fn carry(&mut self, parcel: &mut Parcel) -> Outcome {
+        let mut head: Head = match serde_json::from_str(&parcel.head) {
+            Ok(head) => head,
+            Err(error) => return Outcome::Never(format!("what the store says of it makes no sense: {error}")),
+        };
+        let server = head.target.clone().unwrap_or_else(|| self.own.clone());
+        match self.send(&server, &head, &parcel.body) {
+            Ok(Said { accepted, later, refused, .. }) if later.is_empty() => {
+                if accepted.is_empty() {
+                    return Outcome::Never(format!("{server} refuses all recipients: {}", refused.join("; ")));
+                }
+                Outcome::Delivered { refused }
+            }
+            Ok(Said { later, why, refused, .. }) => {
+                head.recipients = later;
+                match serde_json::to_string(&head) {
+                    Ok(head) => parcel.head = head,
+                    Err(error) => return Outcome::Never(format!("it cannot be noted who has got it: {error}")),
+                }
+                Outcome::Later { why: format!("{server}: {why}"), refused }
+            }
+            Err(Trouble::Server(why)) => Outcome::Unreachable(format!("{server}: {why}")),
+            Err(Trouble::Now(why)) => Outcome::Later { why: format!("{server}: {why}"), refused: Vec::new() },
+            Err(Trouble::Ever(why)) => Outcome::Never(format!("{server}: {why}")),
+        }
+    }
+
+    fn rest(&mut self) -> Rest {
+        if let Some((_, mut connection)) = self.open.take() {
+            // It is said in any case; whether it is heard does not matter.
+            let _ = connection.quit();
+        }
+        Rest::Closed
+    }
+}

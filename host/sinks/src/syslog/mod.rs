@@ -1,0 +1,189 @@
+//! Syslog: complete messages are looked through, framed and handed over to a server.
+mod address;
+mod link;
+mod tls;
+
+pub use address::{Address, MalformedAddress, Peer};
+pub(crate) use tls::certificates;
+pub use tls::{TlsIdentity, TlsSettings};
+
+use crate::{
+    Refused, SinkError,
+    queue::Parcel,
+    worker::{Carrier, Outcome, Rest},
+};
+use link::{Dial, Link};
+use rustix::io::Errno;
+use std::time::Duration;
+
+/// A server of syslog.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SyslogSettings {
+    /// Where it listens.
+    pub address: Address,
+    /// The longest message, in bytes. What a datagram or the server does not take is given up.
+    pub max_message: usize,
+    /// How long connecting or writing may take.
+    pub timeout: Duration,
+    /// Whom to trust and who we are, where the address says TLS.
+    pub tls: TlsSettings,
+}
+
+impl SyslogSettings {
+    /// A server, with the defaults.
+    pub fn new(address: Address) -> SyslogSettings {
+        SyslogSettings { address, max_message: 8192, timeout: Duration::from_secs(10), tls: TlsSettings::default() }
+    }
+
+    /// What delivers there.
+    pub(crate) fn carrier(&self, name: &str) -> Result<Box<dyn Carrier>, SinkError> {
+        let setting = |what, value, right| SinkError::Setting { name: name.to_owned(), what, value, right };
+        if self.timeout.is_zero() {
+            return Err(setting("timeout", "0".to_owned(), "more than nothing"));
+        }
+        if self.max_message == 0 {
+            return Err(setting("max_message", "0".to_owned(), "one at least"));
+        }
+        let dial = Dial::new(name, self)?;
+        Ok(Box::new(Syslog { dial, link: None }))
+    }
+}
+
+/// What may become a message.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    name: String,
+    peer: String,
+    most: usize,
+}
+
+impl Lines {
+    pub(crate) fn new(name: &str, settings: &SyslogSettings) -> Lines {
+        Lines { name: name.to_owned(), peer: settings.address.to_string(), most: settings.max_message }
+    }
+
+    /// Refuses what could be taken for more than one message, by the server or by whoever reads its files.
+    pub(crate) fn check(&self, bytes: &[u8]) -> Result<(), Refused> {
+        if bytes.is_empty() {
+            return Err(Refused::Empty { name: self.name.clone() });
+        }
+        if bytes.len() > self.most {
+            return Err(Refused::TooLong { name: self.name.clone(), bytes: bytes.len(), most: self.most });
+        }
+        let refuse = |what: String, at| Err(Refused::NoLine { name: self.name.clone(), what, at });
+        let text = match str::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => return refuse("no UTF-8".to_owned(), error.valid_up_to()),
+        };
+        match text.char_indices().find(|(_, character)| forges(*character)) {
+            Some((at, character)) => refuse(format!("U+{:04X}", u32::from(character)), at),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn parcel(&self, body: Vec<u8>) -> Parcel {
+        Parcel { peer: self.peer.clone(), head: String::new(), body }
+    }
+}
+
+/// Control characters, of both sets, and what else some programs take for the end of a line.
+fn forges(character: char) -> bool {
+    character != '\t' && character.is_control() || matches!(character, '\u{2028}' | '\u{2029}')
+}
+
+/// Delivers to one server.
+struct Syslog {
+    dial: Dial,
+    link: Option<Link>,
+}
+
+impl Syslog {
+    fn send(&mut self, message: &[u8]) -> std::io::Result<()> {
+        // Who has gone since the last message says so, to those who ask: what is written to him is lost without an error.
+        if let Some(mut link) = self.link.take()
+            && !link.is_closed()
+        {
+            match link.send(message) {
+                Ok(()) => {
+                    self.link = Some(link);
+                    return Ok(());
+                }
+                // Who does not read this connection does not read another one, in which the system would have room for more that
+                // nobody reads.
+                Err(error) if link::is_nothing_yet(&error) => return Err(error),
+                Err(_) => {}
+            }
+        }
+        let mut link = self.dial.open()?;
+        link.send(message)?;
+        self.link = Some(link);
+        Ok(())
+    }
+}
+
+impl Carrier for Syslog {
+    fn peer(&self, _: &str) -> String {
+        self.dial.address().to_string()
+    }
+
+    fn carry(&mut self, parcel: &mut Parcel) -> Outcome {
+        match self.send(&parcel.body) {
+            Ok(()) => Outcome::Delivered { refused: Vec::new() },
+            Err(error) if error.raw_os_error() == Some(Errno::MSGSIZE.raw_os_error()) => {
+                Outcome::Never(format!("{} takes no datagram of {} bytes", self.dial.address(), parcel.body.len()))
+            }
+            Err(error) => Outcome::Unreachable(format!("{}: {error}", self.dial.address())),
+        }
+    }
+
+    fn rest(&mut self) -> Rest {
+        if self.link.is_some() { Rest::Connected } else { Rest::Closed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peal_model::code;
+    use proptest::prelude::*;
+
+    fn lines(most: usize) -> Lines {
+        let settings = SyslogSettings::new("udp://localhost:514".parse().unwrap());
+        Lines::new("s", &SyslogSettings { max_message: most, ..settings })
+    }
+
+    #[test]
+    fn what_could_be_taken_for_two_messages_is_refused_with_its_place() {
+        for (text, what) in [
+            ("<13>1 a\n<13>1 b", "U+000A at byte 7"),
+            ("<13>1 a\r", "U+000D at byte 7"),
+            ("<13>1 \0", "U+0000 at byte 6"),
+            ("<13>1 \u{1b}[2J", "U+001B at byte 6"),
+            ("<13>1 ü\u{9b}2J", "U+009B at byte 8"),
+            ("<13>1 \u{7f}", "U+007F at byte 6"),
+            ("<13>1 a\u{2028}b", "U+2028 at byte 7"),
+        ] {
+            let refused = lines(100).check(text.as_bytes()).unwrap_err();
+            assert!(refused.to_string().contains(what), "{refused}");
+            assert_eq!(refused.status(), code::PMIX_ERR_BAD_PARAM);
+        }
+        let refused = lines(100).check(b"<13>1 \xff").unwrap_err().to_string();
+        assert_eq!(
+            refused,
+            "a message for sink \"s\" has no UTF-8 at byte 6: it must be UTF-8 without control characters but tabs"
+        );
+        assert_eq!(lines(100).check(b"").unwrap_err().to_string(), "an empty message for sink \"s\"");
+        assert!(matches!(lines(5).check(b"123456"), Err(Refused::TooLong { bytes: 6, most: 5, .. })));
+        lines(100).check("<13>1 \u{feff}Grüße\tund mehr".as_bytes()).unwrap();
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_accepted_has_nothing_that_ends_a_line(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+            if lines(30).check(&bytes).is_ok() {
+                prop_assert!(bytes.len() <= 30 && !bytes.is_empty());
+                prop_assert!(bytes.iter().all(|byte| *byte >= 0x20 && *byte != 0x7f || *byte == b'\t'));
+            }
+        }
+    }
+}

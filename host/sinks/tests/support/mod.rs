@@ -1,0 +1,111 @@
+//! What tests of sinks share: where the peers are, certificates, waiting for what is to come, processes that end with a test.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+pub mod rsyslog;
+pub mod smtp;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use std::{
+    env, fs,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, Command},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long something that is to come may take.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until there is what is wanted.
+pub fn wait_for<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = find() {
+            return found;
+        }
+        assert!(began.elapsed() < PATIENCE, "in {PATIENCE:?} this did not happen: {what}");
+        thread::yield_now();
+    }
+}
+
+/// Waits until something holds.
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    wait_for(what, || holds().then_some(()));
+}
+
+/// The directory of the project, from whichever crate these tests belong to.
+pub fn root() -> PathBuf {
+    let mut above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    above.find(|dir| dir.join("Cargo.lock").exists() && dir.join("host").is_dir()).unwrap().to_owned()
+}
+
+/// A file of the peers that sinks are tested against.
+pub fn peer(file: &str) -> PathBuf {
+    let root = root();
+    let peers = env::var_os("PEAL_PEERS").map_or_else(|| root.join("target/tools/peers"), PathBuf::from);
+    let file = peers.join(file);
+    assert!(file.exists(), "{} is not there: `cargo xtask peers` gets what sinks are tested against", file.display());
+    file
+}
+
+/// A port that nobody listened to a moment ago.
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// A process that ends with its test.
+pub struct Process(pub Child);
+
+impl Process {
+    pub fn start(command: &mut Command) -> Process {
+        let name = command.get_program().to_owned();
+        Process(command.spawn().unwrap_or_else(|error| panic!("{}: {error}", name.display())))
+    }
+
+    pub fn kill(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// An authority, and what it has signed, as files.
+pub struct Certificates {
+    dir: tempfile::TempDir,
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+impl Certificates {
+    /// Has signed a certificate for 127.0.0.1, `server`, and one for client.test, `client`.
+    pub fn new() -> Certificates {
+        let dir = tempfile::tempdir().unwrap();
+        let mut params = CertificateParams::new([]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, "an authority for tests");
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        fs::write(dir.path().join("ca.pem"), issuer.pem()).unwrap();
+        let all = Certificates { dir, issuer };
+        all.sign("server", "127.0.0.1");
+        all.sign("client", "client.test");
+        all
+    }
+
+    fn sign(&self, file: &str, name: &str) {
+        let mut params = CertificateParams::new([name.to_owned()]).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        fs::write(self.file(&format!("{file}.pem")), certificate.pem()).unwrap();
+        fs::write(self.file(&format!("{file}.key")), key.serialize_pem()).unwrap();
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+}

@@ -1,0 +1,201 @@
+/* A PMIx program that is checkpointed: its procs say how that is done, rank 0 asks for it and follows what becomes of it.
+ *
+ * Runs as a job of any size under Peal: `peal run -n 3 -- target/c/checkpoint both`.
+ *
+ *     both      odd ranks are told by a signal, even ones by an event; all make their checkpoint
+ *     older     the same; how long it may take is said by the key that also means a signal
+ *     late      rank 1 never says that it has made it
+ *     failed    rank 1 says that it could not make it
+ *     nobody    no proc says how it is checkpointed
+ *     cancel    rank 1 never says anything, and rank 0 takes the request back
+ */
+#include "need.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Peal's event: a request has ended. */
+#define JOB_CONTROL_ENDED (-1000104)
+#define CHECKPOINT_NOW (PMIX_EXTERNAL_ERR_BASE - 500)
+#define NAME "mycheckpoint.1"
+
+static volatile bool asked_to, is_over;
+static volatile pmix_status_t outcome;
+
+static void on_checkpoint(size_t id, pmix_status_t code, const pmix_proc_t *source, pmix_info_t *info, size_t ninfo,
+                          pmix_info_t *results, size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *cbdata)
+{
+    (void) id, (void) code, (void) source, (void) results, (void) nresults;
+    for (size_t at = 0; at < ninfo; at++) {
+        asked_to = asked_to || (PMIX_CHECK_KEY(&info[at], PMIX_JOB_CTRL_CHECKPOINT) && 0 == strcmp(NAME, info[at].value.data.string));
+    }
+    done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, cbdata);
+}
+
+static void on_end(size_t id, pmix_status_t code, const pmix_proc_t *source, pmix_info_t *info, size_t ninfo,
+                   pmix_info_t *results, size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *cbdata)
+{
+    (void) id, (void) code, (void) source, (void) results, (void) nresults;
+    for (size_t at = 0; at < ninfo; at++) {
+        if (PMIX_CHECK_KEY(&info[at], "peal.jctrl.status")) {
+            outcome = info[at].value.data.status;
+        }
+    }
+    is_over = true;
+    done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, cbdata);
+}
+
+static void hear(pmix_status_t code, pmix_notification_fn_t handler)
+{
+    pmix_status_t codes[] = { code };
+    pmix_status_t status = PMIx_Register_event_handler(codes, 1, NULL, 0, handler, NULL, NULL);
+    if (status < 0) {
+        need("register", status);
+    }
+}
+
+/* By what this proc is told: the key, and the signal or event. */
+static void declare(void)
+{
+    bool by_signal = me.rank % 2;
+    int number = SIGUSR2;
+    pmix_status_t code = CHECKPOINT_NOW;
+    pmix_data_array_t methods;
+    pmix_info_t directive;
+    PMIX_DATA_ARRAY_CONSTRUCT(&methods, 1, PMIX_INFO);
+    pmix_info_t *method = methods.array;
+    if (by_signal) {
+        PMIX_INFO_LOAD(method, PMIX_JOB_CTRL_CHECKPOINT_SIGNAL, &number, PMIX_INT);
+    } else {
+        PMIX_INFO_LOAD(method, PMIX_JOB_CTRL_CHECKPOINT_EVENT, &code, PMIX_STATUS);
+        hear(CHECKPOINT_NOW, on_checkpoint);
+    }
+    PMIX_INFO_LOAD(&directive, PMIX_JOB_CTRL_CHECKPOINT_METHOD, &methods, PMIX_DATA_ARRAY);
+    pmix_info_t *results = NULL;
+    size_t nresults = 0;
+    need("declare", PMIx_Job_control(NULL, 0, &directive, 1, &results, &nresults));
+    PMIX_INFO_DESTRUCT(&directive);
+    PMIX_DATA_ARRAY_DESTRUCT(&methods);
+}
+
+static void made_it(bool well)
+{
+    pmix_info_t info;
+    pmix_status_t status = well ? PMIX_SUCCESS : PMIX_ERROR;
+    PMIX_INFO_LOAD(&info, "peal.jctrl.status", &status, PMIX_STATUS);
+    need("tell", PMIx_Notify_event(PMIX_JCTRL_CHECKPOINT_COMPLETE, &me, PMIX_RANGE_RM, &info, 1, NULL, NULL));
+    PMIX_INFO_DESTRUCT(&info);
+    printf("rank %u: made its checkpoint %s\n", me.rank, well ? "well" : "badly");
+    fflush(stdout);
+}
+
+static pmix_status_t ask(pmix_info_t *directives, size_t n)
+{
+    pmix_info_t *results = NULL;
+    size_t nresults = 0;
+    pmix_status_t status = PMIx_Job_control(NULL, 0, directives, n, &results, &nresults);
+    PMIX_INFO_FREE(results, nresults);
+    return status;
+}
+
+static const char *word(pmix_info_t *infos, size_t n, const char *key)
+{
+    for (size_t at = 0; at < n; at++) {
+        if (PMIX_CHECK_KEY(&infos[at], key) && PMIX_STRING == infos[at].value.type) {
+            return infos[at].value.data.string;
+        }
+    }
+    return "nothing";
+}
+
+/* What the server has on record of our request. */
+static void tell_state(void)
+{
+    pmix_query_t query;
+    pmix_info_t *found = NULL;
+    size_t nfound = 0;
+    PMIX_QUERY_CONSTRUCT(&query);
+    pmix_status_t added;
+    PMIX_ARGV_APPEND(added, query.keys, PMIX_JOB_CTRL_ID);
+    PMIX_QUERY_QUALIFIERS_CREATE(&query, 1);
+    PMIX_INFO_LOAD(&query.qualifiers[0], PMIX_JOB_CTRL_ID, "ck", PMIX_STRING);
+    need("ask", added);
+    need("query", PMIx_Query_info(&query, 1, &found, &nfound));
+    pmix_data_array_t *requests = found[0].value.data.darray;
+    pmix_info_t *request = requests->array;
+    pmix_data_array_t *infos = request->value.data.darray;
+    printf("rank 0: %s, %s\n", word(infos->array, infos->size, "peal.jctrl.action"),
+           word(infos->array, infos->size, "peal.jctrl.state"));
+    PMIX_INFO_FREE(found, nfound);
+    PMIX_QUERY_DESTRUCT(&query);
+}
+
+static void request(const char *what)
+{
+    pmix_info_t directives[3];
+    int seconds = 0 == strcmp(what, "late") ? 1 : 30;
+    const char *time = 0 == strcmp(what, "older") ? PMIX_JOB_CTRL_CHECKPOINT_TIMEOUT : PMIX_TIMEOUT;
+    PMIX_INFO_LOAD(&directives[0], PMIX_JOB_CTRL_CHECKPOINT, NAME, PMIX_STRING);
+    PMIX_INFO_LOAD(&directives[1], PMIX_JOB_CTRL_ID, "ck", PMIX_STRING);
+    PMIX_INFO_LOAD(&directives[2], time, &seconds, PMIX_INT);
+    pmix_status_t status = ask(directives, 3);
+    printf("rank 0: checkpoint: %s (%d)\n", PMIx_Error_string(status), status);
+    if (PMIX_SUCCESS != status) {
+        is_over = true;
+        asked_to = true;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "both";
+    /* Before the library starts its threads, which inherit it. */
+    sigset_t told;
+    sigemptyset(&told);
+    sigaddset(&told, SIGUSR2);
+    sigprocmask(SIG_BLOCK, &told, NULL);
+    need("init", PMIx_Init(&me, NULL, 0));
+    bool is_silent = 1 == me.rank && (0 == strcmp(what, "late") || 0 == strcmp(what, "cancel"));
+    if (0 == me.rank) {
+        hear(JOB_CONTROL_ENDED, on_end);
+    }
+    if (0 != strcmp(what, "nobody")) {
+        declare();
+    }
+    need("fence", PMIx_Fence(NULL, 0, NULL, 0));
+    if (0 == me.rank) {
+        request(what);
+    }
+    if (0 != strcmp(what, "nobody")) {
+        if (me.rank % 2) {
+            int number;
+            sigwait(&told, &number);
+        } else {
+            while (!asked_to) {
+                usleep(1000);
+            }
+        }
+        if (!is_silent) {
+            made_it(!(1 == me.rank && 0 == strcmp(what, "failed")));
+        }
+    }
+    if (0 == me.rank && 0 == strcmp(what, "cancel")) {
+        pmix_info_t directive;
+        PMIX_INFO_LOAD(&directive, PMIX_JOB_CTRL_CANCEL, "ck", PMIX_STRING);
+        pmix_status_t status = ask(&directive, 1);
+        printf("rank 0: cancel: %s (%d)\n", PMIx_Error_string(status), status);
+    }
+    while (0 == me.rank && !is_over) {
+        usleep(1000);
+    }
+    if (0 == me.rank && 0 != strcmp(what, "nobody")) {
+        printf("rank 0: it is over: %s (%d)\n", PMIx_Error_string(outcome), outcome);
+        tell_state();
+    }
+    fflush(stdout);
+    need("fence", PMIx_Fence(NULL, 0, NULL, 0));
+    need("finalize", PMIx_Finalize(NULL, 0));
+    return 0;
+}

@@ -1,0 +1,136 @@
+//! What procs have registered is removed when they have ended, of jobs that the host starts and of those that it adopts.
+use peal_core::{
+    job::JobSpec,
+    job_control::{Cleanup, Depth, JobAction, JobControl, Subdirectories, Top},
+};
+use peal_model::{Identity, Nspace, Proc, Rank, code};
+use peal_server::{
+    EmbeddedFabric, Host, Notices, ServerSettings,
+    embedded::{ControlGroups, EmbeddedHost, JobRequest, OnAbort, Reporting, RestartOf, Tagging},
+};
+use peal_tests::{
+    in_process::{Node, soon},
+    until,
+};
+use rustix::process::{getegid, geteuid};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+fn me() -> Identity {
+    Identity { uid: geteuid().as_raw(), gid: getegid().as_raw() }
+}
+
+fn proc(job: &str, rank: u32) -> Proc {
+    Proc::new(Nspace::new(job).unwrap(), Rank(rank))
+}
+
+fn behind(procs: &[Proc], files: &[&Path], directories: &[&Path]) -> Cleanup {
+    let paths = |paths: &[&Path]| paths.iter().map(|path| path.to_path_buf()).collect::<Vec<PathBuf>>();
+    Cleanup {
+        procs: procs.to_vec(),
+        files: paths(files),
+        directories: paths(directories),
+        depth: Depth::Recursive,
+        subdirectories: Subdirectories::All,
+        top: Top::Remove,
+        ignored: BTreeSet::new(),
+    }
+}
+
+#[tokio::test]
+async fn of_an_adopted_job_it_is_removed_when_connections_end_and_at_the_latest_with_the_job() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    ["first", "second", "both"].iter().for_each(|name| fs::write(at(name), "").unwrap());
+    let host = Arc::new(EmbeddedHost::new(Notices::default()));
+    let Identity { uid, gid } = me();
+    let job = Nspace::new("adopted").unwrap();
+    host.adopt(&JobSpec { nspace: job.clone(), size: 2, hostname: "node".to_owned(), uid, gid });
+    let node = Node::under(host.clone(), ServerSettings::default(), &EmbeddedFabric::new(), "adopted", 2).await;
+    let (one, other) = (node.client(0).await, node.client(1).await);
+    let procs = [one.me().clone(), other.me().clone()];
+    let register =
+        |procs: &[Proc], name: &str| host.register_cleanup(procs[0].clone(), me(), behind(procs, &[&at(name)], &[]));
+    register(&procs[..1], "first").await.unwrap();
+    register(&procs[1..], "second").await.unwrap();
+    register(&procs, "both").await.unwrap();
+    let unknown = behind(&[proc("unknown", 0)], &[&at("both")], &[]);
+    assert_eq!(host.register_cleanup(procs[0].clone(), me(), unknown).await, Err(code::PMIX_ERR_NOT_FOUND));
+    let conflicting = behind(&procs, &[], &[&at("both")]);
+    let conflict = Err(code::PMIX_ERR_CONFLICTING_CLEANUP_DIRECTIVES);
+    assert_eq!(host.register_cleanup(procs[0].clone(), me(), conflicting).await, conflict);
+
+    soon("it leaves", one.finalize()).await.unwrap();
+    soon("what it left is gone", async {
+        while at("first").exists() {
+            tokio::task::yield_now().await
+        }
+    })
+    .await;
+    assert!(at("second").exists() && at("both").exists());
+    host.release(&job);
+    soon("all is gone", async {
+        while at("second").exists() || at("both").exists() {
+            tokio::task::yield_now().await
+        }
+    })
+    .await;
+}
+
+/// The only test of this process that starts processes: the host takes all children for its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_job_that_was_started_it_is_removed_when_processes_have_ended_but_not_when_they_start_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    fs::create_dir_all(at("shared/sub")).unwrap();
+    fs::write(at("own"), "").unwrap();
+    let host = Arc::new(EmbeddedHost::new(Notices::default()));
+    let node = Node::under(host.clone(), ServerSettings::default(), &EmbeddedFabric::new(), "other", 1).await;
+    let script = "echo > shared/sub/$PMIX_RANK; echo $PEAL_CHECKPOINT >> started-$PMIX_RANK; \
+                  until [ -e go-$PMIX_RANK ]; do sleep 0.01; done";
+    let request = JobRequest {
+        nspace: Nspace::new("started").unwrap(),
+        size: 2,
+        program: "sh".into(),
+        args: ["-c".into(), format!("cd {} && {script}", dir.path().display()).into()].into(),
+        hostname: "node".to_owned(),
+        on_abort: OnAbort::Terminate,
+        action_timeout: Duration::ZERO,
+        grace: Duration::from_secs(5),
+        restart: RestartOf::Ranks,
+        control_groups: ControlGroups::Off,
+        tagging: Tagging::Plain,
+        reporting: Reporting::default(),
+    };
+    let uri = node.server.uri().to_string();
+    let mut job = host.launch(&node.server.handle(), &uri, request).await.unwrap();
+    let procs = [proc("started", 0), proc("started", 1)];
+    let started = |rank: u32| fs::read_to_string(at(&format!("started-{rank}"))).unwrap_or_default().lines().count();
+    until("both run", || started(0) == 1 && started(1) == 1);
+    host.register_cleanup(procs[0].clone(), me(), behind(&procs, &[], &[&at("shared")])).await.unwrap();
+    host.register_cleanup(procs[0].clone(), me(), behind(&procs[..1], &[&at("own")], &[])).await.unwrap();
+
+    let again = JobControl {
+        action: JobAction::Restart { checkpoint: Some("one".to_owned()) },
+        targets: procs[..1].to_vec(),
+        directives: Vec::new(),
+    };
+    let done = soon("it starts again", host.job_control(Some(procs[1].clone()), again)).await.unwrap();
+    assert_eq!(done, vec![]);
+    until("it runs again", || started(0) == 2);
+    assert_eq!(fs::read_to_string(at("started-0")).unwrap(), "\none\n");
+    assert!(at("own").exists(), "who starts again has not ended");
+
+    fs::write(at("go-0"), "").unwrap();
+    until("what is its own is gone", || !at("own").exists());
+    assert!(at("shared/sub/0").exists(), "the other one may still need it");
+    fs::write(at("go-1"), "").unwrap();
+    assert_eq!(soon("the job ends", job.ended()).await.exit_status, 0);
+    assert!(!at("shared").exists(), "it is gone when the job is");
+    assert!(at("started-0").exists());
+}

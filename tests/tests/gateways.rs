@@ -1,0 +1,172 @@
+//! Gateways: servers that write to log channels for those that cannot. Three things can become of a request that a server has no
+//! module for: a gateway writes it, the host environment does, or the requester is told that nobody can (RFC "Logging extension").
+//! None goes round in circles.
+use peal_client::Client;
+use peal_core::registration::Place;
+use peal_model::{Info, Key, KeyName, LogRequest, Proc, Status, Value, code, key};
+use peal_sandbox::{Capability, Engine, EngineSettings, Grants, Limits, Module, Services, Sink};
+use peal_server::{Answer, Duty, EmbeddedFabric, Host, Hosted, HostedChannels, ServerSettings};
+use peal_tests::{
+    guest,
+    in_process::{Modules, Node, soon},
+};
+use std::sync::{Arc, Mutex};
+
+const BOARD: KeyName = KeyName("site.log.board");
+const FUTURE: KeyName = KeyName("pmix.log.future");
+
+/// What was written, and by whom it had been logged.
+#[derive(Default)]
+struct Paper(Mutex<Vec<String>>);
+
+impl Paper {
+    fn lines(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+impl Sink for Paper {
+    fn write(&self, request: &LogRequest, bytes: &[u8]) -> Result<(), Status> {
+        let source = request.source.as_ref().map_or("the host".to_owned(), Proc::to_string);
+        let text = String::from_utf8_lossy(bytes);
+        let text = text.trim_end().rsplit("] ").next().unwrap_or_default();
+        self.0.lock().unwrap().push(format!("{source}: {text}"));
+        Ok(())
+    }
+}
+
+/// A host environment that knows one channel, or none, and remembers all that it was asked.
+#[derive(Default)]
+struct Above {
+    knows: Option<KeyName>,
+    asked: Mutex<Vec<String>>,
+}
+
+impl Host for Above {
+    fn log(&self, source: Proc, _timestamp: u64, data: Vec<Info>, _directives: Vec<Info>) -> Answer<'_, ()> {
+        self.asked.lock().unwrap().push(format!("{source}: {}", data[0].key.as_str()));
+        let knows = data.iter().any(|info| self.knows.is_some_and(|known| info.key == known));
+        Box::pin(std::future::ready(if knows { Ok(()) } else { Err(code::PMIX_ERR_NOT_SUPPORTED) }))
+    }
+}
+
+impl Above {
+    fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut self.asked.lock().unwrap())
+    }
+}
+
+/// Adds a channel component on this paper.
+fn channel(channels: &mut HostedChannels, name: &str, sink: &str, keys: &[KeyName], paper: &Arc<Paper>) {
+    let engine = Engine::new(&EngineSettings::default()).unwrap();
+    let bytes = std::fs::read(guest(name)).unwrap();
+    let grants = [Capability::Sink, Capability::Clock].into_iter().collect::<Grants>();
+    let paper: Arc<dyn Sink> = paper.clone();
+    let sinks = sink.split(' ').map(|sink| (sink.to_owned(), paper.clone())).collect();
+    let services = Services { sinks, ..Services::default() };
+    let module = Arc::new(Module::load(&engine, name, &bytes, &grants, Limits::default(), services).unwrap());
+    module.init(&[]).unwrap();
+    channels.register(name, keys.iter().map(|key| Key::from(*key)).collect(), Place::Append, module).unwrap();
+}
+
+/// Standard output and error on this paper, and a board where there is a sink for one.
+fn channels(paper: &Arc<Paper>, more: &[KeyName]) -> HostedChannels {
+    let mut channels = HostedChannels::default();
+    channel(&mut channels, "stdio", "stdout stderr", &[key::PMIX_LOG_STDOUT, key::PMIX_LOG_STDERR], paper);
+    if !more.is_empty() {
+        channel(&mut channels, "file", "file", more, paper);
+    }
+    channels
+}
+
+/// A server with a client.
+struct Site {
+    node: Node,
+    client: Client,
+}
+
+async fn server(
+    channels: HostedChannels,
+    host: &Arc<Above>,
+    duty: Duty,
+    fabric: &Arc<EmbeddedFabric>,
+    job: &str,
+) -> Site {
+    let modules = Modules { hosted: Hosted { channels, ..Hosted::default() }, ..Modules::default() };
+    let settings = ServerSettings { duty, ..ServerSettings::default() };
+    let node = Node::with(modules, host.clone(), settings, fabric, job, 1).await;
+    let client = node.client(0).await;
+    Site { node, client }
+}
+
+fn text(key: KeyName) -> Info {
+    Info::new(key, Value::string("text"))
+}
+
+/// What becomes of a request of a client, and of one of the host environment.
+async fn log(Site { node, client }: &Site, key: KeyName) -> (Status, Status) {
+    let asked = soon("a request is answered", client.log(&[text(key)], &[])).await;
+    let status = asked.map_or_else(|error| error.status(), |_| code::PMIX_SUCCESS);
+    let handle = node.server.handle();
+    (status, soon("the host is answered", handle.log(None, None, vec![text(key)], Vec::new())).await)
+}
+
+const FINE: Status = code::PMIX_SUCCESS;
+const NOBODY: Status = code::PMIX_ERR_NOT_AVAILABLE;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_writes_what_others_have_no_channel_for_and_what_is_for_standard_output() {
+    let fabric = EmbeddedFabric::new();
+    let (near, far) = (Arc::new(Paper::default()), Arc::new(Paper::default()));
+    let (own, other) = (Arc::new(Above::default()), Arc::new(Above::default()));
+    let node = server(channels(&near, &[]), &own, Duty::Node, &fabric, "one").await;
+
+    // Without a gateway: what is there is written here, and the host is asked about the rest, but not about what is its own.
+    assert_eq!(log(&node, key::PMIX_LOG_STDOUT).await, (FINE, FINE));
+    assert_eq!(near.lines(), ["one:0: text", "the host: text"]);
+    assert_eq!(log(&node, FUTURE).await, (NOBODY, NOBODY));
+    assert_eq!(own.asked(), ["one:0: pmix.log.future"]);
+
+    let gateway = server(channels(&far, &[BOARD, FUTURE]), &other, Duty::Gateway, &fabric, "two").await;
+    assert_eq!(log(&node, FUTURE).await, (FINE, FINE));
+    assert_eq!(far.lines(), ["one:0: text", "the host: text"]);
+    // Standard output appears on the gateway, though there is a module here.
+    assert_eq!(log(&node, key::PMIX_LOG_STDOUT).await, (FINE, FINE));
+    assert_eq!((near.lines(), far.lines().len()), (vec![], 2));
+    // The gateway writes its own itself.
+    assert_eq!(log(&gateway, key::PMIX_LOG_STDOUT).await, (FINE, FINE));
+    assert_eq!(far.lines(), ["two:0: text", "the host: text"]);
+    assert_eq!((own.asked(), other.asked()), (vec![], vec![]), "nobody above was needed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_no_gateway_knows_goes_up_once_on_each_side_and_what_came_down_never() {
+    let fabric = EmbeddedFabric::new();
+    let (own, other, third) = (Arc::new(Above::default()), Arc::new(Above::default()), Arc::new(Above::default()));
+    let node = server(HostedChannels::default(), &own, Duty::Node, &fabric, "one").await;
+    let gateway = server(HostedChannels::default(), &other, Duty::Gateway, &fabric, "two").await;
+    // A second one is asked by nobody: neither by servers, which ask the first, nor by the first.
+    let second = server(HostedChannels::default(), &third, Duty::Gateway, &fabric, "three").await;
+    for (at, mine, name) in [(&gateway, &other, "two"), (&second, &third, "three")] {
+        assert_eq!(log(at, FUTURE).await, (NOBODY, NOBODY));
+        assert_eq!(mine.asked(), [format!("{name}:0: pmix.log.future")], "for the client, and not for the host itself");
+    }
+    assert_eq!(log(&node, FUTURE).await, (NOBODY, NOBODY));
+    assert_eq!(own.asked(), ["one:0: pmix.log.future"]);
+    assert_eq!(other.asked(), ["one:0: pmix.log.future"]);
+    assert_eq!(third.asked(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_environment_writes_what_it_knows_here_or_at_the_gateway() {
+    let fabric = EmbeddedFabric::new();
+    let knowing = Arc::new(Above { knows: Some(FUTURE), ..Above::default() });
+    let ignorant = Arc::new(Above::default());
+    let node = server(HostedChannels::default(), &ignorant, Duty::Node, &fabric, "one").await;
+    let _gateway = server(HostedChannels::default(), &knowing, Duty::Gateway, &fabric, "two").await;
+    // What the host of one server says goes to the host of no other.
+    assert_eq!(log(&node, FUTURE).await, (FINE, NOBODY));
+    assert_eq!((knowing.asked().len(), ignorant.asked().len()), (1, 0));
+    let alone = server(HostedChannels::default(), &knowing, Duty::Node, &EmbeddedFabric::new(), "alone").await;
+    assert_eq!(log(&alone, FUTURE).await, (FINE, NOBODY));
+}

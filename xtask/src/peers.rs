@@ -1,0 +1,69 @@
+//! Gets what the sinks are tested against into `target/tools/peers`: rsyslog from Debian's packages, unpacked and not installed,
+//! so that no daemon starts on this machine and nobody need be root; and an SMTP server from PyPI, in an environment of its own.
+use crate::command::run_quietly;
+use anyhow::{Context, Result, bail};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// What rsyslog is made of, beside what every Debian has: the daemon, its TLS, and libraries that only it needs.
+const PACKAGES: [&str; 5] = ["rsyslog", "rsyslog-gnutls", "libestr0", "libfastjson4", "liblognorm5"];
+
+/// The release of the SMTP server that everything here was tried with.
+const AIOSMTPD: &str = "aiosmtpd==1.4.6";
+
+/// Gets what is missing and returns the directory of the peers. What is not to be had is said here, and once more by the tests
+/// that miss it.
+pub fn get(root: &Path) -> Result<PathBuf> {
+    let peers = root.join("target/tools/peers");
+    fs::create_dir_all(&peers).with_context(|| format!("creating {}", peers.display()))?;
+    for (what, got) in [("rsyslog", rsyslog(&peers)), ("the SMTP server", smtp(&peers))] {
+        if let Err(error) = got {
+            println!("not available: {what}: {error:#}");
+        }
+    }
+    Ok(peers)
+}
+
+fn rsyslog(peers: &Path) -> Result<()> {
+    let unpacked = peers.join("rsyslog");
+    if unpacked.join("usr/sbin/rsyslogd").exists() {
+        return Ok(());
+    }
+    println!("unpacking rsyslog into {} (once, 4 MB)", unpacked.display());
+    // Where packages cannot be asked for by us, they may have been before.
+    if peal_build::apt_is_available() {
+        run_quietly(Command::new("apt-get").args(["-q", "update"]))?;
+    }
+    // Made whole beside its place, so that what was interrupted is begun anew.
+    let work = peers.join("rsyslog.new");
+    let packages = work.join("packages");
+    if work.exists() {
+        fs::remove_dir_all(&work).with_context(|| format!("removing {}", work.display()))?;
+    }
+    fs::create_dir_all(&packages).with_context(|| format!("creating {}", packages.display()))?;
+    run_quietly(Command::new("apt-get").args(["-q", "download"]).args(PACKAGES).current_dir(&packages))?;
+    let entries = fs::read_dir(&packages).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
+    for package in entries.with_context(|| format!("reading {}", packages.display()))? {
+        run_quietly(Command::new("dpkg-deb").arg("-x").arg(package.path()).arg(&work))?;
+    }
+    if !work.join("usr/sbin/rsyslogd").exists() {
+        bail!("the packages have no usr/sbin/rsyslogd");
+    }
+    fs::remove_dir_all(&packages).with_context(|| format!("removing {}", packages.display()))?;
+    fs::rename(&work, &unpacked).with_context(|| format!("renaming {}", work.display()))
+}
+
+fn smtp(peers: &Path) -> Result<()> {
+    let environment = peers.join("smtp");
+    let python = environment.join("bin/python3");
+    let is_there = |python: &Path| run_quietly(Command::new(python).args(["-c", "import aiosmtpd"])).is_ok();
+    if python.exists() && is_there(&python) {
+        return Ok(());
+    }
+    println!("installing {AIOSMTPD} into {} (once, 15 MB)", environment.display());
+    run_quietly(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment))?;
+    run_quietly(Command::new(&python).args(["-m", "pip", "install", "--quiet", AIOSMTPD])).map(drop)
+}
