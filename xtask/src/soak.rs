@@ -11,6 +11,7 @@ const CORPUS: &str = "tests/fuzz/corpus";
 const CASES: u32 = 20_000;
 const KILLS: u32 = 100;
 const FLOOD: u32 = 1_000_000;
+const GROUPS: u32 = 100_000;
 
 /// How long and from where.
 #[derive(clap::Args)]
@@ -55,6 +56,10 @@ impl Soak {
         let mut kills = cargo(root);
         kills.env("PEAL_KILLS", KILLS.to_string()).env("PEAL_KILL_SEED", seed.to_string());
         run(kills.args(["test", "--package", "peal-tests", "--test", "audited", "--", "--nocapture", "killed"]))?;
+        println!("\n== {GROUPS} simulations of groups in which procs and servers die, seed {seed}");
+        let mut groups = cargo(root);
+        groups.env("PEAL_GROUP_CASES", GROUPS.div_ceil(3).to_string()).env("PEAL_GROUP_SEED", seed.to_string());
+        run(groups.args(["test", "--package", "peal-core", "--test", "group", "--", "whoever"]))?;
         println!("\n== property tests, {CASES} cases each, seed {seed}");
         let mut properties = cargo(root);
         properties.env("PROPTEST_CASES", CASES.to_string()).env("PROPTEST_RNG_SEED", seed.to_string());

@@ -18,6 +18,7 @@ mod deadlines;
 pub mod defaults;
 mod directives;
 mod fence;
+pub mod group;
 pub mod job;
 pub mod job_control;
 pub mod log;

@@ -1,0 +1,319 @@
+//! The coordinator's board: every group that is there or being formed, and what is decided of them.
+use super::{
+    Change, Contribution, Failure, GroupKey, Instance, Operation, Outcome, Part, Saying, Scene, ServerId, What,
+    directory::Whereabouts,
+    forming::Forming,
+    standing::{Dissolving, Standing},
+};
+use crate::Time;
+use peal_model::{Info, Nspace, Proc, Status, code};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+/// How far a group is.
+#[derive(Debug)]
+enum Seat {
+    Forming(Box<Forming>),
+    Standing(Standing),
+}
+
+/// Something that the coordinator has to say.
+#[derive(Debug)]
+pub(super) enum Decided {
+    /// To these servers, or to all.
+    Outcome(Option<BTreeSet<ServerId>>, Outcome),
+    /// To this one: these calls have no part in anything.
+    Refuse(ServerId, GroupKey, Operation, Vec<(Proc, Instance)>, Failure),
+    /// An event for these procs, wherever they are.
+    Tell(Vec<Proc>, Status, Vec<Info>),
+}
+
+/// What the last things were that servers were told of a group: what they say without knowing that is not meant any more.
+#[derive(Debug, Default)]
+struct Told {
+    all: Instance,
+    each: BTreeMap<ServerId, Instance>,
+    at: Time,
+}
+
+/// Groups and what is being formed.
+#[derive(Debug)]
+pub(super) struct Board {
+    me: ServerId,
+    memory: Duration,
+    seats: BTreeMap<GroupKey, Seat>,
+    told: BTreeMap<GroupKey, Told>,
+    next: u64,
+    next_context: u64,
+    decided: Vec<Decided>,
+}
+
+impl Board {
+    pub(super) fn new(me: ServerId, memory: Duration) -> Board {
+        let (seats, told) = (BTreeMap::new(), BTreeMap::new());
+        Board { me, memory, seats, told, next: 0, next_context: 0, decided: Vec::new() }
+    }
+
+    fn taken(&mut self) -> Vec<Decided> {
+        std::mem::take(&mut self.decided)
+    }
+
+    /// Procs of a server bring something.
+    pub(super) fn contribute(&mut self, from: ServerId, contribution: Contribution, at: &Scene<'_>) -> Vec<Decided> {
+        let Contribution { key, parts, left, .. } = contribution;
+        let deadline = at.now + left.unwrap_or(at.settings.timeout);
+        let told = self.told.get(&key).map(|told| told.to(from)).unwrap_or_default();
+        let parts = parts.into_iter().filter(|part| part.after >= told);
+        let (constructs, destructs): (Vec<Part>, Vec<Part>) = parts.partition(|part| part.construct.is_some());
+        if !constructs.is_empty() {
+            self.construct(from, &key, constructs, deadline, at);
+        }
+        if !destructs.is_empty() {
+            self.destruct(from, &key, destructs, deadline);
+        }
+        self.settle(&key, at);
+        self.taken()
+    }
+
+    fn construct(&mut self, from: ServerId, key: &GroupKey, parts: Vec<Part>, deadline: Time, at: &Scene<'_>) {
+        let is_full = !self.seats.contains_key(key)
+            && self.seats.keys().filter(|other| other.uid == key.uid).count() >= at.settings.max;
+        if is_full {
+            let reason = format_args!("there are {} groups, more are not allowed", at.settings.max);
+            let failure = Failure::new(code::PMIX_ERR_OUT_OF_RESOURCE, reason);
+            return self.refuse(from, key, parts, failure);
+        }
+        let seat = self.seats.entry(key.clone()).or_insert_with(|| Seat::Forming(Box::new(Forming::new(deadline))));
+        match seat {
+            Seat::Forming(forming) => {
+                forming.deadline = forming.deadline.min(deadline);
+                for part in parts {
+                    forming.join(part, at);
+                }
+            }
+            Seat::Standing(_) => self.refuse(from, key, parts, Failure::exists(key)),
+        }
+    }
+
+    fn destruct(&mut self, from: ServerId, key: &GroupKey, parts: Vec<Part>, deadline: Time) {
+        match self.seats.get_mut(key) {
+            Some(Seat::Standing(standing)) => {
+                let Standing { members, dissolving, .. } = standing;
+                let dissolving = dissolving.get_or_insert_with(|| Dissolving { missing: members.clone(), deadline });
+                dissolving.deadline = dissolving.deadline.min(deadline);
+                for part in parts {
+                    dissolving.missing.remove(&part.proc);
+                }
+            }
+            _ => self.refuse(from, key, parts, Failure::unknown(key)),
+        }
+    }
+
+    fn refuse(&mut self, from: ServerId, key: &GroupKey, parts: Vec<Part>, failure: Failure) {
+        let operation = Operation::of(parts.first().and_then(|part| part.construct.as_deref()));
+        let calls = parts.into_iter().map(|part| (part.proc, part.after)).collect();
+        self.decided.push(Decided::Refuse(from, key.clone(), operation, calls, failure));
+    }
+
+    /// A job has become known.
+    pub(super) fn knows_job(&mut self, nspace: &Nspace, at: &Scene<'_>) -> Vec<Decided> {
+        for key in self.keys() {
+            if let Some(Seat::Forming(forming)) = self.seats.get_mut(&key) {
+                forming.knows_job(nspace, at);
+                self.settle(&key, at);
+            }
+        }
+        self.taken()
+    }
+
+    /// Procs have ended.
+    pub(super) fn bury(&mut self, procs: &[Proc], at: &Scene<'_>) -> Vec<Decided> {
+        for key in self.keys() {
+            for proc in procs {
+                match self.seats.get_mut(&key) {
+                    Some(Seat::Forming(forming)) => forming.bury(proc, at),
+                    Some(Seat::Standing(_)) => self.lose(&key, proc, Change::Failed, at),
+                    None => {}
+                }
+            }
+            self.settle(&key, at);
+        }
+        self.taken()
+    }
+
+    /// A proc leaves a group.
+    pub(super) fn leave(&mut self, key: &GroupKey, proc: &Proc, at: &Scene<'_>) -> Vec<Decided> {
+        self.lose(key, proc, Change::Left, at);
+        self.settle(key, at);
+        self.taken()
+    }
+
+    fn lose(&mut self, key: &GroupKey, proc: &Proc, change: Change, at: &Scene<'_>) {
+        let Some(Seat::Standing(standing)) = self.seats.get_mut(key) else { return };
+        // Whoever leaves hears of it too.
+        let mut servers = standing.servers(at.directory);
+        if !standing.members.remove(proc) {
+            return;
+        }
+        if let Some(dissolving) = &mut standing.dissolving {
+            dissolving.missing.remove(proc);
+        }
+        servers.extend(at.directory.home(&proc.nspace));
+        let is_empty = standing.members.is_empty();
+        let instance = self.decide(at, key, Some(servers), What::Changed(proc.clone(), change));
+        match self.seats.get_mut(key) {
+            _ if is_empty => drop(self.seats.remove(key)),
+            Some(Seat::Standing(standing)) => standing.instance = instance,
+            _ => {}
+        }
+    }
+
+    /// Somebody says what is to become of a construct.
+    pub(super) fn say(&mut self, key: &GroupKey, by: &Proc, saying: Saying, at: &Scene<'_>) -> Vec<Decided> {
+        if let Some(Seat::Forming(forming)) = self.seats.get_mut(key) {
+            forming.say(by, saying);
+        }
+        self.settle(key, at);
+        self.taken()
+    }
+
+    /// Time has passed.
+    pub(super) fn tick(&mut self, at: &Scene<'_>) -> Vec<Decided> {
+        // Half as long as servers remember: none of them forgets before we do.
+        self.told.retain(|_, told| told.at + self.memory / 2 > at.now);
+        for key in self.keys() {
+            self.settle(&key, at);
+        }
+        self.taken()
+    }
+
+    /// When the next thing is over.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        let due = |seat: &Seat| match seat {
+            Seat::Forming(forming) => Some(forming.due()),
+            Seat::Standing(standing) => standing.dissolving.as_ref().map(|dissolving| dissolving.deadline),
+        };
+        let forgets = self.told.values().map(|told| told.at + self.memory / 2);
+        self.seats.values().filter_map(due).chain(forgets).min()
+    }
+
+    /// Ends what has come to its end.
+    fn settle(&mut self, key: &GroupKey, at: &Scene<'_>) {
+        match self.seats.get_mut(key) {
+            Some(Seat::Forming(forming)) => {
+                for news in std::mem::take(&mut forming.news) {
+                    let infos = news.infos(&key.name);
+                    self.decided.push(Decided::Tell(news.whom, news.code, infos));
+                }
+                self.settle_forming(key, at);
+            }
+            Some(Seat::Standing(standing)) => {
+                let is_late = standing.dissolving.as_ref().is_some_and(|dissolving| dissolving.deadline <= at.now);
+                if standing.is_dissolved() {
+                    let servers = Some(standing.servers(at.directory));
+                    self.seats.remove(key);
+                    self.decide(at, key, servers, What::Dissolved);
+                } else if is_late {
+                    let servers = Some(standing.servers(at.directory));
+                    let missing = standing.dissolving.take().map(|dissolving| dissolving.missing).unwrap_or_default();
+                    let missing: Vec<String> = missing.iter().take(8).map(Proc::to_string).collect();
+                    let reason = format_args!("these have not called: {}", missing.join(", "));
+                    let failure = Failure::new(code::PMIX_ERR_TIMEOUT, reason);
+                    self.decide(at, key, servers, What::NotDissolved(failure));
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn settle_forming(&mut self, key: &GroupKey, at: &Scene<'_>) {
+        let Some(Seat::Forming(forming)) = self.seats.get(key) else { return };
+        if forming.is_deserted() {
+            self.seats.remove(key);
+            return;
+        }
+        let Some(settled) = forming.settled(at.now) else { return };
+        let called: BTreeSet<Proc> = forming.called().cloned().collect();
+        let late = forming.late_ones();
+        let wants_context_id = forming.wants_context_id();
+        match settled {
+            Ok(mut formed) => {
+                if wants_context_id {
+                    formed.context_id = Some(self.context_id());
+                }
+                let servers = called.iter().filter_map(|proc| at.directory.home(&proc.nspace)).collect();
+                let formed = Arc::new(formed);
+                let instance = self.decide(at, key, Some(servers), What::Formed(formed.clone()));
+                let standing = Standing::new(instance, formed.members.iter().cloned());
+                self.seats.insert(key.clone(), Seat::Standing(standing));
+            }
+            Err(failure) => {
+                self.seats.remove(key);
+                self.decide(at, key, None, What::NotFormed { failure, late, called });
+            }
+        }
+    }
+
+    /// A number that no group has had, of any coordinator.
+    fn context_id(&mut self) -> u64 {
+        self.next_context += 1;
+        u64::from(self.me.0.saturating_sub(1)) << 32 | self.next_context
+    }
+
+    fn decide(&mut self, at: &Scene<'_>, key: &GroupKey, servers: Option<BTreeSet<ServerId>>, what: What) -> Instance {
+        self.next += 1;
+        let instance = Instance { by: self.me, number: self.next };
+        let outcome = Outcome { key: key.clone(), instance, what };
+        self.tells(&outcome, servers.as_ref(), at.now);
+        self.decided.push(Decided::Outcome(servers, outcome));
+        instance
+    }
+
+    /// These servers, or all, are told this: calls that it answers there need no other answer.
+    pub(super) fn tells(&mut self, outcome: &Outcome, servers: Option<&BTreeSet<ServerId>>, now: Time) {
+        let Outcome { key, instance, what } = outcome;
+        if matches!(what, What::Changed(..)) {
+            return;
+        }
+        let told = self.told.entry(key.clone()).or_default();
+        told.at = now;
+        match servers {
+            Some(servers) => told.each.extend(servers.iter().map(|server| (*server, *instance))),
+            None => told.all = *instance,
+        }
+    }
+
+    /// A group that was there before we were.
+    pub(super) fn inherit(&mut self, key: GroupKey, standing: Standing) {
+        self.seats.insert(key, Seat::Standing(standing));
+    }
+
+    /// Buries who has ended among those who are in groups that were there before.
+    pub(super) fn bury_ended(&mut self, at: &Scene<'_>) -> Vec<Decided> {
+        for key in self.keys() {
+            let Some(Seat::Standing(standing)) = self.seats.get(&key) else { continue };
+            let gone = |member: &&Proc| at.directory.whereabouts(member) != Whereabouts::Lives;
+            let gone: Vec<Proc> = standing.members.iter().filter(gone).cloned().collect();
+            gone.iter().for_each(|proc| self.lose(&key, proc, Change::Failed, at));
+        }
+        self.taken()
+    }
+
+    fn keys(&self) -> Vec<GroupKey> {
+        self.seats.keys().cloned().collect()
+    }
+
+    /// Whether nothing is there and nothing is remembered.
+    pub(super) fn is_empty(&self) -> bool {
+        self.seats.is_empty() && self.told.is_empty()
+    }
+}
+
+impl Told {
+    fn to(&self, server: ServerId) -> Instance {
+        self.each.get(&server).copied().unwrap_or_default().max(self.all)
+    }
+}

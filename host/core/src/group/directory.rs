@@ -1,0 +1,135 @@
+//! Which jobs there are, on which servers, and who of them has ended.
+use super::{ServerId, ranks_of};
+use peal_model::{Nspace, Proc, Rank, rank};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// How many jobs that are gone are told from those that nobody has heard of.
+const GONE: usize = 1024;
+
+/// A job.
+#[derive(Debug)]
+struct Job {
+    at: ServerId,
+    size: u32,
+    /// Of its own jobs a server knows who has ended, and the coordinator of all.
+    ended: BTreeSet<Rank>,
+}
+
+/// All jobs.
+#[derive(Debug, Default)]
+pub(super) struct Directory {
+    jobs: BTreeMap<Nspace, Job>,
+    /// Where they are.
+    at: BTreeMap<ServerId, BTreeSet<Nspace>>,
+    /// The last that are gone: their procs need not be waited for.
+    gone: VecDeque<Nspace>,
+}
+
+/// What is known of a proc.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Whereabouts {
+    /// It is there.
+    Lives,
+    /// It was.
+    Ended,
+    /// Nothing, yet.
+    Unknown,
+}
+
+/// Whether a rank stands for all of its job.
+pub(super) fn is_wildcard(rank: Rank) -> bool {
+    rank == rank::PMIX_RANK_WILDCARD
+}
+
+impl Directory {
+    pub(super) fn add(&mut self, nspace: Nspace, at: ServerId, size: u32) {
+        self.gone.retain(|gone| *gone != nspace);
+        self.at.entry(at).or_default().insert(nspace.clone());
+        self.jobs.insert(nspace, Job { at, size, ended: BTreeSet::new() });
+    }
+
+    /// A job is gone: who was in it.
+    pub(super) fn remove(&mut self, nspace: &Nspace) -> Vec<Proc> {
+        let Some(job) = self.jobs.remove(nspace) else { return Vec::new() };
+        if let Some(jobs) = self.at.get_mut(&job.at) {
+            jobs.remove(nspace);
+        }
+        if self.gone.len() >= GONE {
+            self.gone.pop_front();
+        }
+        self.gone.push_back(nspace.clone());
+        (0..job.size).map(|rank| Proc::new(nspace.clone(), Rank(rank))).collect()
+    }
+
+    /// A server is gone, and all that was there.
+    pub(super) fn server_left(&mut self, server: ServerId) -> Vec<Proc> {
+        let theirs: Vec<Nspace> = self.of(server).map(|(nspace, _)| nspace).collect();
+        let procs = theirs.iter().flat_map(|nspace| self.remove(nspace)).collect();
+        self.at.remove(&server);
+        procs
+    }
+
+    /// The jobs of a server and their sizes.
+    pub(super) fn of(&self, server: ServerId) -> impl Iterator<Item = (Nspace, u32)> + use<> {
+        let theirs = self.at.get(&server).into_iter().flatten();
+        let sized = theirs.filter_map(|nspace| Some((nspace.clone(), self.jobs.get(nspace)?.size)));
+        sized.collect::<Vec<_>>().into_iter()
+    }
+
+    /// Who of a job has ended.
+    pub(super) fn ended_of(&self, nspace: &Nspace) -> BTreeSet<Rank> {
+        self.jobs.get(nspace).map(|job| job.ended.clone()).unwrap_or_default()
+    }
+
+    /// A proc has ended; whether that is new.
+    pub(super) fn end(&mut self, proc: &Proc) -> bool {
+        self.jobs.get_mut(&proc.nspace).is_some_and(|job| proc.rank.0 < job.size && job.ended.insert(proc.rank))
+    }
+
+    /// It is there again; whether that is new.
+    pub(super) fn unend(&mut self, proc: &Proc) -> bool {
+        self.jobs.get_mut(&proc.nspace).is_some_and(|job| job.ended.remove(&proc.rank))
+    }
+
+    /// Where a job is.
+    pub(super) fn home(&self, nspace: &Nspace) -> Option<ServerId> {
+        self.jobs.get(nspace).map(|job| job.at)
+    }
+
+    pub(super) fn is_at(&self, nspace: &Nspace, server: ServerId) -> bool {
+        self.home(nspace) == Some(server)
+    }
+
+    pub(super) fn whereabouts(&self, proc: &Proc) -> Whereabouts {
+        match self.jobs.get(&proc.nspace) {
+            None if self.gone.contains(&proc.nspace) => Whereabouts::Ended,
+            None => Whereabouts::Unknown,
+            Some(job) if job.ended.contains(&proc.rank) => Whereabouts::Ended,
+            Some(_) => Whereabouts::Lives,
+        }
+    }
+
+    /// Whether its job is known and has no such rank.
+    pub(super) fn is_no_rank(&self, proc: &Proc) -> bool {
+        let job = self.jobs.get(&proc.nspace);
+        job.is_some_and(|job| !is_wildcard(proc.rank) && proc.rank.0 >= job.size)
+    }
+
+    /// The procs that one stands for, if that is known.
+    pub(super) fn procs(&self, named: &Proc) -> Option<Vec<Proc>> {
+        match self.jobs.get(&named.nspace) {
+            Some(job) => {
+                Some(ranks_of(named.rank, job.size).map(|rank| Proc::new(named.nspace.clone(), rank)).collect())
+            }
+            None if is_wildcard(named.rank) && !self.gone.contains(&named.nspace) => None,
+            None => Some(vec![named.clone()]),
+        }
+    }
+
+    /// Who of a server's procs is named and there.
+    pub(super) fn living_at<'a>(&self, server: ServerId, named: impl Iterator<Item = &'a Proc>) -> BTreeSet<Proc> {
+        let here = named.filter(|proc| self.is_at(&proc.nspace, server));
+        let procs = here.filter_map(|named| self.procs(named)).flatten();
+        procs.filter(|proc| self.whereabouts(proc) == Whereabouts::Lives).collect()
+    }
+}

@@ -1,0 +1,346 @@
+//! A group that is being formed, as its coordinator sees it.
+use super::{
+    Construct, Failure, Formed, Members, Part, Role, Saying, Scene, Wishes,
+    directory::{Directory, Whereabouts},
+};
+use crate::Time;
+use peal_model::{DataArray, Info, JobInfo, Nspace, Proc, Status, Value, code, key};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// How those who lead know of each other.
+#[derive(Debug)]
+enum Method {
+    /// By name, as the first of them has it.
+    Collective(Arc<BTreeSet<Proc>>),
+    /// There are so many.
+    Bootstrap(usize),
+}
+
+/// Who is asked what is to become of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Asked {
+    /// Whoever leads.
+    Leader(Proc),
+    /// Anybody: whoever led has failed.
+    Anybody,
+}
+
+/// An event for those who take part.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct News {
+    pub(super) whom: Vec<Proc>,
+    pub(super) code: Status,
+    pub(super) about: Proc,
+}
+
+/// A group that is being formed.
+#[derive(Debug)]
+pub(super) struct Forming {
+    method: Option<Method>,
+    /// Who has called.
+    joined: BTreeMap<Proc, Arc<Construct>>,
+    /// Who is to call and has not.
+    missing: BTreeSet<Proc>,
+    /// All procs of these are to call, whose jobs are not known yet.
+    unknown: BTreeSet<Proc>,
+    /// Everybody who is or was to be in it.
+    invited: BTreeSet<Proc>,
+    /// How many who led had called and ended, and are not missed.
+    buried: usize,
+    wishes: Wishes,
+    order: Option<Vec<Proc>>,
+    leader: Option<Proc>,
+    asked: Option<(Asked, Time)>,
+    pub(super) deadline: Time,
+    failure: Option<Failure>,
+    /// Events that are to be raised.
+    pub(super) news: Vec<News>,
+}
+
+impl Forming {
+    pub(super) fn new(deadline: Time) -> Forming {
+        Forming {
+            method: None,
+            joined: BTreeMap::new(),
+            missing: BTreeSet::new(),
+            unknown: BTreeSet::new(),
+            invited: BTreeSet::new(),
+            buried: 0,
+            wishes: Wishes::default(),
+            order: None,
+            leader: None,
+            asked: None,
+            deadline,
+            failure: None,
+            news: Vec::new(),
+        }
+    }
+
+    /// Somebody has called.
+    pub(super) fn join(&mut self, part: Part, at: &Scene<'_>) {
+        let Some(construct) = part.construct else { return };
+        let proc = part.proc;
+        self.missing.remove(&proc);
+        self.joined.insert(proc.clone(), construct.clone());
+        match &construct.role {
+            Role::Leader(named) => self.leads(&proc, named, at),
+            Role::Bootstrap(count) => match self.method {
+                None => self.method = Some(Method::Bootstrap(*count)),
+                Some(Method::Bootstrap(known)) if known == *count => {}
+                _ => self.fail(Failure::conflict(format_args!("{proc} says that {count} lead, others say otherwise"))),
+            },
+            Role::Member => {}
+        }
+        if construct.role != Role::Member {
+            self.wishes = self.wishes.and(construct.wishes);
+            if construct.wishes.leads && self.leader.is_none() {
+                self.leader = Some(proc.clone());
+            }
+        }
+        self.await_all(construct.additions.iter(), at);
+        match (&self.order, &construct.order) {
+            (Some(known), Some(order)) if known != order => {
+                self.fail(Failure::conflict(format_args!("{proc} wants another order of members than others do")));
+            }
+            (None, Some(order)) => self.order = Some(order.clone()),
+            _ => {}
+        }
+    }
+
+    fn leads(&mut self, proc: &Proc, named: &Arc<BTreeSet<Proc>>, at: &Scene<'_>) {
+        match &self.method {
+            None => {
+                self.method = Some(Method::Collective(named.clone()));
+                self.await_all(named.iter(), at);
+                if !self.invited.contains(proc) && !self.unknown.iter().any(|all| all.nspace == proc.nspace) {
+                    let reason = format_args!("{proc} names procs that lead, and is none of them");
+                    self.fail(Failure::new(code::PMIX_ERR_NOT_A_MEMBER, reason));
+                }
+            }
+            Some(Method::Collective(known)) if is_same(known, named, at.directory) => {}
+            Some(_) => {
+                self.fail(Failure::conflict(format_args!("{proc} names others that lead than somebody else does")))
+            }
+        }
+    }
+
+    /// These are to call. Those who have ended already are missed at once.
+    fn await_all<'a>(&mut self, named: impl Iterator<Item = &'a Proc>, at: &Scene<'_>) {
+        let mut dead = Vec::new();
+        for named in named {
+            if at.directory.is_no_rank(named) {
+                self.fail(Failure::nobody(named));
+                continue;
+            }
+            let Some(procs) = at.directory.procs(named) else {
+                self.unknown.insert(named.clone());
+                continue;
+            };
+            for proc in procs {
+                if self.invited.insert(proc.clone()) && !self.joined.contains_key(&proc) {
+                    dead.extend((at.directory.whereabouts(&proc) == Whereabouts::Ended).then(|| proc.clone()));
+                    self.missing.insert(proc);
+                }
+            }
+        }
+        dead.iter().for_each(|proc| self.bury(proc, at));
+    }
+
+    /// A job has become known.
+    pub(super) fn knows_job(&mut self, nspace: &Nspace, at: &Scene<'_>) {
+        let now_known: Vec<Proc> = self.unknown.extract_if(.., |named| named.nspace == *nspace).collect();
+        self.await_all(now_known.iter(), at);
+        let wrong = self.missing.iter().find(|proc| proc.nspace == *nspace && at.directory.is_no_rank(proc));
+        if let Some(wrong) = wrong.cloned() {
+            self.fail(Failure::nobody(&wrong));
+        }
+    }
+
+    /// Somebody has ended. Where that is not to be borne, whoever leads is asked; nobody does: it comes to nothing.
+    pub(super) fn bury(&mut self, proc: &Proc, at: &Scene<'_>) {
+        let was_missing = self.missing.remove(proc);
+        let construct = self.joined.remove(proc);
+        if !was_missing && construct.is_none() {
+            return;
+        }
+        if matches!(construct.as_ref().map(|construct| &construct.role), Some(Role::Bootstrap(_))) {
+            self.buried += 1;
+        }
+        let borne = self.wishes.fault_tolerant || (was_missing && self.wishes.optional);
+        let led = self.leader.as_ref() == Some(proc);
+        if led {
+            self.leader = None;
+        }
+        let everybody = || self.joined.keys().cloned().collect::<Vec<_>>();
+        match (&self.leader, &self.asked) {
+            _ if borne && !led => {}
+            (None, _) if led => {
+                self.asked = Some((Asked::Anybody, at.now + at.settings.decision));
+                let news = News { whom: everybody(), code: code::PMIX_GROUP_LEADER_FAILED, about: proc.clone() };
+                self.news.push(news);
+            }
+            // They are asked already, and whoever takes the lead learns who is left.
+            (None, Some(_)) => {}
+            (None, None) => self.fail(Failure::died(proc)),
+            (Some(leader), _) => {
+                let whom = vec![leader.clone()];
+                self.asked = Some((Asked::Leader(leader.clone()), at.now + at.settings.decision));
+                self.news.push(News { whom, code: code::PMIX_GROUP_MEMBER_FAILED, about: proc.clone() });
+            }
+        }
+    }
+
+    /// Somebody says what is to become of it.
+    pub(super) fn say(&mut self, by: &Proc, saying: Saying) {
+        if !self.joined.contains_key(by) {
+            return;
+        }
+        match (saying, &self.asked) {
+            (Saying::Abort, Some((Asked::Anybody, _))) => self.abort(by),
+            (Saying::Abort, _) if self.leader.as_ref() == Some(by) => self.abort(by),
+            (Saying::Continue, Some((Asked::Leader(leader), _))) if leader == by => self.asked = None,
+            (Saying::Lead, Some((Asked::Anybody, _))) => {
+                (self.asked, self.leader) = (None, Some(by.clone()));
+                let whom = self.joined.keys().cloned().collect();
+                self.news.push(News { whom, code: code::PMIX_GROUP_LEADER_SELECTED, about: by.clone() });
+            }
+            _ => {}
+        }
+    }
+
+    fn abort(&mut self, by: &Proc) {
+        self.fail(Failure::new(code::PMIX_GROUP_CONSTRUCT_ABORT, format_args!("{by} has it aborted")));
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.failure.get_or_insert(failure);
+    }
+
+    /// When there is something to be done about it at the latest.
+    pub(super) fn due(&self) -> Time {
+        self.asked.iter().map(|(_, until)| *until).chain([self.deadline]).min().unwrap_or(self.deadline)
+    }
+
+    /// What has become of it, if it has come to an end.
+    pub(super) fn settled(&self, now: Time) -> Option<Result<Formed, Failure>> {
+        if let Some(failure) = &self.failure {
+            return Some(Err(failure.clone()));
+        }
+        let is_complete = self.asked.is_none() && self.missing.is_empty() && self.unknown.is_empty() && self.all_lead();
+        if is_complete {
+            return Some(self.formed());
+        }
+        if self.asked.as_ref().is_some_and(|(_, until)| *until <= now) {
+            let reason = "somebody has ended, and nobody has said that it should go on without";
+            return Some(Err(Failure::new(code::PMIX_GROUP_CONSTRUCT_ABORT, reason)));
+        }
+        (self.deadline <= now).then(|| Err(self.late()))
+    }
+
+    fn all_lead(&self) -> bool {
+        match &self.method {
+            None => false,
+            Some(Method::Collective(_)) => true,
+            Some(Method::Bootstrap(count)) => self.leading().count() + self.buried >= *count,
+        }
+    }
+
+    fn leading(&self) -> impl Iterator<Item = &Proc> {
+        self.joined.iter().filter(|(_, construct)| construct.role != Role::Member).map(|(proc, _)| proc)
+    }
+
+    /// Those who called without being named or leading are not in it.
+    fn is_in(&self, proc: &Proc, construct: &Construct) -> bool {
+        construct.role != Role::Member || self.invited.contains(proc)
+    }
+
+    fn formed(&self) -> Result<Formed, Failure> {
+        if let Some(Method::Bootstrap(count)) = self.method
+            && self.leading().count() + self.buried > count
+        {
+            return Err(Failure::conflict(format_args!("more than {count} lead, which is how many there should be")));
+        }
+        let inside = || self.joined.iter().filter(|(proc, construct)| self.is_in(proc, construct));
+        let mut members: Vec<Proc> = inside().map(|(proc, _)| proc.clone()).collect();
+        if let Some(order) = &self.order {
+            // Who is not there any more has no place.
+            let kept: Vec<Proc> = order.iter().filter(|proc| members.contains(proc)).cloned().collect();
+            if kept.len() != members.len() || kept.iter().collect::<BTreeSet<_>>().len() != members.len() {
+                return Err(Failure::conflict("the order of members does not name each of them once"));
+            }
+            members = kept;
+        }
+        let infos = inside().filter(|(_, construct)| !construct.infos.is_empty());
+        let mut jobs: BTreeMap<&Nspace, &JobInfo> = BTreeMap::new();
+        for (_, construct) in inside() {
+            jobs.extend(construct.job.iter().map(|job| (&job.nspace, &**job)));
+        }
+        Ok(Formed {
+            infos: infos.map(|(proc, construct)| (proc.clone(), construct.infos.clone())).collect(),
+            data: inside().filter_map(|(_, construct)| construct.data.clone()).collect(),
+            jobs: jobs.into_values().cloned().collect(),
+            notifies: self.wishes.notify,
+            context_id: None,
+            members: Members::new(members),
+        })
+    }
+
+    /// Whether a number is wanted for it.
+    pub(super) fn wants_context_id(&self) -> bool {
+        self.wishes.context_id
+    }
+
+    /// Why it has taken too long: whoever was waited for is named.
+    fn late(&self) -> Failure {
+        let mut awaited: Vec<String> = self.missing.iter().chain(&self.unknown).take(8).map(Proc::to_string).collect();
+        let others = (self.missing.len() + self.unknown.len()).saturating_sub(awaited.len());
+        if others > 0 {
+            awaited.push(format!("{others} more"));
+        }
+        let reason = match &self.method {
+            None => "nobody who leads has called".to_owned(),
+            Some(Method::Bootstrap(count)) if awaited.is_empty() => {
+                format!("{} of {count} that lead have called", self.leading().count() + self.buried)
+            }
+            Some(_) => format!("these have not called: {}", awaited.join(", ")),
+        };
+        Failure::new(code::PMIX_ERR_TIMEOUT, reason)
+    }
+
+    /// Who has called.
+    pub(super) fn called(&self) -> impl Iterator<Item = &Proc> {
+        self.joined.keys()
+    }
+
+    /// Who was awaited and has not, where that is known.
+    pub(super) fn late_ones(&self) -> Option<BTreeSet<Proc>> {
+        matches!(self.method, Some(Method::Collective(_))).then(|| self.missing.clone())
+    }
+
+    /// Whether anybody waits for it.
+    pub(super) fn is_deserted(&self) -> bool {
+        self.joined.is_empty()
+    }
+}
+
+/// Whether the same procs are meant, however they are named.
+fn is_same(one: &Arc<BTreeSet<Proc>>, other: &Arc<BTreeSet<Proc>>, directory: &Directory) -> bool {
+    let all = |named: &BTreeSet<Proc>| -> BTreeSet<Proc> {
+        named.iter().flat_map(|proc| directory.procs(proc).unwrap_or_else(|| vec![proc.clone()])).collect()
+    };
+    Arc::ptr_eq(one, other) || one == other || all(one) == all(other)
+}
+
+impl News {
+    /// What is told with it.
+    pub(super) fn infos(&self, name: &peal_model::Text) -> Vec<Info> {
+        vec![
+            Info::new(key::PMIX_GROUP_ID, Value::String(Some(name.clone()))),
+            Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(self.about.clone())),
+            Info::new(key::PMIX_GROUP_MEMBERSHIP, Value::DataArray(DataArray::procs(self.whom.iter().cloned()))),
+        ]
+    }
+}

@@ -1,0 +1,268 @@
+//! What servers tell each other of groups.
+use super::{Construct, GroupKey, Members, Role, ServerId};
+use crate::Time;
+use peal_model::{Info, JobInfo, Nspace, Proc, Rank, RankData, Status, code};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
+
+/// What a coordinator has decided, in its order; what one decides that comes later has a higher number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Instance {
+    /// Which coordinator.
+    pub by: ServerId,
+    /// Its number there.
+    pub number: u64,
+}
+
+/// What is being done to a group.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Operation {
+    /// It is formed.
+    Construct,
+    /// It is dissolved.
+    Destruct,
+}
+
+impl Operation {
+    /// Which one it is that this is brought to.
+    pub(super) fn of(construct: Option<&Construct>) -> Operation {
+        if construct.is_some() { Operation::Construct } else { Operation::Destruct }
+    }
+}
+
+/// A message from one server to another.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Message {
+    /// To all: a job is here.
+    Job {
+        /// Its namespace.
+        nspace: Nspace,
+        /// How many procs it has.
+        size: u32,
+    },
+    /// To all: it is not any more.
+    JobGone(Nspace),
+    /// To the coordinator: a proc of the sender's has ended.
+    Ended(Proc),
+    /// To the coordinator: it is there again.
+    Back(Proc),
+    /// To the coordinator: what procs of the sender's bring.
+    Up(Contribution),
+    /// To the coordinator: a proc leaves a group.
+    Leave {
+        /// Which.
+        key: GroupKey,
+        /// Who.
+        proc: Proc,
+    },
+    /// To the coordinator: what is to become of a construct in which somebody failed.
+    Say {
+        /// Which.
+        key: GroupKey,
+        /// Who says so.
+        by: Proc,
+        /// What.
+        saying: Saying,
+    },
+    /// To a new coordinator: all that the sender knows.
+    Report(Report),
+    /// From the coordinator: this is decided.
+    Down(Outcome),
+    /// From the coordinator: these calls have no part in anything.
+    Refuse {
+        /// Of which group.
+        key: GroupKey,
+        /// Of what.
+        operation: Operation,
+        /// Whose, as they were made.
+        calls: Vec<(Proc, Instance)>,
+        /// Why.
+        failure: Failure,
+    },
+    /// From the coordinator: raise an event for procs of the receiver's.
+    Tell {
+        /// Whom.
+        procs: Vec<Proc>,
+        /// What.
+        code: Status,
+        /// About what.
+        infos: Vec<Info>,
+    },
+}
+
+/// What a proc brings.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Part {
+    /// Who.
+    pub proc: Proc,
+    /// The last that its server had been told when it called.
+    pub after: Instance,
+    /// To a construct this; to a destruct nothing.
+    pub construct: Option<Arc<Construct>>,
+}
+
+impl Part {
+    /// Whom it names to lead.
+    pub(super) fn names(&self) -> Option<&Arc<BTreeSet<Proc>>> {
+        match &self.construct.as_ref()?.role {
+            Role::Leader(named) => Some(named),
+            Role::Bootstrap(_) | Role::Member => None,
+        }
+    }
+
+    /// Whether it waits for others of its server. Members and those who do not know the others go to the coordinator at once.
+    pub(super) fn waits_for_others(&self) -> bool {
+        self.construct.is_none() || self.names().is_some()
+    }
+}
+
+/// What procs of one server bring, all at once where they wait for each other.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Contribution {
+    /// To which group.
+    pub key: GroupKey,
+    /// What each brings.
+    pub parts: Vec<Part>,
+    /// When it is over for them.
+    pub deadline: Option<Time>,
+    /// How much of that is left: no two servers have the same clock.
+    pub left: Option<Duration>,
+}
+
+impl Contribution {
+    /// As it is now.
+    pub(super) fn with_time_left(self, now: Time) -> Contribution {
+        let left = self.deadline.map(|at| Duration::from_millis(at.0.saturating_sub(now.0)));
+        Contribution { left, ..self }
+    }
+}
+
+/// A group as it was formed.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Formed {
+    /// Who is in it, in their order.
+    pub members: Members,
+    /// Its number, if somebody asked for one.
+    pub context_id: Option<u64>,
+    /// What members say of themselves (`PMIX_GROUP_INFO`).
+    pub infos: Vec<(Proc, Vec<Info>)>,
+    /// What members have put for others.
+    pub data: Vec<RankData>,
+    /// Their jobs.
+    pub jobs: Vec<JobInfo>,
+    /// Whether members are told when one of them ends (`PMIX_GROUP_NOTIFY_TERMINATION`).
+    pub notifies: bool,
+}
+
+/// Why something came to nothing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// The status that says so.
+    pub status: Status,
+    /// Why, in words.
+    pub reason: String,
+}
+
+impl Failure {
+    pub(super) fn new(status: Status, reason: impl fmt::Display) -> Failure {
+        Failure { status, reason: reason.to_string() }
+    }
+
+    pub(super) fn exists(key: &GroupKey) -> Failure {
+        Failure::new(code::PMIX_ERR_EXISTS, format_args!("there is a group {:?}; destruct it first", key.name))
+    }
+
+    pub(super) fn unknown(key: &GroupKey) -> Failure {
+        Failure::new(code::PMIX_ERR_NOT_FOUND, format_args!("there is no group {:?} that the caller is in", key.name))
+    }
+
+    pub(super) fn twice(key: &GroupKey) -> Failure {
+        Failure::new(code::PMIX_ERR_DUPLICATE_KEY, format_args!("the caller waits for group {:?} already", key.name))
+    }
+
+    pub(super) fn nobody(proc: &Proc) -> Failure {
+        Failure::new(code::PMIX_ERR_BAD_PARAM, format_args!("{proc} does not exist"))
+    }
+
+    pub(super) fn elsewhere(proc: &Proc) -> Failure {
+        Failure::new(code::PMIX_ERR_BAD_PARAM, format_args!("{proc} is not on this node, and pmix.grp.lcl is given"))
+    }
+
+    pub(super) fn died(proc: &Proc) -> Failure {
+        Failure::new(code::PMIX_GROUP_CONSTRUCT_ABORT, format_args!("{proc} has ended"))
+    }
+
+    pub(super) fn conflict(what: impl fmt::Display) -> Failure {
+        Failure::new(code::PMIX_ERR_BAD_PARAM, what)
+    }
+}
+
+/// Something that was decided.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Outcome {
+    /// Of which group.
+    pub key: GroupKey,
+    /// Its number.
+    pub instance: Instance,
+    /// What.
+    pub what: What,
+}
+
+/// What was decided of a group.
+#[derive(Clone, PartialEq, Debug)]
+pub enum What {
+    /// It is there.
+    Formed(Arc<Formed>),
+    /// It is not. Whoever was named and comes late learns the same; nobody could be named where nobody knew the others.
+    NotFormed {
+        /// Why.
+        failure: Failure,
+        /// Who was awaited and had not called.
+        late: Option<BTreeSet<Proc>>,
+        /// Who had.
+        called: BTreeSet<Proc>,
+    },
+    /// It is dissolved.
+    Dissolved,
+    /// It is not.
+    NotDissolved(Failure),
+    /// It has a member less.
+    Changed(Proc, Change),
+}
+
+/// Why a group has a member less.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// It left.
+    Left,
+    /// It ended.
+    Failed,
+}
+
+/// What is to become of a construct in which somebody failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Saying {
+    /// It goes on without them.
+    Continue,
+    /// It comes to nothing.
+    Abort,
+    /// It goes on, and whoever says so leads it.
+    Lead,
+}
+
+/// What a server knows, for a coordinator that has to begin.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Report {
+    /// Its jobs, their sizes, and who of them has ended.
+    pub jobs: BTreeMap<Nspace, (u32, BTreeSet<Rank>)>,
+    /// The groups with members there, since when, and who is there no more.
+    pub known: BTreeMap<GroupKey, (Instance, Arc<Formed>, BTreeSet<Proc>)>,
+    /// What was decided of late.
+    pub past: Vec<Outcome>,
+    /// What its procs wait for.
+    pub open: Vec<Contribution>,
+}

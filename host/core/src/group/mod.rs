@@ -1,0 +1,397 @@
+//! Groups: procs of one or several jobs that act as one. A construct or destruct ends in the same way for everybody who takes part.
+//!
+//! [`Groups`] is the part of one server in it, stepped by hand: what its own procs call ([`Groups::call`]) waits in the lobby until all
+//! of them that are named have called, and goes to the *coordinator*, the first of the servers there are. The coordinator alone decides, and
+//! tells the servers concerned: two hops. Where it dies, the next one learns from everybody who is left what they were told and what
+//! they wait for, and goes on from there.
+//!
+//! Messages from one server to another must arrive in their order, and [`Groups::server_left`] only behind the last message of the one
+//! that is gone.
+
+mod board;
+mod call;
+mod directory;
+mod forming;
+mod lobby;
+mod members;
+mod message;
+mod standing;
+mod takeover;
+
+pub use call::{Construct, Role, Wishes};
+pub use members::Members;
+pub use message::{
+    Change, Contribution, Failure, Formed, Instance, Message, Operation, Outcome, Part, Report, Saying, What,
+};
+
+use crate::{Time, server::RequestId};
+use board::Board;
+use directory::Directory;
+use lobby::Lobby;
+use peal_model::{Info, Nspace, Proc, Rank, Status, Text};
+use standing::Known;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+use takeover::Takeover;
+
+/// A server's number in its fabric. Whoever joins later has a higher one, and none is given twice.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct ServerId(pub u32);
+
+/// Which group: users have names of their own, so that nobody takes another's.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct GroupKey {
+    /// As whom its procs run.
+    pub uid: u32,
+    /// What they call it.
+    pub name: Text,
+}
+
+/// How long things may take, and how many there may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// How long a construct or destruct may take that came without a time-out.
+    pub timeout: Duration,
+    /// How long procs have to say what is to become of a construct in which somebody failed.
+    pub decision: Duration,
+    /// For how long whoever comes late learns how it ended.
+    pub memory: Duration,
+    /// How many groups a user may have, with those that are being formed.
+    pub max: usize,
+}
+
+/// What is to be done.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Step {
+    /// Send this to another server.
+    Send {
+        /// Which.
+        to: ServerId,
+        /// What.
+        message: Message,
+    },
+    /// Answer a request.
+    Answer {
+        /// Which.
+        to: RequestId,
+        /// With this.
+        answer: Answer,
+    },
+    /// Raise an event for procs of this server.
+    Tell {
+        /// Whom.
+        procs: Vec<Proc>,
+        /// What.
+        code: Status,
+        /// About what.
+        infos: Vec<Info>,
+    },
+}
+
+/// How a call ended.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Answer {
+    /// The group is there.
+    Formed(Arc<Formed>),
+    /// It is done.
+    Done,
+    /// It is not, and why.
+    Failed(Failure),
+}
+
+/// The groups as one server sees them.
+#[derive(Debug)]
+pub struct Groups {
+    me: ServerId,
+    settings: Settings,
+    /// Who is there, with us.
+    servers: BTreeSet<ServerId>,
+    directory: Directory,
+    lobby: Lobby,
+    /// The groups with members here.
+    known: BTreeMap<GroupKey, Known>,
+    /// What was told last, for a coordinator that does not know.
+    past: BTreeMap<Instance, (Time, Outcome)>,
+    /// The last thing that was told.
+    seen: Instance,
+    board: Board,
+    takeover: Option<Takeover>,
+    /// What came for a coordinator that we are not yet.
+    early: Vec<(ServerId, Message)>,
+    steps: Vec<Step>,
+}
+
+impl Groups {
+    /// A server without jobs that knows of no other.
+    pub fn new(me: ServerId, settings: Settings) -> Groups {
+        Groups {
+            me,
+            settings,
+            servers: [me].into(),
+            directory: Directory::default(),
+            lobby: Lobby::default(),
+            known: BTreeMap::new(),
+            past: BTreeMap::new(),
+            seen: Instance::default(),
+            board: Board::new(me, settings.memory),
+            takeover: None,
+            early: Vec::new(),
+            steps: Vec::new(),
+        }
+    }
+
+    /// Another server is there from now on. It learns of our jobs.
+    pub fn server_joined(&mut self, server: ServerId) -> Vec<Step> {
+        self.servers.insert(server);
+        for (nspace, size) in self.directory.of(self.me) {
+            self.send(server, Message::Job { nspace, size });
+        }
+        self.taken()
+    }
+
+    /// Another server is gone, and its procs with it. Nothing of it comes any more.
+    pub fn server_left(&mut self, server: ServerId, now: Time) -> Vec<Step> {
+        let before = self.coordinator();
+        if server == self.me || !self.servers.remove(&server) {
+            return Vec::new();
+        }
+        self.early.retain(|(from, _)| *from != server);
+        let procs = self.directory.server_left(server);
+        if before == self.me {
+            self.bury(&procs, now);
+            if self.takeover.is_some() {
+                self.take_over(now);
+            }
+        } else if before == server {
+            self.report(now);
+        }
+        self.taken()
+    }
+
+    /// A job is here from now on.
+    pub fn job_added(&mut self, nspace: &Nspace, size: u32, now: Time) -> Vec<Step> {
+        self.directory.add(nspace.clone(), self.me, size);
+        self.broadcast(&Message::Job { nspace: nspace.clone(), size });
+        self.board_knows_job(nspace, now);
+        self.taken()
+    }
+
+    /// A job is gone, and its procs with it; whoever waits of them is answered by nobody.
+    pub fn job_removed(&mut self, nspace: &Nspace, now: Time) -> Vec<Step> {
+        let procs = self.directory.remove(nspace);
+        for proc in &procs {
+            self.lobby.leave(proc);
+        }
+        self.broadcast(&Message::JobGone(nspace.clone()));
+        self.bury(&procs, now);
+        self.pass_on(now);
+        self.taken()
+    }
+
+    /// A proc of this server has ended or left, so that it takes part in nothing any more.
+    pub fn ended(&mut self, proc: &Proc, now: Time) -> Vec<Step> {
+        if self.directory.end(proc) {
+            self.lobby.leave(proc);
+            self.up(Message::Ended(proc.clone()), now);
+            self.pass_on(now);
+        }
+        self.taken()
+    }
+
+    /// A proc that had ended is there again.
+    pub fn back(&mut self, proc: &Proc, now: Time) -> Vec<Step> {
+        if self.directory.unend(proc) {
+            self.up(Message::Back(proc.clone()), now);
+        }
+        self.taken()
+    }
+
+    /// A proc of this server calls construct or destruct.
+    pub fn call(&mut self, call: Call, now: Time) -> Vec<Step> {
+        let Call { to, key, proc, what, timeout } = call;
+        let part = Part { proc, after: self.seen, construct: what };
+        if let Err(failure) = self.may_call(&key, &part, now) {
+            self.answer(to, Answer::Failed(failure));
+            return self.taken();
+        }
+        let deadline = now + timeout.unwrap_or(self.settings.timeout);
+        let Groups { lobby, directory, known, me, .. } = self;
+        lobby.enter(key.clone(), to, part, deadline, |part| match (part.names(), known.get(&key)) {
+            (Some(named), _) => directory.living_at(*me, named.iter()),
+            (None, Some(known)) => directory.living_at(*me, known.members_at(*me, directory).iter()),
+            (None, None) => BTreeSet::new(),
+        });
+        self.pass_on(now);
+        self.taken()
+    }
+
+    /// A proc leaves a group.
+    pub fn leave(&mut self, to: RequestId, key: &GroupKey, proc: &Proc, now: Time) -> Vec<Step> {
+        if self.known.get(key).is_some_and(|known| known.has(proc)) {
+            self.answer(to, Answer::Done);
+            self.up(Message::Leave { key: key.clone(), proc: proc.clone() }, now);
+        } else {
+            self.answer(to, Answer::Failed(Failure::unknown(key)));
+        }
+        self.taken()
+    }
+
+    /// A proc says what is to become of a construct in which somebody failed.
+    pub fn say(&mut self, key: &GroupKey, by: &Proc, saying: Saying, now: Time) -> Vec<Step> {
+        self.up(Message::Say { key: key.clone(), by: by.clone(), saying }, now);
+        self.taken()
+    }
+
+    /// Something came from another server.
+    pub fn received(&mut self, from: ServerId, message: Message, now: Time) -> Vec<Step> {
+        if self.servers.contains(&from) {
+            self.take(from, message, now);
+        }
+        self.taken()
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, now: Time) -> Vec<Step> {
+        self.lobby.expire(now);
+        self.pass_on(now);
+        self.lobby.forget(now);
+        let memory = self.settings.memory;
+        self.past.retain(|_, (at, _)| *at + memory > now);
+        if self.coordinator() == self.me && self.takeover.is_none() {
+            let (board, at) = self.at_board(now);
+            let decided = board.tick(&at);
+            self.carry_out(decided, now);
+        }
+        self.taken()
+    }
+
+    /// When [`Groups::tick`] has something to do next.
+    pub fn deadline(&self) -> Option<Time> {
+        let past = self.past.first_key_value().map(|(_, (at, _))| *at + self.settings.memory);
+        [self.lobby.deadline(), self.board.deadline(), past].into_iter().flatten().min()
+    }
+
+    /// The groups with members here, in the order of their keys.
+    pub fn known(&self) -> impl Iterator<Item = (&GroupKey, &Arc<Formed>)> {
+        self.known.iter().map(|(key, known)| (key, &known.formed))
+    }
+
+    /// Who is in a group that has members here, in their order.
+    pub fn members(&self, key: &GroupKey) -> Option<Vec<Proc>> {
+        self.known.get(key).map(|known| known.members().cloned().collect())
+    }
+
+    /// What is still there of anything, in words, for whoever wants to see that nothing is.
+    pub fn leftovers(&self) -> Option<String> {
+        let left = [
+            (!self.lobby.is_empty(), "calls"),
+            (!self.board.is_empty(), "a board"),
+            (!self.known.is_empty(), "groups"),
+            (!self.past.is_empty(), "a past"),
+            (!self.early.is_empty(), "messages for a coordinator"),
+            (self.takeover.is_some(), "a takeover"),
+        ];
+        let left: Vec<&str> = left.into_iter().filter_map(|(is_left, what)| is_left.then_some(what)).collect();
+        (!left.is_empty()).then(|| left.join(", "))
+    }
+
+    /// Who decides.
+    fn coordinator(&self) -> ServerId {
+        self.servers.first().copied().unwrap_or(self.me)
+    }
+
+    /// Whether there is anything to wait for.
+    fn may_call(&mut self, key: &GroupKey, part: &Part, now: Time) -> Result<(), Failure> {
+        let operation = Operation::of(part.construct.as_deref());
+        if self.lobby.holds(key, operation, &part.proc) {
+            return Err(Failure::twice(key));
+        }
+        self.lobby.reject_late(key, operation, part, now)?;
+        match (&part.construct, self.known.get(key)) {
+            (Some(_), Some(_)) => Err(Failure::exists(key)),
+            (None, Some(known)) if known.has(&part.proc) => Ok(()),
+            (None, _) => Err(Failure::unknown(key)),
+            // What the first of them names was looked at then.
+            (Some(_), None) if part.names().is_some_and(|named| self.lobby.is_named(key, named)) => Ok(()),
+            (Some(construct), None) => self.makes_sense(construct),
+        }
+    }
+
+    /// What this server knows to be impossible is refused at once.
+    fn makes_sense(&self, construct: &Construct) -> Result<(), Failure> {
+        let named: Box<dyn Iterator<Item = &Proc>> = match &construct.role {
+            Role::Leader(named) => Box::new(named.iter()),
+            Role::Bootstrap(_) | Role::Member => Box::new(std::iter::empty()),
+        };
+        for proc in named.chain(&construct.additions) {
+            if self.directory.is_no_rank(proc) {
+                return Err(Failure::nobody(proc));
+            }
+            if construct.wishes.local_only && !self.directory.is_at(&proc.nspace, self.me) {
+                return Err(Failure::elsewhere(proc));
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands what is complete here to the coordinator.
+    fn pass_on(&mut self, now: Time) {
+        for contribution in self.lobby.ready() {
+            self.up(Message::Up(contribution.with_time_left(now)), now);
+        }
+    }
+
+    fn up(&mut self, message: Message, now: Time) {
+        match self.coordinator() {
+            me if me == self.me => self.take(me, message, now),
+            other => self.send(other, message),
+        }
+    }
+
+    fn send(&mut self, to: ServerId, message: Message) {
+        self.steps.push(Step::Send { to, message });
+    }
+
+    fn broadcast(&mut self, message: &Message) {
+        let others: Vec<ServerId> = self.servers.iter().copied().filter(|server| *server != self.me).collect();
+        others.into_iter().for_each(|other| self.send(other, message.clone()));
+    }
+
+    fn answer(&mut self, to: RequestId, answer: Answer) {
+        self.steps.push(Step::Answer { to, answer });
+    }
+
+    fn taken(&mut self) -> Vec<Step> {
+        std::mem::take(&mut self.steps)
+    }
+}
+
+/// What is to be seen from the coordinator's board.
+struct Scene<'a> {
+    directory: &'a Directory,
+    settings: &'a Settings,
+    now: Time,
+}
+
+/// A call of construct or destruct.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Call {
+    /// Who waits for the answer.
+    pub to: RequestId,
+    /// Which group.
+    pub key: GroupKey,
+    /// Who calls.
+    pub proc: Proc,
+    /// What it brings to a construct; nothing to a destruct.
+    pub what: Option<Arc<Construct>>,
+    /// How long it may take.
+    pub timeout: Option<Duration>,
+}
+
+/// The ranks that one stands for in a job of that size.
+fn ranks_of(rank: Rank, size: u32) -> Box<dyn Iterator<Item = Rank>> {
+    if directory::is_wildcard(rank) { Box::new((0..size).map(Rank)) } else { Box::new(std::iter::once(rank)) }
+}

@@ -1,0 +1,66 @@
+//! A group that is there: as a server with members sees it, and as its coordinator does.
+use super::{Formed, Instance, ServerId, directory::Directory};
+use crate::Time;
+use peal_model::Proc;
+use std::{collections::BTreeSet, sync::Arc};
+
+/// A group with members here.
+#[derive(Debug)]
+pub(super) struct Known {
+    /// What was decided of it last.
+    pub(super) instance: Instance,
+    pub(super) formed: Arc<Formed>,
+    /// Who was in it and is not any more.
+    pub(super) gone: BTreeSet<Proc>,
+}
+
+impl Known {
+    /// Whether somebody is in it.
+    pub(super) fn has(&self, proc: &Proc) -> bool {
+        self.formed.members.contains(proc) && !self.gone.contains(proc)
+    }
+
+    /// Who is left, in their order.
+    pub(super) fn members(&self) -> impl Iterator<Item = &Proc> {
+        self.formed.members.iter().filter(|member| !self.gone.contains(member))
+    }
+
+    /// Who is left at a server.
+    pub(super) fn members_at(&self, server: ServerId, directory: &Directory) -> BTreeSet<Proc> {
+        let jobs = directory.of(server);
+        let here = jobs.flat_map(|(nspace, _)| self.formed.members.of_job(&nspace).collect::<Vec<_>>());
+        here.filter(|member| !self.gone.contains(member)).collect()
+    }
+}
+
+/// A group, for its coordinator.
+#[derive(Debug)]
+pub(super) struct Standing {
+    pub(super) instance: Instance,
+    pub(super) members: BTreeSet<Proc>,
+    pub(super) dissolving: Option<Dissolving>,
+}
+
+/// Its end, for which somebody has called.
+#[derive(Debug)]
+pub(super) struct Dissolving {
+    /// Who has not.
+    pub(super) missing: BTreeSet<Proc>,
+    pub(super) deadline: Time,
+}
+
+impl Standing {
+    pub(super) fn new(instance: Instance, members: impl IntoIterator<Item = Proc>) -> Standing {
+        Standing { instance, members: members.into_iter().collect(), dissolving: None }
+    }
+
+    /// Whether all who are left have called for its end.
+    pub(super) fn is_dissolved(&self) -> bool {
+        self.dissolving.as_ref().is_some_and(|dissolving| dissolving.missing.is_empty())
+    }
+
+    /// Where its members are.
+    pub(super) fn servers(&self, directory: &Directory) -> BTreeSet<ServerId> {
+        self.members.iter().filter_map(|member| directory.home(&member.nspace)).collect()
+    }
+}

@@ -1,0 +1,99 @@
+//! Groups on several servers, simulated: what is decided, by how many messages, and that all agree whoever dies.
+mod random;
+mod scenario;
+mod sim;
+
+use peal_core::group::{Answer, Construct, Role, Wishes};
+use peal_model::{Proc, code};
+use scenario::Weather;
+use sim::{Order, Sim, nspace, proc};
+use std::{collections::BTreeSet, sync::Arc};
+
+/// How many cases are tried, and from which number on.
+fn cases(usual: u64) -> std::ops::Range<u64> {
+    let number = |name, usual| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual);
+    let first = number("PEAL_GROUP_SEED", 1u64).wrapping_mul(1_000_000_007);
+    first..first + number("PEAL_GROUP_CASES", usual)
+}
+
+fn try_all(usual: u64, weather: Weather) {
+    for seed in cases(usual) {
+        for order in [Order::Random, Order::Reversed, Order::First] {
+            if let Err(wrong) = scenario::run(seed, order, weather) {
+                panic!("seed {seed}, {order:?}, {weather:?}: {wrong}");
+            }
+        }
+    }
+}
+
+#[test]
+fn whoever_takes_part_ends_in_the_same_way_where_nobody_dies() {
+    try_all(700, Weather::Calm);
+}
+
+#[test]
+fn whoever_is_left_ends_in_the_same_way_whoever_dies() {
+    try_all(1500, Weather::Storm);
+}
+
+#[test]
+fn a_death_that_nobody_notices_is_found_out() {
+    let found = cases(200).filter(|seed| scenario::run(*seed, Order::Random, Weather::Blind).is_err()).count();
+    assert!(found > 20, "{found} of 200");
+}
+
+fn leader(named: &[Proc]) -> Construct {
+    Construct {
+        role: Role::Leader(Arc::new(named.iter().cloned().collect::<BTreeSet<_>>())),
+        wishes: Wishes { context_id: true, ..Wishes::default() },
+        additions: Vec::new(),
+        order: None,
+        infos: Vec::new(),
+        data: None,
+        job: None,
+    }
+}
+
+#[test]
+fn messages_are_as_many_as_servers_and_each_goes_one_way_and_back() {
+    let procs = 64;
+    let mut before = 0;
+    for servers in [10, 100, 1000] {
+        let mut sim = Sim::new(servers, procs, 1, Order::First);
+        let all: Vec<Proc> = (1..=servers).map(|server| Proc::all(nspace(server))).collect();
+        let construct = leader(&all);
+        for server in 1..=servers {
+            for rank in 0..procs {
+                sim.construct(&proc(server, rank), "all", construct.clone(), None);
+            }
+        }
+        sim.deliver_all();
+        let members = servers as usize * procs as usize;
+        assert_eq!(sim.made.len(), members);
+        for made in &sim.made {
+            let [Answer::Formed(formed)] = &made.answers[..] else { panic!("{made:?}") };
+            assert_eq!((formed.members.len(), formed.context_id.is_some()), (members, true));
+        }
+        // One from each server but the coordinator, and one back.
+        assert_eq!(sim.sent, 2 * (servers as usize - 1));
+        assert!(sim.sent > before);
+        before = sim.sent;
+    }
+}
+
+#[test]
+fn late_ones_learn_at_once_how_it_ended_and_may_try_again() {
+    let mut sim = Sim::new(2, 1, 1, Order::First);
+    let both = [proc(1, 0), proc(2, 0)];
+    sim.construct(&both[0], "g", leader(&both), Some(1000));
+    sim.come_to_rest().unwrap();
+    assert_eq!(Sim::status(&sim.made[0].answers[0]), code::PMIX_ERR_TIMEOUT);
+    sim.construct(&both[1], "g", leader(&both), Some(1000));
+    assert_eq!(sim.made[1].answers, sim.made[0].answers, "with the same words, and without any message");
+    for proc in &both {
+        sim.construct(proc, "g", leader(&both), Some(1000));
+    }
+    sim.deliver_all();
+    assert!(matches!(sim.made[2].answers[0], Answer::Formed(_)));
+    assert_eq!(sim.made[2].answers, sim.made[3].answers);
+}

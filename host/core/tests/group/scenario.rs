@@ -1,0 +1,316 @@
+//! Random groups, methods, orders, delays, calls made twice, and deaths at any step: everybody who is left ends in the same way.
+use super::{
+    random::Random,
+    sim::{Made, Order, Sim, proc},
+};
+use peal_core::group::{Answer, Construct, Formed, Role, Saying, ServerId, Wishes};
+use peal_model::{Proc, Status, code};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// Something that is done at some time.
+#[derive(Debug, Clone)]
+enum Deed {
+    Construct(Proc, String, Construct, Option<u64>),
+    Destruct(Proc, String, Option<u64>),
+    Leave(Proc, String),
+    Die(Proc),
+    ServerDies(ServerId),
+    Say(Proc, String, Saying),
+    Pass(u64),
+}
+
+/// A group as it is planned.
+#[derive(Debug)]
+struct Plan {
+    name: String,
+    leaders: Vec<Proc>,
+    added: Vec<Proc>,
+    wishes: Wishes,
+    order: Option<Vec<Proc>>,
+    /// Whether nothing contradicts anything.
+    is_sound: bool,
+}
+
+/// What may happen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Weather {
+    /// Nobody dies.
+    Calm,
+    /// Procs and servers do.
+    Storm,
+    /// Procs do, and nobody notices.
+    Blind,
+}
+
+/// One case; an error says what is wrong.
+pub fn run(seed: u64, order: Order, weather: Weather) -> Result<(), String> {
+    let mut random = Random(seed);
+    let servers = if random.percent(50) { 1 + random.below(4) } else { 1 + random.below(16) } as u32;
+    let procs = 1 + random.below(4) as u32;
+    let everybody: Vec<Proc> = (1..=servers).flat_map(|s| (0..procs).map(move |r| proc(s, r))).collect();
+    let plans: Vec<Plan> = (0..=random.below(3)).map(|n| plan(&mut random, n, &everybody)).collect();
+    let mut deeds: Vec<Deed> = plans.iter().flat_map(|plan| calls(&mut random, plan)).collect();
+    if weather != Weather::Calm {
+        for _ in 0..random.below(4) {
+            let victim = everybody[random.below(everybody.len())].clone();
+            deeds.push(Deed::Die(victim));
+        }
+    }
+    if weather == Weather::Storm && servers > 1 {
+        for _ in 0..random.below(servers.min(4) as usize) {
+            deeds.push(Deed::ServerDies(ServerId(1 + random.below(servers as usize) as u32)));
+        }
+    }
+    for plan in plans.iter().filter(|plan| plan.wishes.leads) {
+        let by = plan.leaders[random.below(plan.leaders.len())].clone();
+        let saying = [Saying::Abort, Saying::Continue, Saying::Lead][random.below(3)];
+        deeds.push(Deed::Say(by, plan.name.clone(), saying));
+    }
+    deeds.extend((0..random.below(4)).map(|_| Deed::Pass(random.next() % 9000)));
+    random.shuffle(&mut deeds);
+    let mut sim = Sim::new(servers, procs, random.next(), order);
+    sim.overlooks_deaths = weather == Weather::Blind;
+    for deed in deeds {
+        // Some of what is on its way arrives first.
+        for _ in 0..random.below(12) {
+            sim.deliver();
+        }
+        act(&mut sim, deed);
+    }
+    sim.come_to_rest()?;
+    constructs_agree(&sim, &plans)?;
+    memberships_agree(&sim)?;
+    if weather == Weather::Calm {
+        sound_plans_succeed(&sim, &plans)?;
+    }
+    dissolve(&mut sim, &mut random, &plans, weather)?;
+    memberships_agree(&sim)?;
+    sim.ends()
+}
+
+fn act(sim: &mut Sim, deed: Deed) {
+    match deed {
+        Deed::Construct(proc, group, construct, timeout) => {
+            // Calls are made twice while the first waits; what is called once more later is another group.
+            let ended = |made: &Made| made.proc == proc && made.group == group && !made.answers.is_empty();
+            if !sim.made.iter().any(ended) {
+                sim.construct(&proc, &group, construct, timeout);
+            }
+        }
+        Deed::Destruct(proc, group, timeout) => sim.destruct(&proc, &group, timeout),
+        Deed::Leave(proc, group) => sim.leave(&proc, &group),
+        Deed::Die(proc) => sim.die(&proc),
+        Deed::ServerDies(server) => {
+            // Somebody must be left to agree.
+            if sim.servers.len() > 1 {
+                sim.server_dies(server);
+            }
+        }
+        Deed::Say(proc, group, saying) => sim.say(&proc, &group, saying),
+        Deed::Pass(time) => sim.pass(time),
+    }
+}
+
+fn plan(random: &mut Random, number: usize, everybody: &[Proc]) -> Plan {
+    let many = 1 + random.below(everybody.len());
+    let mut members = random.some(everybody, many);
+    let added = if random.percent(40) { members.split_off(1 + random.below(members.len())) } else { Vec::new() };
+    let wishes = Wishes {
+        context_id: random.percent(50),
+        optional: random.percent(20),
+        fault_tolerant: random.percent(20),
+        notify: random.percent(50),
+        leads: random.percent(25),
+        local_only: false,
+    };
+    let order = random.percent(25).then(|| {
+        let mut all: Vec<Proc> = members.iter().chain(&added).cloned().collect();
+        random.shuffle(&mut all);
+        all
+    });
+    Plan { name: format!("group{number}"), leaders: members, added, wishes, order, is_sound: !random.percent(15) }
+}
+
+/// The calls of those who take part.
+fn calls(random: &mut Random, plan: &Plan) -> Vec<Deed> {
+    let bootstrap = random.percent(50);
+    let mut deeds = Vec::new();
+    let odd = random.below(plan.leaders.len());
+    for (n, leader) in plan.leaders.iter().enumerate() {
+        let mut named: BTreeSet<Proc> = plan.leaders.iter().cloned().collect();
+        let mut count = plan.leaders.len();
+        if !plan.is_sound && n == odd {
+            count += 1;
+            named.insert(proc(1, 0));
+        }
+        let role = if bootstrap { Role::Bootstrap(count) } else { Role::Leader(Arc::new(named)) };
+        // Any of those who lead may add some of them.
+        let additions =
+            plan.added.iter().enumerate().filter(|(i, _)| i % plan.leaders.len() == n).map(|(_, p)| p.clone());
+        let leads = plan.wishes.leads && n == 0;
+        let construct = Construct {
+            role,
+            wishes: Wishes { leads, ..plan.wishes },
+            additions: additions.collect(),
+            order: plan.order.clone(),
+            infos: Vec::new(),
+            data: None,
+            job: None,
+        };
+        let timeout = random.percent(30).then(|| 1000 + random.next() % 30_000);
+        deeds.push(Deed::Construct(leader.clone(), plan.name.clone(), construct.clone(), timeout));
+        if random.percent(10) {
+            deeds.push(Deed::Construct(leader.clone(), plan.name.clone(), construct, timeout));
+        }
+    }
+    for member in &plan.added {
+        let construct = Construct {
+            role: Role::Member,
+            wishes: Wishes::default(),
+            additions: Vec::new(),
+            order: None,
+            infos: Vec::new(),
+            data: None,
+            job: None,
+        };
+        deeds.push(Deed::Construct(member.clone(), plan.name.clone(), construct, None));
+    }
+    deeds
+}
+
+/// How one group ended for one who is left.
+type Ending = Result<Arc<Formed>, Status>;
+
+fn ending(answer: &Answer) -> Ending {
+    match answer {
+        Answer::Formed(formed) => Ok(formed.clone()),
+        answer => Err(Sim::status(answer)),
+    }
+}
+
+/// Everybody alive who called first has one answer, and those for one group are the same.
+fn constructs_agree(sim: &Sim, plans: &[Plan]) -> Result<(), String> {
+    for plan in plans {
+        let of_plan =
+            |made: &&Made| made.group == plan.name && made.construct.is_some() && sim.alive.contains(&made.proc);
+        let mut endings: Vec<(&Made, Ending)> = Vec::new();
+        for made in sim.made.iter().filter(of_plan) {
+            let [answer] = &made.answers[..] else {
+                return Err(format!("{} answers to {made:?}", made.answers.len()));
+            };
+            if !made.is_second {
+                endings.push((made, ending(answer)));
+            }
+        }
+        // Who was to be added by somebody who ended before, and is not missed, is expected by nobody.
+        let formed = endings.iter().find_map(|(_, ending)| ending.clone().ok());
+        let goes_on = plan.wishes.fault_tolerant || plan.wishes.optional || plan.wishes.leads;
+        if let Some(formed) = formed.filter(|_| goes_on) {
+            endings.retain(|(made, _)| formed.members.contains(&made.proc) || !plan.added.contains(&made.proc));
+        }
+        // Who names others than somebody else does is awaited by nobody: all fail, each in its way.
+        let same = |one: &Ending, other: &Ending| one == other || (!plan.is_sound && one.is_err() && other.is_err());
+        if let Some((first, ending)) = endings.first()
+            && let Some((other, different)) = endings.iter().find(|(_, other)| !same(other, ending))
+        {
+            return Err(format!("{} ends with {ending:?}, {} with {different:?}", first.proc, other.proc));
+        }
+    }
+    Ok(())
+}
+
+/// All servers that know of a group know the same, and only such as are there.
+fn memberships_agree(sim: &Sim) -> Result<(), String> {
+    let mut known: BTreeMap<_, (&Arc<Formed>, Vec<Proc>)> = BTreeMap::new();
+    for (server, groups) in &sim.servers {
+        for (key, formed) in groups.known() {
+            let members = groups.members(key).unwrap();
+            if let Some(dead) = members.iter().find(|member| !sim.alive.contains(member)) {
+                return Err(format!("server {server:?} has {dead} in {key:?}, who is dead"));
+            }
+            let first = known.entry(key.clone()).or_insert_with(|| (formed, members.clone()));
+            if *first != (formed, members.clone()) {
+                return Err(format!("servers differ about {key:?}: {first:?} and {members:?}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Where nobody dies and nothing contradicts anything, there is a group, of those who were meant, unless somebody had too little time.
+fn sound_plans_succeed(sim: &Sim, plans: &[Plan]) -> Result<(), String> {
+    for plan in plans.iter().filter(|plan| plan.is_sound) {
+        let mut meant: Vec<Proc> = plan.leaders.iter().chain(&plan.added).cloned().collect();
+        match &plan.order {
+            Some(order) => meant.clone_from(order),
+            None => meant.sort(),
+        }
+        for made in sim.made.iter().filter(|made| made.group == plan.name && !made.is_second) {
+            match made.answers.first() {
+                Some(Answer::Formed(formed)) if !formed.members.iter().eq(&meant) => {
+                    return Err(format!("{:?} instead of {meant:?}", formed.members));
+                }
+                Some(Answer::Formed(formed)) if formed.context_id.is_some() != plan.wishes.context_id => {
+                    return Err(format!("context id {:?}", formed.context_id));
+                }
+                Some(Answer::Failed(failure))
+                    if failure.status != code::PMIX_ERR_TIMEOUT && !aborted(failure.status) =>
+                {
+                    return Err(format!("{made:?} should have succeeded"));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whoever leads may have it aborted at any time.
+fn aborted(status: Status) -> bool {
+    status == code::PMIX_GROUP_CONSTRUCT_ABORT
+}
+
+/// Members call for the end of their groups, some of them leave or die meanwhile: all who called and are left have the same answer.
+fn dissolve(sim: &mut Sim, random: &mut Random, plans: &[Plan], weather: Weather) -> Result<(), String> {
+    let mut deeds = Vec::new();
+    for plan in plans {
+        let formed =
+            sim.made.iter().filter(|made| made.group == plan.name).find_map(|made| match made.answers.first() {
+                Some(Answer::Formed(formed)) => Some(formed.clone()),
+                _ => None,
+            });
+        let Some(formed) = formed else { continue };
+        for member in formed.members.iter() {
+            match random.below(12) {
+                0 => deeds.push(Deed::Leave(member.clone(), plan.name.clone())),
+                1 if weather == Weather::Storm => deeds.push(Deed::Die(member.clone())),
+                2 if weather == Weather::Storm => deeds.push(Deed::ServerDies(sim.homes[&member.nspace])),
+                _ => {
+                    let timeout = random.percent(20).then(|| 1000 + random.next() % 30_000);
+                    deeds.push(Deed::Destruct(member.clone(), plan.name.clone(), timeout));
+                }
+            }
+        }
+    }
+    random.shuffle(&mut deeds);
+    let first = sim.made.len();
+    for deed in deeds {
+        for _ in 0..random.below(12) {
+            sim.deliver();
+        }
+        act(sim, deed);
+    }
+    sim.come_to_rest()?;
+    for plan in plans {
+        let theirs = |made: &&Made| made.group == plan.name && sim.alive.contains(&made.proc);
+        let ends: Vec<Status> =
+            sim.made[first..].iter().filter(theirs).map(|made| Sim::status(&made.answers[0])).collect();
+        if let Some(other) = ends.iter().find(|other| **other != ends[0]) {
+            return Err(format!("{:?} ends with {:?} and {other:?}", plan.name, ends[0]));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,290 @@
+//! Servers with their groups in one thread: links that keep the order of messages, deaths, and a clock that goes on when nothing moves.
+use super::random::Random;
+use peal_core::{
+    Time,
+    group::{Answer, Call, Construct, GroupKey, Groups, Message, Saying, ServerId, Settings, Step},
+    server::{PeerId, RequestId},
+};
+use peal_model::{Info, Nspace, Proc, Rank, Status, Text, Value, code, key};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+pub const UID: u32 = 1000;
+
+/// What is on its way.
+#[derive(Debug)]
+enum Parcel {
+    Message(Message),
+    /// Nothing comes any more: whoever sent is gone.
+    Left,
+}
+
+/// A call and what came of it.
+#[derive(Debug, Clone)]
+pub struct Made {
+    pub proc: Proc,
+    pub group: String,
+    pub construct: Option<Arc<Construct>>,
+    /// Whether the same proc waited for the same already.
+    pub is_second: bool,
+    pub answers: Vec<Answer>,
+}
+
+/// Which message arrives next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// Any.
+    Random,
+    /// That of the last link.
+    Reversed,
+    /// That of the first.
+    First,
+}
+
+pub struct Sim {
+    pub random: Random,
+    pub now: u64,
+    pub servers: BTreeMap<ServerId, Groups>,
+    pub alive: BTreeSet<Proc>,
+    /// Where each job is.
+    pub homes: BTreeMap<Nspace, ServerId>,
+    links: BTreeMap<(ServerId, ServerId), VecDeque<Parcel>>,
+    pub made: Vec<Made>,
+    /// The last call of each kind of each proc.
+    last: BTreeMap<(Proc, String, bool), usize>,
+    pub sent: usize,
+    order: Order,
+    /// Deaths of procs that their server does not notice: a fault that is to be found.
+    pub overlooks_deaths: bool,
+    /// Who heard what of which group.
+    pub heard: Vec<(Proc, Status, String)>,
+}
+
+pub fn settings() -> Settings {
+    let seconds = Duration::from_secs;
+    Settings { timeout: seconds(60), decision: seconds(5), memory: seconds(120), max: 16 }
+}
+
+pub fn nspace(server: u32) -> Nspace {
+    Nspace::new(&format!("job{server}")).unwrap()
+}
+
+pub fn proc(server: u32, rank: u32) -> Proc {
+    Proc::new(nspace(server), Rank(rank))
+}
+
+pub fn group_key(name: &str) -> GroupKey {
+    GroupKey { uid: UID, name: Text::from(name) }
+}
+
+impl Sim {
+    /// So many servers, each with one job of so many procs.
+    pub fn new(servers: u32, procs: u32, seed: u64, order: Order) -> Sim {
+        let mut sim = Sim {
+            random: Random(seed),
+            now: 0,
+            servers: BTreeMap::new(),
+            alive: BTreeSet::new(),
+            homes: BTreeMap::new(),
+            links: BTreeMap::new(),
+            made: Vec::new(),
+            last: BTreeMap::new(),
+            sent: 0,
+            order,
+            overlooks_deaths: false,
+            heard: Vec::new(),
+        };
+        for number in 1..=servers {
+            let id = ServerId(number);
+            sim.servers.insert(id, Groups::new(id, settings()));
+            let others: Vec<ServerId> = sim.servers.keys().copied().filter(|other| *other != id).collect();
+            for other in others {
+                sim.step(other, |groups, _| groups.server_joined(id));
+                sim.step(id, |groups, _| groups.server_joined(other));
+            }
+            sim.step(id, |groups, now| groups.job_added(&nspace(number), procs, now));
+            sim.homes.insert(nspace(number), id);
+            sim.alive.extend((0..procs).map(|rank| proc(number, rank)));
+        }
+        sim.deliver_all();
+        sim.sent = 0;
+        sim
+    }
+
+    fn step(&mut self, at: ServerId, what: impl FnOnce(&mut Groups, Time) -> Vec<Step>) {
+        let Some(groups) = self.servers.get_mut(&at) else { return };
+        let steps = what(groups, Time(self.now));
+        for step in steps {
+            match step {
+                Step::Send { to, message } => {
+                    assert_ne!(to, at, "nobody sends anything to itself");
+                    self.sent += 1;
+                    if self.servers.contains_key(&to) {
+                        self.links.entry((at, to)).or_default().push_back(Parcel::Message(message));
+                    }
+                }
+                Step::Answer { to, answer } => self.made[to.tag as usize].answers.push(answer),
+                Step::Tell { procs, code, infos } => self.hear(&procs, code, &infos),
+            }
+        }
+    }
+
+    fn hear(&mut self, procs: &[Proc], code: Status, infos: &[Info]) {
+        let group = infos.iter().find(|info| info.key == key::PMIX_GROUP_ID).and_then(|info| info.value.as_str());
+        let group = group.expect("every event of a group names it").to_owned();
+        for proc in procs {
+            assert!(matches!(&infos[1].value, Value::Proc(_)), "and whom it is about");
+            self.heard.push((proc.clone(), code, group.clone()));
+        }
+    }
+
+    fn home(&self, proc: &Proc) -> ServerId {
+        self.homes[&proc.nspace]
+    }
+
+    pub fn construct(&mut self, proc: &Proc, group: &str, construct: Construct, timeout: Option<u64>) {
+        self.call(proc, group, Some(Arc::new(construct)), timeout);
+    }
+
+    pub fn destruct(&mut self, proc: &Proc, group: &str, timeout: Option<u64>) {
+        self.call(proc, group, None, timeout);
+    }
+
+    fn call(&mut self, proc: &Proc, group: &str, construct: Option<Arc<Construct>>, timeout: Option<u64>) {
+        if !self.alive.contains(proc) {
+            return;
+        }
+        let to = RequestId { peer: PeerId(1), tag: self.made.len() as u32 };
+        let same = (proc.clone(), group.to_owned(), construct.is_some());
+        let before = self.last.insert(same, self.made.len());
+        let is_second = before.is_some_and(|before| self.made[before].answers.is_empty());
+        let answers = Vec::new();
+        let what = construct.clone();
+        self.made.push(Made { proc: proc.clone(), group: group.to_owned(), construct, is_second, answers });
+        let timeout = timeout.map(Duration::from_millis);
+        let call = Call { to, key: group_key(group), proc: proc.clone(), what, timeout };
+        self.step(self.home(proc), |groups, now| groups.call(call, now));
+    }
+
+    pub fn leave(&mut self, proc: &Proc, group: &str) {
+        if self.alive.contains(proc) {
+            let to = RequestId { peer: PeerId(1), tag: self.made.len() as u32 };
+            let made = Made {
+                proc: proc.clone(),
+                group: format!("leave {group}"),
+                construct: None,
+                is_second: false,
+                answers: Vec::new(),
+            };
+            self.made.push(made);
+            self.step(self.home(proc), |groups, now| groups.leave(to, &group_key(group), proc, now));
+        }
+    }
+
+    pub fn say(&mut self, proc: &Proc, group: &str, saying: Saying) {
+        if self.alive.contains(proc) {
+            self.step(self.home(proc), |groups, now| groups.say(&group_key(group), proc, saying, now));
+        }
+    }
+
+    pub fn die(&mut self, proc: &Proc) {
+        if self.alive.remove(proc) && !self.overlooks_deaths {
+            self.step(self.home(proc), |groups, now| groups.ended(proc, now));
+        }
+    }
+
+    pub fn server_dies(&mut self, server: ServerId) {
+        if self.servers.remove(&server).is_none() {
+            return;
+        }
+        let homes = &self.homes;
+        self.alive.retain(|proc| homes[&proc.nspace] != server);
+        self.links.retain(|(_, to), _| *to != server);
+        for other in self.servers.keys() {
+            self.links.entry((server, *other)).or_default().push_back(Parcel::Left);
+        }
+    }
+
+    /// Delivers one message, if any is on its way.
+    pub fn deliver(&mut self) -> bool {
+        let link = match self.order {
+            Order::First => self.links.keys().next(),
+            Order::Reversed => self.links.keys().next_back(),
+            Order::Random => self.links.keys().nth(self.random.below(self.links.len())),
+        };
+        let Some((from, to)) = link.copied() else { return false };
+        let parcels = self.links.get_mut(&(from, to)).unwrap();
+        let parcel = parcels.pop_front().unwrap();
+        if parcels.is_empty() {
+            self.links.remove(&(from, to));
+        }
+        match parcel {
+            Parcel::Message(message) => self.step(to, |groups, now| groups.received(from, message, now)),
+            Parcel::Left => self.step(to, |groups, now| groups.server_left(from, now)),
+        }
+        true
+    }
+
+    pub fn deliver_all(&mut self) {
+        while self.deliver() {}
+    }
+
+    /// Lets time pass.
+    pub fn pass(&mut self, milliseconds: u64) {
+        self.now += milliseconds;
+        let due: Vec<ServerId> = self
+            .servers
+            .iter()
+            .filter(|(_, groups)| groups.deadline().is_some_and(|at| at.0 <= self.now))
+            .map(|(id, _)| *id)
+            .collect();
+        due.into_iter().for_each(|id| self.step(id, Groups::tick));
+    }
+
+    /// Goes on until nothing is on its way and nobody alive waits for an answer, or says who still does when that cannot be any more.
+    pub fn come_to_rest(&mut self) -> Result<(), String> {
+        let until = self.now + 2 * 60_000 + 10 * 5_000;
+        loop {
+            self.deliver_all();
+            if self.waiting().next().is_none() {
+                return Ok(());
+            }
+            let next = self.servers.values().filter_map(Groups::deadline).min();
+            let Some(next) = next.filter(|next| next.0 <= until) else {
+                return Err(format!("{:?} waits for ever", self.waiting().next()));
+            };
+            let later = next.0.saturating_sub(self.now).max(1);
+            self.pass(later);
+        }
+    }
+
+    fn waiting(&self) -> impl Iterator<Item = &Made> {
+        self.made.iter().filter(|made| made.answers.is_empty() && self.alive.contains(&made.proc))
+    }
+
+    /// Everybody ends; whether nothing is left of anything.
+    pub fn ends(mut self) -> Result<(), String> {
+        self.overlooks_deaths = false;
+        self.alive.clone().iter().for_each(|proc| self.die(proc));
+        self.deliver_all();
+        self.pass(200_000);
+        self.deliver_all();
+        self.pass(200_000);
+        for (id, groups) in &self.servers {
+            if let Some(left) = groups.leftovers() {
+                return Err(format!("server {id:?} still has {left}"));
+            }
+        }
+        Ok(())
+    }
+
+    pub fn status(answer: &Answer) -> Status {
+        match answer {
+            Answer::Formed(_) | Answer::Done => code::PMIX_SUCCESS,
+            Answer::Failed(failure) => failure.status,
+        }
+    }
+}
