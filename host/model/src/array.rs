@@ -1,5 +1,5 @@
 //! Arrays of values of one type.
-use crate::{DataType, Info, Proc, ProcInfo, Value, data_type as dt};
+use crate::{DataType, Info, Proc, ProcInfo, Text, Value, data_type as dt};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -49,6 +49,12 @@ impl DataArray {
     /// An array of procs.
     pub fn procs(procs: impl IntoIterator<Item = Proc>) -> DataArray {
         DataArray { element: dt::PMIX_PROC, items: procs.into_iter().map(Value::Proc).collect() }
+    }
+
+    /// An array of texts.
+    pub fn strings(texts: impl IntoIterator<Item = Text>) -> DataArray {
+        let items = texts.into_iter().map(|text| Value::String(Some(text))).collect();
+        DataArray { element: dt::PMIX_STRING, items }
     }
 
     /// An array of infos.

@@ -12,6 +12,8 @@ impl InfoFlags {
     pub const NONE: InfoFlags = InfoFlags(0);
     /// The receiver must honour this info or refuse the request.
     pub const REQUIRED: InfoFlags = InfoFlags(crate::names::number::PMIX_INFO_REQD as u32);
+    /// It says for what its neighbours hold.
+    pub const QUALIFIER: InfoFlags = InfoFlags(crate::names::number::PMIX_INFO_QUALIFIER as u32);
     /// The last of an array; `libpmix` 4.2 sets it on arrays it built itself.
     pub const ARRAY_END: InfoFlags = InfoFlags(crate::names::number::PMIX_INFO_ARRAY_END as u32);
 

@@ -243,6 +243,9 @@ impl Actor {
         match message {
             Internal::Answer { to, reply } => self.state.answer(to, reply),
             Internal::Controlled { id, targets, answer } => self.state.controlled(id, &targets, answer),
+            Internal::ServerJoined(server) => self.state.server_joined(server),
+            Internal::ServerLeft(server) => self.state.server_left(server, self.now()),
+            Internal::Group { from, message } => self.state.group_message(from, message, self.now()),
             Internal::Gathered { id, outcome } => self.state.gathered(id, outcome),
             Internal::HostRegistered { id, answer } => self.state.host_registered(id, answer),
             Internal::HostRegisters(codes) => {
@@ -293,7 +296,7 @@ impl Actor {
                 self.state.proc_ended(&proc, abnormal, self.now())
             }
             Internal::ProcRestarts { proc, checkpoint, done } => {
-                let actions = self.state.proc_restarts(&proc, checkpoint.as_deref());
+                let actions = self.state.proc_restarts(&proc, checkpoint.as_deref(), self.now());
                 let _ = done.send(());
                 actions
             }
@@ -385,6 +388,7 @@ impl Actor {
                 self.notices.tell(Notice::Controlled { requester, operation, targets, status });
             }
             Action::Denied(denial) => self.decisions.denied(&denial),
+            Action::Group { to, message } => self.fabric.group(self.id, to, message),
             Action::Gather { id, procs, data } => self.gather(id, procs, data),
             Action::File { watch, look } => self.watchman.look(watch, look),
             Action::Measure { watch, usage, identity } => self.watchman.measure(watch, usage, identity),

@@ -38,11 +38,14 @@ impl Actor {
             Upcall::DeregisterEvents(codes) => self.host.deregister_events(codes),
             Upcall::Request { to, source, request } => {
                 let (identity, channels) = (self.state.identity(&source), self.channels.offered());
-                let controls = match (&request, identity) {
-                    (Request::Query { queries }, Some(identity)) => self.state.told_of_controls(identity, queries),
-                    _ => None,
+                let known = match (&request, identity) {
+                    (Request::Query { queries }, Some(identity)) => {
+                        let controls = self.state.told_of_controls(identity, queries);
+                        controls.into_iter().chain(self.state.told_of_groups(identity, queries)).collect()
+                    }
+                    _ => Vec::new(),
                 };
-                let asker = upcalls::Asker { source, identity, channels, controls };
+                let asker = upcalls::Asker { source, identity, channels, known };
                 self.answer(to, |host| async move { upcalls::ask(&*host, asker, request).await });
             }
             Upcall::JobControl { id, source, control } => {

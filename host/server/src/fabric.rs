@@ -3,6 +3,7 @@
 //! [`EmbeddedFabric`] joins the servers of one process: in production one, in tests several.
 use crate::handle::ServerHandle;
 use peal_core::{
+    group::Message,
     log::{Gateway, Origin},
     reach::Reach,
     server::Allowance,
@@ -16,12 +17,10 @@ use std::{
 };
 use tokio::sync::oneshot;
 
+pub use peal_core::group::ServerId;
+
 /// What comes back from the other servers, in their own time.
 pub type Gathered<'a, T> = Pin<Box<dyn Future<Output = Result<T, Status>> + Send + 'a>>;
-
-/// A server's number in its fabric.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct ServerId(pub u32);
 
 /// What servers need of each other.
 pub trait Fabric: Send + Sync + 'static {
@@ -37,6 +36,9 @@ pub trait Fabric: Send + Sync + 'static {
     /// Hands the contributions of all servers that host one of these procs to each of them. Servers that gather for the same
     /// procs at the same time meet; each gets the contributions of the others.
     fn gather(&self, from: ServerId, procs: Vec<Proc>, data: Vec<RankData>) -> Gathered<'_, Vec<RankData>>;
+
+    /// Sends something about groups to another server, which gets what one sends it in its order. One that is gone gets nothing.
+    fn group(&self, from: ServerId, to: ServerId, message: Message);
 
     /// Whether there is a gateway for this server.
     fn gateway(&self, of: ServerId) -> Gateway;
@@ -87,7 +89,12 @@ impl EmbeddedFabric {
 
     /// Makes a server reachable for the others.
     pub fn join(&self, id: ServerId, server: ServerHandle, duty: Duty) {
-        self.lock().servers.insert(id, (server, duty));
+        let mut inner = self.lock();
+        for (other, (handle, _)) in &inner.servers {
+            handle.server_joined(id);
+            server.server_joined(*other);
+        }
+        inner.servers.insert(id, (server, duty));
     }
 
     /// The gateway for a server: the first that joined, of those that there are.
@@ -103,6 +110,7 @@ impl EmbeddedFabric {
     pub fn leave(&self, id: ServerId) {
         let mut inner = self.lock();
         inner.servers.remove(&id);
+        inner.servers.values().for_each(|(other, _)| other.server_left(id));
         for hosts in inner.hosts.values_mut() {
             hosts.retain(|host| *host != id);
         }
@@ -191,6 +199,13 @@ impl Fabric for EmbeddedFabric {
     fn gather(&self, from: ServerId, procs: Vec<Proc>, data: Vec<RankData>) -> Gathered<'_, Vec<RankData>> {
         let told = self.meet(from, procs, data);
         Box::pin(async move { told.await.map_err(|_| code::PMIX_ERR_LOST_CONNECTION) })
+    }
+
+    fn group(&self, from: ServerId, to: ServerId, message: Message) {
+        let inner = self.lock();
+        if let Some((server, _)) = inner.servers.get(&to) {
+            server.group_message(from, message);
+        }
     }
 
     fn gateway(&self, of: ServerId) -> Gateway {

@@ -2,6 +2,7 @@
 use crate::{actor::FromClient, chains::Asked, hosted::Hosted, notice::Wished, wanted::Wanted};
 use peal_core::{
     defaults::Defaults,
+    group::{Message, ServerId},
     job::{Census, JobSpec, Life},
     job_control::{ControlId, NotDone},
     log::Origin,
@@ -54,6 +55,9 @@ pub(crate) struct Abnormal {
 pub(crate) enum Internal {
     Answer { to: RequestId, reply: Reply },
     Controlled { id: ControlId, targets: Vec<Proc>, answer: Result<Vec<NotDone>, Status> },
+    ServerJoined(ServerId),
+    ServerLeft(ServerId),
+    Group { from: ServerId, message: Message },
     Gathered { id: FenceId, outcome: Result<Vec<RankData>, Status> },
     HostRegistered { id: DemandId, answer: Result<(), Status> },
     HostRegisters(Vec<Status>),
@@ -165,6 +169,21 @@ impl ServerHandle {
     /// Another server distributed an event, for those whom it may reach; the handlers here may raise so many in turn.
     pub fn distributed(&self, event: Arc<Event>, reach: Reach, allowance: Allowance) {
         self.say(Internal::Distributed { event, reach, allowance });
+    }
+
+    /// Another server is there.
+    pub(crate) fn server_joined(&self, server: ServerId) {
+        self.say(Internal::ServerJoined(server));
+    }
+
+    /// Another server is gone; all that it sent was said before.
+    pub(crate) fn server_left(&self, server: ServerId) {
+        self.say(Internal::ServerLeft(server));
+    }
+
+    /// Another server sent something about groups.
+    pub(crate) fn group_message(&self, from: ServerId, message: Message) {
+        self.say(Internal::Group { from, message });
     }
 
     pub(crate) fn answer(&self, to: RequestId, reply: Reply) {

@@ -168,7 +168,7 @@ impl Server {
         let pool = &parts.pools.channels;
         let beside = (fabric.clone(), id);
         let channels = Channels::start(channels, pool, settings.channels, &parts.host, beside, &handle, &metrics);
-        let mut state = peal_core::server::Server::new(settings.core);
+        let mut state = peal_core::server::Server::new(peal_core::server::Settings { id, ..settings.core });
         let identity = Identity { uid: geteuid().as_raw(), gid: getegid().as_raw() };
         state.guard(identity, decisions.hooks());
         state.watch(decisions.watched());

@@ -14,8 +14,8 @@ pub(crate) struct Asker {
     pub(crate) identity: Option<Identity>,
     /// The log channels that modules are.
     pub(crate) channels: Arc<[Key]>,
-    /// Of job-control requests what it wants to know and may, if it asks about those.
-    pub(crate) controls: Option<Info>,
+    /// What the server itself answers to a query: of job-control requests and groups what the asker wants to know and may.
+    pub(crate) known: Vec<Info>,
 }
 
 /// Asks the host what the server does not decide by itself.
@@ -29,7 +29,7 @@ pub(crate) async fn clean_up(host: &dyn Host, source: Proc, identity: Identity, 
 }
 
 async fn answer(host: &dyn Host, asker: Asker, request: Request) -> Result<Reply, Status> {
-    let Asker { source, identity, channels, controls } = asker;
+    let Asker { source, identity, channels, known: own } = asker;
     let success = code::PMIX_SUCCESS;
     match request {
         Request::Abort { status, message, targets } => done(host.abort(source, status, message, targets)).await,
@@ -57,10 +57,10 @@ async fn answer(host: &dyn Host, asker: Asker, request: Request) -> Result<Reply
             let answer = if about_channels { known::told(&channels, answer) } else { answer };
             let mut infos = match answer {
                 // The server knows something, though the host may not.
-                Err(code::PMIX_ERR_NOT_SUPPORTED | code::PMIX_ERR_NOT_FOUND) if controls.is_some() => Vec::new(),
+                Err(code::PMIX_ERR_NOT_SUPPORTED | code::PMIX_ERR_NOT_FOUND) if !own.is_empty() => Vec::new(),
                 answer => answer?,
             };
-            infos.extend(controls);
+            infos.extend(own);
             found(infos, asked)
         }
         Request::Allocate { directive, infos: details } => infos(host.allocate(source, directive, details)).await,

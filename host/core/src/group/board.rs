@@ -1,6 +1,7 @@
 //! The coordinator's board: every group that is there or being formed, and what is decided of them.
 use super::{
-    Change, Contribution, Failure, GroupKey, Instance, Operation, Outcome, Part, Saying, Scene, ServerId, What,
+    Change, Contribution, Failure, Formed, GroupKey, Instance, Members, Operation, Outcome, Part, Saying, Scene,
+    ServerId, What,
     directory::Whereabouts,
     forming::Forming,
     standing::{Dissolving, Standing},
@@ -116,6 +117,28 @@ impl Board {
         let operation = Operation::of(parts.first().and_then(|part| part.construct.as_deref()));
         let calls = parts.into_iter().map(|part| (part.proc, part.after)).collect();
         self.decided.push(Decided::Refuse(from, key.clone(), operation, calls, failure));
+    }
+
+    /// Procs have formed a group by themselves, if there is none of that name.
+    pub(super) fn announce(&mut self, key: &GroupKey, members: Vec<Proc>, at: &Scene<'_>) -> Vec<Decided> {
+        let living = members.into_iter().filter(|member| at.directory.whereabouts(member) == Whereabouts::Lives);
+        let members: Vec<Proc> = living.collect();
+        let own = self.seats.keys().filter(|other| other.uid == key.uid).count();
+        if members.is_empty() || self.seats.contains_key(key) || own >= at.settings.max {
+            return Vec::new();
+        }
+        let formed = Formed { members: Members::new(members.clone()), ..Formed::default() };
+        self.stand(key, formed, members.iter(), at);
+        self.taken()
+    }
+
+    /// A group is there.
+    fn stand<'a>(&mut self, key: &GroupKey, formed: Formed, concerned: impl Iterator<Item = &'a Proc>, at: &Scene<'_>) {
+        let formed = Arc::new(formed);
+        let servers = concerned.filter_map(|proc| at.directory.home(&proc.nspace)).collect();
+        let instance = self.decide(at, key, Some(servers), What::Formed(formed.clone()));
+        let standing = Standing::new(instance, formed.members.iter().cloned());
+        self.seats.insert(key.clone(), Seat::Standing(standing));
     }
 
     /// A job has become known.
@@ -244,11 +267,8 @@ impl Board {
                 if wants_context_id {
                     formed.context_id = Some(self.context_id());
                 }
-                let servers = called.iter().filter_map(|proc| at.directory.home(&proc.nspace)).collect();
-                let formed = Arc::new(formed);
-                let instance = self.decide(at, key, Some(servers), What::Formed(formed.clone()));
-                let standing = Standing::new(instance, formed.members.iter().cloned());
-                self.seats.insert(key.clone(), Seat::Standing(standing));
+                // Those who called without being in it are told as well.
+                self.stand(key, formed, called.iter(), at);
             }
             Err(failure) => {
                 self.seats.remove(key);

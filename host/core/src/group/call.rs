@@ -21,6 +21,14 @@ pub struct Construct {
     pub job: Option<Arc<JobInfo>>,
 }
 
+impl Construct {
+    /// Somebody who takes part as this and wants and brings nothing.
+    pub fn of(role: Role) -> Construct {
+        let (additions, infos) = (Vec::new(), Vec::new());
+        Construct { role, wishes: Wishes::default(), additions, order: None, infos, data: None, job: None }
+    }
+}
+
 /// As what a proc takes part in a construct.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Role {

@@ -85,6 +85,13 @@ impl Forming {
         let proc = part.proc;
         self.missing.remove(&proc);
         self.joined.insert(proc.clone(), construct.clone());
+        // What is wanted comes first: it says who is missed.
+        if construct.role != Role::Member {
+            self.wishes = self.wishes.and(construct.wishes);
+            if construct.wishes.leads && self.leader.is_none() {
+                self.leader = Some(proc.clone());
+            }
+        }
         match &construct.role {
             Role::Leader(named) => self.leads(&proc, named, at),
             Role::Bootstrap(count) => match self.method {
@@ -93,12 +100,6 @@ impl Forming {
                 _ => self.fail(Failure::conflict(format_args!("{proc} says that {count} lead, others say otherwise"))),
             },
             Role::Member => {}
-        }
-        if construct.role != Role::Member {
-            self.wishes = self.wishes.and(construct.wishes);
-            if construct.wishes.leads && self.leader.is_none() {
-                self.leader = Some(proc.clone());
-            }
         }
         self.await_all(construct.additions.iter(), at);
         match (&self.order, &construct.order) {
@@ -163,7 +164,8 @@ impl Forming {
     pub(super) fn bury(&mut self, proc: &Proc, at: &Scene<'_>) {
         let was_missing = self.missing.remove(proc);
         let construct = self.joined.remove(proc);
-        if !was_missing && construct.is_none() {
+        // As long as nobody who leads has called, nobody has said who is to be in it and whether they will be missed.
+        if (!was_missing && construct.is_none()) || self.method.is_none() {
             return;
         }
         if matches!(construct.as_ref().map(|construct| &construct.role), Some(Role::Bootstrap(_))) {
@@ -274,9 +276,9 @@ impl Forming {
             members = kept;
         }
         let infos = inside().filter(|(_, construct)| !construct.infos.is_empty());
-        let mut jobs: BTreeMap<&Nspace, &JobInfo> = BTreeMap::new();
+        let mut jobs: BTreeMap<&Nspace, &Arc<JobInfo>> = BTreeMap::new();
         for (_, construct) in inside() {
-            jobs.extend(construct.job.iter().map(|job| (&job.nspace, &**job)));
+            jobs.extend(construct.job.iter().map(|job| (&job.nspace, job)));
         }
         Ok(Formed {
             infos: infos.map(|(proc, construct)| (proc.clone(), construct.infos.clone())).collect(),

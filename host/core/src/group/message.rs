@@ -59,6 +59,13 @@ pub enum Message {
         /// Who.
         proc: Proc,
     },
+    /// To the coordinator: procs have formed a group by themselves.
+    Announce {
+        /// Which.
+        key: GroupKey,
+        /// Who is in it.
+        members: Vec<Proc>,
+    },
     /// To the coordinator: what is to become of a construct in which somebody failed.
     Say {
         /// Which.
@@ -153,7 +160,7 @@ pub struct Formed {
     /// What members have put for others.
     pub data: Vec<RankData>,
     /// Their jobs.
-    pub jobs: Vec<JobInfo>,
+    pub jobs: Vec<Arc<JobInfo>>,
     /// Whether members are told when one of them ends (`PMIX_GROUP_NOTIFY_TERMINATION`).
     pub notifies: bool,
 }

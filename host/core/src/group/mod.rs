@@ -15,6 +15,7 @@ mod forming;
 mod lobby;
 mod members;
 mod message;
+mod read;
 mod standing;
 mod takeover;
 
@@ -23,6 +24,7 @@ pub use members::Members;
 pub use message::{
     Change, Contribution, Failure, Formed, Instance, Message, Operation, Outcome, Part, Report, Saying, What,
 };
+pub use read::{Asked, GroupError, name, read, timeout};
 
 use crate::{Time, server::RequestId};
 use board::Board;
@@ -63,6 +65,13 @@ pub struct Settings {
     pub max: usize,
 }
 
+impl Default for Settings {
+    fn default() -> Settings {
+        let seconds = Duration::from_secs;
+        Settings { timeout: seconds(300), decision: seconds(10), memory: seconds(60), max: 1024 }
+    }
+}
+
 /// What is to be done.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Step {
@@ -80,6 +89,8 @@ pub enum Step {
         /// With this.
         answer: Answer,
     },
+    /// A group with members here is there: what the others have put is to be had from now on.
+    Learn(Arc<Formed>),
     /// Raise an event for procs of this server.
     Tell {
         /// Whom.
@@ -107,6 +118,8 @@ pub enum Answer {
 pub struct Groups {
     me: ServerId,
     settings: Settings,
+    /// The last time that is known.
+    clock: Time,
     /// Who is there, with us.
     servers: BTreeSet<ServerId>,
     directory: Directory,
@@ -130,6 +143,7 @@ impl Groups {
         Groups {
             me,
             settings,
+            clock: Time::default(),
             servers: [me].into(),
             directory: Directory::default(),
             lobby: Lobby::default(),
@@ -172,15 +186,16 @@ impl Groups {
     }
 
     /// A job is here from now on.
-    pub fn job_added(&mut self, nspace: &Nspace, size: u32, now: Time) -> Vec<Step> {
+    pub fn job_added(&mut self, nspace: &Nspace, size: u32) -> Vec<Step> {
         self.directory.add(nspace.clone(), self.me, size);
         self.broadcast(&Message::Job { nspace: nspace.clone(), size });
-        self.board_knows_job(nspace, now);
+        self.board_knows_job(nspace, self.clock);
         self.taken()
     }
 
     /// A job is gone, and its procs with it; whoever waits of them is answered by nobody.
-    pub fn job_removed(&mut self, nspace: &Nspace, now: Time) -> Vec<Step> {
+    pub fn job_removed(&mut self, nspace: &Nspace) -> Vec<Step> {
+        let now = self.clock;
         let procs = self.directory.remove(nspace);
         for proc in &procs {
             self.lobby.leave(proc);
@@ -193,6 +208,7 @@ impl Groups {
 
     /// A proc of this server has ended or left, so that it takes part in nothing any more.
     pub fn ended(&mut self, proc: &Proc, now: Time) -> Vec<Step> {
+        self.clock = now;
         if self.directory.end(proc) {
             self.lobby.leave(proc);
             self.up(Message::Ended(proc.clone()), now);
@@ -202,15 +218,16 @@ impl Groups {
     }
 
     /// A proc that had ended is there again.
-    pub fn back(&mut self, proc: &Proc, now: Time) -> Vec<Step> {
+    pub fn back(&mut self, proc: &Proc) -> Vec<Step> {
         if self.directory.unend(proc) {
-            self.up(Message::Back(proc.clone()), now);
+            self.up(Message::Back(proc.clone()), self.clock);
         }
         self.taken()
     }
 
     /// A proc of this server calls construct or destruct.
     pub fn call(&mut self, call: Call, now: Time) -> Vec<Step> {
+        self.clock = now;
         let Call { to, key, proc, what, timeout } = call;
         let part = Part { proc, after: self.seen, construct: what };
         if let Err(failure) = self.may_call(&key, &part, now) {
@@ -239,6 +256,30 @@ impl Groups {
         self.taken()
     }
 
+    /// The same for one that needs no answer.
+    pub fn part(&mut self, key: &GroupKey, proc: &Proc, now: Time) -> Vec<Step> {
+        if self.known.get(key).is_some_and(|known| known.has(proc)) {
+            self.up(Message::Leave { key: key.clone(), proc: proc.clone() }, now);
+        }
+        self.taken()
+    }
+
+    /// Procs have formed a group by themselves, whoever says so among them.
+    pub fn announce(&mut self, key: &GroupKey, by: &Proc, members: Vec<Proc>, now: Time) -> Vec<Step> {
+        let members: Vec<Proc> = members.iter().filter_map(|named| self.directory.procs(named)).flatten().collect();
+        let members: BTreeSet<Proc> = members.into_iter().collect();
+        if members.contains(by) && !self.known.contains_key(key) {
+            self.up(Message::Announce { key: key.clone(), members: members.into_iter().collect() }, now);
+        }
+        self.taken()
+    }
+
+    /// What a member said of itself when the group of this number was formed.
+    pub fn said(&self, proc: &Proc, context_id: u64) -> Option<&[Info]> {
+        let mut groups = self.known.values().filter(|known| known.formed.context_id == Some(context_id));
+        groups.find_map(|known| known.formed.infos.iter().find(|(member, _)| member == proc)).map(|(_, said)| &said[..])
+    }
+
     /// A proc says what is to become of a construct in which somebody failed.
     pub fn say(&mut self, key: &GroupKey, by: &Proc, saying: Saying, now: Time) -> Vec<Step> {
         self.up(Message::Say { key: key.clone(), by: by.clone(), saying }, now);
@@ -247,6 +288,7 @@ impl Groups {
 
     /// Something came from another server.
     pub fn received(&mut self, from: ServerId, message: Message, now: Time) -> Vec<Step> {
+        self.clock = now;
         if self.servers.contains(&from) {
             self.take(from, message, now);
         }
@@ -255,6 +297,7 @@ impl Groups {
 
     /// Time has passed.
     pub fn tick(&mut self, now: Time) -> Vec<Step> {
+        self.clock = now;
         self.lobby.expire(now);
         self.pass_on(now);
         self.lobby.forget(now);

@@ -58,6 +58,7 @@ impl Groups {
         let decided = match message {
             Message::Ended(proc) => board.bury(&[proc], &at),
             Message::Up(contribution) => board.contribute(from, contribution, &at),
+            Message::Announce { key, members } => board.announce(&key, members, &at),
             Message::Leave { key, proc } => board.leave(&key, &proc, &at),
             Message::Say { key, by, saying } => board.say(&key, &by, saying, &at),
             Message::Back(_)
@@ -145,6 +146,11 @@ impl Groups {
         match what {
             What::Formed(formed) => {
                 self.lobby.nobody_is_late(key, Operation::Construct);
+                let known = Known { instance: *instance, formed: formed.clone(), gone: BTreeSet::new() };
+                if !known.members_at(self.me, &self.directory).is_empty() {
+                    self.steps.push(super::Step::Learn(formed.clone()));
+                    self.known.insert(key.clone(), known);
+                }
                 for (to, proc) in self.lobby.answered(key, Operation::Construct, before) {
                     let answer = if formed.members.contains(&proc) {
                         Answer::Formed(formed.clone())
@@ -152,10 +158,6 @@ impl Groups {
                         Answer::Failed(super::Failure::exists(key))
                     };
                     self.answer(to, answer);
-                }
-                let known = Known { instance: *instance, formed: formed.clone(), gone: BTreeSet::new() };
-                if !known.members_at(self.me, &self.directory).is_empty() {
-                    self.known.insert(key.clone(), known);
                 }
             }
             What::NotFormed { failure, late, called } => {

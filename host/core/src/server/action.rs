@@ -3,6 +3,7 @@
 use super::Server;
 use super::{Allowance, DecisionId, DemandId, Denial, FenceId, PeerId, RequestId, Seq};
 use crate::{
+    group::{Message, ServerId},
     job_control::{Cleanup, ControlId, JobControl, Operation},
     monitor::{Usage, WatchId},
     reach::Reach,
@@ -97,6 +98,13 @@ pub enum Action {
         procs: Vec<Proc>,
         /// What the procs here have put for others; empty unless the fence collects.
         data: Vec<peal_model::RankData>,
+    },
+    /// Send this to another server, behind all that was sent there before.
+    Group {
+        /// Which.
+        to: ServerId,
+        /// What.
+        message: Message,
     },
     /// Tell or ask the host environment.
     Host(Upcall),

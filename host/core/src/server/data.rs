@@ -32,7 +32,7 @@ impl Server {
         now: Time,
     ) -> Vec<Action> {
         let procs: BTreeSet<Proc> =
-            if procs.is_empty() { [Proc::all(source.nspace.clone())].into() } else { procs.into_iter().collect() };
+            if procs.is_empty() { [Proc::all(source.nspace.clone())].into() } else { self.named_by(&source, procs) };
         if self.fences.is_busy(&source) {
             return vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)];
         }
@@ -112,6 +112,9 @@ impl Server {
             Some(Some(key)) => Some(key),
             None => None,
         };
+        if let Some(said) = self.group_value(&proc, key.as_ref(), infos) {
+            return vec![Action::Reply { to, reply: found(Some(said.into())) }];
+        }
         if let Some(proc) = self.knows(&proc, key.as_ref()) {
             return vec![Action::Reply { to, reply: found(self.known(&proc)) }];
         }

@@ -5,6 +5,7 @@ use super::{
     reply,
 };
 use crate::{
+    Time,
     audience::{self, Aim},
     class::{Class, Head, Levels},
     job::{Job, Life},
@@ -28,7 +29,7 @@ const MAX_FILTER: usize = 1024;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Raising {
     /// A client, which awaits an answer.
-    Client(RequestId),
+    Client(RequestId, Time),
     /// A tenant's hosted handler, with what it was allowed by the event before it.
     Handler(Allowance),
 }
@@ -144,10 +145,10 @@ impl Server {
         if is_heard { vec![Action::Host(Upcall::Notify(event))] } else { Vec::new() }
     }
 
-    pub(super) fn client_notifies(&mut self, to: RequestId, mut event: Event) -> Vec<Action> {
+    pub(super) fn client_notifies(&mut self, to: RequestId, mut event: Event, now: Time) -> Vec<Action> {
         match self.check(&mut event) {
             Err(status) => vec![reply(to, status)],
-            Ok(()) => self.enter_event(Raising::Client(to), event, self.identity_of(to.peer)),
+            Ok(()) => self.enter_event(Raising::Client(to, now), event, self.identity_of(to.peer)),
         }
     }
 
@@ -172,13 +173,14 @@ impl Server {
     pub(super) fn permitted(&mut self, raising: Raising, event: Event, reach: Reach) -> Vec<Action> {
         let event = Arc::new(event);
         match raising {
-            Raising::Client(to) => {
+            Raising::Client(to, at) => {
                 // Those who hear it first: the raiser only waits for us, they wait for news.
                 let mut actions = self.spread(event.clone(), reach, self.settings.allowance);
                 actions.push(reply(to, code::PMIX_SUCCESS));
                 if let (code::PMIX_JCTRL_CHECKPOINT_COMPLETE, Some(proc)) = (event.code, &event.source) {
                     actions.extend(self.checkpointed(proc, &event.infos));
                 }
+                actions.extend(self.group_event(&event, at));
                 actions
             }
             Raising::Handler(allowance) => self.spread(event, reach, allowance),

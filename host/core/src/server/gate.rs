@@ -219,6 +219,9 @@ impl Server {
             Ok(()) => match request {
                 Request::JobControl { targets, directives } => self.control(by, &targets, directives),
                 Request::Monitor { monitor, error, directives } => self.monitor(to, source, monitor, error, directives),
+                Request::GroupConstruct { .. } | Request::GroupDestruct { .. } => {
+                    self.group(to, source, request, by.at)
+                }
                 request => vec![Action::Host(Upcall::Request { to, source, request })],
             },
         }
@@ -250,7 +253,7 @@ impl Server {
         let targets = event.custom_targets().unwrap_or_default();
         let question = self.question(matter, event.source.clone(), identity, &targets);
         let (refusal, groups) = match raising {
-            Raising::Client(to) => (Refusal::Status(to), self.groups_of(to.peer)),
+            Raising::Client(to, _) => (Refusal::Status(to), self.groups_of(to.peer)),
             Raising::Handler(_) => (Refusal::Silent, Arc::default()),
         };
         let request = PolicyRequest { groups, infos: mem::take(&mut event.infos), ..question };

@@ -15,18 +15,24 @@ impl Server {
         if claimed != wanted {
             return Err(Refusal::WrongUser { proc: proc.clone(), wanted, found: claimed });
         }
-        let mut actions = Vec::new();
+        let (mut actions, mut returned) = (Vec::new(), false);
         *life = match *life {
             Life::Expected => {
                 actions.push(Action::Host(Upcall::ClientConnected(proc.clone())));
                 Life::Connected(1)
             }
             // A program may finalize and initialize again.
-            Life::Finalized => Life::Connected(1),
+            Life::Finalized => {
+                returned = true;
+                Life::Connected(1)
+            }
             Life::Connected(n) if n >= max => return Err(Refusal::TooManyClones { proc: proc.clone(), max }),
             Life::Connected(n) => Life::Connected(n + 1),
             Life::Lost => return Err(Refusal::Ended(proc.clone())),
         };
+        if returned {
+            actions.extend(self.with_groups(|groups| groups.back(proc)));
+        }
         Ok((self.seat(proc, claimed), actions))
     }
 
@@ -59,7 +65,7 @@ impl Server {
         }
     }
 
-    pub(super) fn finalize(&mut self, to: RequestId, source: Proc) -> Vec<Action> {
+    pub(super) fn finalize(&mut self, to: RequestId, source: Proc, now: Time) -> Vec<Action> {
         let mut actions = vec![reply(to, code::PMIX_SUCCESS)];
         if self.peers.get(&to.peer).is_none_or(|peer| peer.standing == Standing::Left) {
             return actions;
@@ -67,7 +73,7 @@ impl Server {
         actions.extend(self.dismiss(to.peer));
         self.tool_left(to.peer);
         if self.leave(&source, Life::Finalized) {
-            actions.extend(self.departed(&source));
+            actions.extend(self.departed(&source, now));
             actions.push(Action::Host(Upcall::ClientFinalized(source)));
         }
         self.settled(actions)
@@ -95,7 +101,7 @@ impl Server {
         let mut actions = match life {
             Some(life @ Life::Expected) => {
                 *life = Life::Lost;
-                self.departed(proc)
+                self.departed(proc, now)
             }
             Some(life @ Life::Connected(_)) => {
                 *life = Life::Lost;
@@ -116,7 +122,7 @@ impl Server {
     /// The host environment starts a proc again as who it was, from a checkpoint if there is one (`PMIX_JOB_CTRL_RESTART`). Whoever
     /// was connected as that proc is heard no more, and no event tells of their end; what it had put is dropped, and the fences
     /// in which it has a part fail with `PMIX_ERR_PROC_RESTART`: the new one knows nothing of them.
-    pub fn proc_restarts(&mut self, proc: &Proc, checkpoint: Option<&str>) -> Vec<Action> {
+    pub fn proc_restarts(&mut self, proc: &Proc, checkpoint: Option<&str>, now: Time) -> Vec<Action> {
         let Some(job) = self.jobs.get_mut(&proc.nspace) else { return Vec::new() };
         let Some(life) = job.procs.get_mut(&proc.rank) else { return Vec::new() };
         *life = Life::Expected;
@@ -129,6 +135,8 @@ impl Server {
         // The new one says for itself how it is checkpointed.
         self.declared.drop_proc(proc);
         actions.extend(self.checkpoint_lost(proc));
+        // Its groups are those of who it was.
+        actions.extend(self.with_groups(|groups| [groups.ended(proc, now), groups.back(proc)].concat()));
         let waiting = self.fences.drop_proc(proc);
         actions.extend(waiting.into_iter().map(|to| reply(to, code::PMIX_ERR_PROC_RESTART)));
         self.settled(actions)
@@ -136,7 +144,7 @@ impl Server {
 
     /// A connected proc is gone without having left in order.
     fn lost(&mut self, proc: &Proc, now: Time) -> Vec<Action> {
-        let mut actions = self.departed(proc);
+        let mut actions = self.departed(proc, now);
         actions.push(Action::Host(Upcall::ClientLost(proc.clone())));
         actions.extend(self.lose(proc, now));
         actions
@@ -160,7 +168,7 @@ impl Server {
     }
 
     /// Nobody need wait for this proc any more, and nothing is owed to it.
-    fn departed(&mut self, proc: &Proc) -> Vec<Action> {
+    fn departed(&mut self, proc: &Proc, now: Time) -> Vec<Action> {
         self.retained.free_proc(proc);
         self.monitors.end_proc(proc);
         let mut unanswered = self.modex.give_up(proc);
@@ -173,6 +181,7 @@ impl Server {
             actions.push(self.gather(complete));
         }
         actions.extend(self.checkpoint_lost(proc));
+        actions.extend(self.with_groups(|groups| groups.ended(proc, now)));
         self.settled(actions)
     }
 }

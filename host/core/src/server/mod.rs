@@ -11,6 +11,7 @@ mod denial;
 mod events;
 mod feeding;
 mod gate;
+mod groups;
 mod lifecycle;
 mod logging;
 mod losses;
@@ -27,6 +28,7 @@ use crate::{
     audience::Interests,
     defaults::{Defaults, HookDefault},
     fence::{Fences, LocallyComplete},
+    group::Groups,
     job::{Census, Job, JobSpec},
     job_control::{Declared, Ledger},
     modex::Modex,
@@ -47,6 +49,7 @@ pub use events::Raiser;
 pub use feeding::EVENTS_MISSED;
 use gate::Gate;
 pub use gate::{DecisionId, Entrance};
+pub use groups::GroupStatus;
 use losses::Losses;
 pub use monitoring::{FileSeen, Monitoring, UsageFound};
 use peal_model::{Event, Hook, Identity, Nspace, Proc, Reply, Request, Status, UnixGroup, code};
@@ -174,6 +177,7 @@ pub struct Server {
     peers: BTreeMap<PeerId, Peer>,
     modex: Modex,
     fences: Fences,
+    groups: Groups,
     retained: Retained,
     gate: Gate,
     demand: Demand,
@@ -203,6 +207,7 @@ impl Server {
         Server {
             modex: Modex::new(settings.max_put_bytes),
             fences: Fences::new(settings.max_fences),
+            groups: Groups::new(settings.id, settings.groups),
             retained: Retained::new(limits),
             ledger: Ledger::new(settings.max_controls),
             declared: Declared::default(),
@@ -221,10 +226,12 @@ impl Server {
 
     /// Registers a job whose procs may then connect. Whoever had that name until now is heard no more.
     pub fn add_job(&mut self, spec: JobSpec) -> Vec<Action> {
-        let denied = self.evict(&spec.nspace);
+        let mut actions = self.evict(&spec.nspace);
         self.retained.free_job(&spec.nspace);
-        self.jobs.insert(spec.nspace.clone(), Job::new(spec));
-        self.settled(denied)
+        let (nspace, size) = (spec.nspace.clone(), spec.size);
+        self.jobs.insert(nspace.clone(), Job::new(spec));
+        actions.extend(self.with_groups(|groups| groups.job_added(&nspace, size)));
+        self.settled(actions)
     }
 
     /// Drops a job and all that its procs put, also what [`Server::tell_losses_of`] was not asked for. Those who are still connected are heard no more, and nobody goes on waiting
@@ -249,7 +256,8 @@ impl Server {
         self.retained.free_job(nspace);
         let waiting = self.modex.give_up_job(nspace).into_iter().chain(self.fences.drop_job(nspace));
         let answers = waiting.map(|to| reply(to, code::PMIX_ERR_INVALID_NAMESPACE));
-        let actions = given_up.into_iter().chain(answers).chain(given_back).collect();
+        let mut actions: Vec<Action> = given_up.into_iter().chain(answers).chain(given_back).collect();
+        actions.extend(self.with_groups(|groups| groups.job_removed(nspace)));
         self.settled(actions)
     }
 
@@ -319,10 +327,11 @@ impl Server {
             Request::Get { proc, .. } if !self.may_see(&source, &proc.nspace) => {
                 vec![reply(to, code::PMIX_ERR_NO_PERMISSIONS)]
             }
+            Request::GroupLeave { .. } => self.group(to, source, request, now),
             Request::Get { proc, infos, key } => self.get(to, proc, &infos, key, now),
-            Request::Finalize => self.finalize(to, source),
+            Request::Finalize => self.finalize(to, source, now),
             Request::Notify { code, range, infos } => {
-                self.client_notifies(to, Event { code, source: Some(source), range, infos })
+                self.client_notifies(to, Event { code, source: Some(source), range, infos }, now)
             }
             Request::RegisterEvents { codes, infos } => self.enter_registration(to, source, codes, infos),
             Request::DeregisterEvents { codes } => self.deregister(to.peer, codes),
@@ -349,13 +358,17 @@ impl Server {
         actions.extend(self.told_losses(now));
         actions.extend(self.expire_controls(now));
         actions.extend(self.watch_over(now));
+        actions.extend(self.with_groups(|groups| groups.tick(now)));
         self.settled(actions)
     }
 
     /// When [`Server::tick`] has something to do next.
     pub fn deadline(&self) -> Option<Time> {
         let held = [self.modex.deadline(), self.fences.deadline(), self.losses.deadline()];
-        held.into_iter().chain([self.ledger.deadline(), self.monitors.deadline()]).flatten().min()
+        held.into_iter()
+            .chain([self.ledger.deadline(), self.monitors.deadline(), self.groups.deadline()])
+            .flatten()
+            .min()
     }
 }
 

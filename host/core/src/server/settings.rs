@@ -1,11 +1,18 @@
 //! The limits and times of a server.
 use super::{Allowance, Monitoring};
-use crate::defaults::Defaults;
+use crate::{
+    defaults::Defaults,
+    group::{self, ServerId},
+};
 use std::time::Duration;
 
 /// Limits and times; all of them settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// The server's number among those of its fabric.
+    pub id: ServerId,
+    /// How long groups may take, and how many there may be.
+    pub groups: group::Settings,
     /// How long a get waits for a key that its proc has not put, where the requester gives no time.
     pub get_timeout: Duration,
     /// How many events of the environment are kept for late registrations (`PMIx_server_cache_size`).
@@ -66,6 +73,8 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Settings {
+            id: ServerId::default(),
+            groups: group::Settings::default(),
             get_timeout: Duration::from_secs(2),
             event_cache: 512,
             event_cache_bytes: 64 << 20,

@@ -1,4 +1,11 @@
 //! Groups on several servers, simulated: what is decided, by how many messages, and that all agree whoever dies.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
 mod random;
 mod scenario;
 mod sim;

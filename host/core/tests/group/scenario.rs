@@ -83,6 +83,7 @@ pub fn run(seed: u64, order: Order, weather: Weather) -> Result<(), String> {
     sim.come_to_rest()?;
     constructs_agree(&sim, &plans)?;
     memberships_agree(&sim)?;
+    those_who_bear_deaths_do(&sim, &plans)?;
     if weather == Weather::Calm {
         sound_plans_succeed(&sim, &plans)?;
     }
@@ -263,6 +264,18 @@ fn sound_plans_succeed(sim: &Sim, plans: &[Plan]) -> Result<(), String> {
                 }
                 _ => {}
             }
+        }
+    }
+    Ok(())
+}
+
+/// Where deaths are borne, none has a construct come to nothing.
+fn those_who_bear_deaths_do(sim: &Sim, plans: &[Plan]) -> Result<(), String> {
+    for plan in plans.iter().filter(|plan| plan.is_sound && plan.wishes.fault_tolerant && !plan.wishes.leads) {
+        let of_plan = |made: &&Made| made.group == plan.name && made.construct.is_some();
+        let aborted = |made: &&Made| made.answers.iter().any(|answer| aborted(Sim::status(answer)));
+        if let Some(made) = sim.made.iter().filter(of_plan).find(aborted) {
+            return Err(format!("{made:?} was given up because of a death"));
         }
     }
     Ok(())

@@ -105,7 +105,7 @@ impl Sim {
                 sim.step(other, |groups, _| groups.server_joined(id));
                 sim.step(id, |groups, _| groups.server_joined(other));
             }
-            sim.step(id, |groups, now| groups.job_added(&nspace(number), procs, now));
+            sim.step(id, |groups, _| groups.job_added(&nspace(number), procs));
             sim.homes.insert(nspace(number), id);
             sim.alive.extend((0..procs).map(|rank| proc(number, rank)));
         }
@@ -127,6 +127,7 @@ impl Sim {
                     }
                 }
                 Step::Answer { to, answer } => self.made[to.tag as usize].answers.push(answer),
+                Step::Learn(_) => {}
                 Step::Tell { procs, code, infos } => self.hear(&procs, code, &infos),
             }
         }

@@ -18,7 +18,7 @@ fn a_proc_that_starts_again_connects_as_who_it_was_and_nobody_hears_that_the_old
     let mut stage = Stage::of(2);
     stage.register(0, &[]);
     stage.commit(1, Scope::Global, A, 1);
-    let restarted = stage.server.proc_restarts(&proc(1), Some("first"));
+    let restarted = stage.server.proc_restarts(&proc(1), Some("first"), Time(0));
     assert_eq!((stage.server.life(&proc(1)), restarted), (Some(Life::Expected), Vec::new()));
     assert!(stage.server.disconnected(stage.peers[1], Time(0)).is_empty(), "its connection counts no more");
     assert_eq!(told(&mut stage, 1), [Value::string("first")]);
@@ -31,7 +31,7 @@ fn a_proc_that_starts_again_connects_as_who_it_was_and_nobody_hears_that_the_old
     stage.peers[1] = peer;
     let answers = stage.commit(1, Scope::Global, A, 2);
     assert!(answers.iter().any(|action| matches!(action, Action::Reply { to, .. } if *to == waits)));
-    stage.server.proc_restarts(&proc(1), None);
+    stage.server.proc_restarts(&proc(1), None, Time(0));
     assert_eq!(told(&mut stage, 1), [], "the last start counts");
 }
 
@@ -42,7 +42,7 @@ fn fences_that_it_has_a_part_in_fail_and_others_do_not() {
     let (left, _) = stage.ask(0, some([0, 1]));
     let (stays, _) = stage.ask(2, some([2, 3]));
     let (arrived, _) = stage.ask(1, some([1, 3]));
-    let failed = stage.server.proc_restarts(&proc(1), None);
+    let failed = stage.server.proc_restarts(&proc(1), None, Time(0));
     assert_eq!(statuses(&failed), [(left, code::PMIX_ERR_PROC_RESTART), (arrived, code::PMIX_ERR_PROC_RESTART)]);
     let (_, actions) = stage.ask(3, some([2, 3]));
     let [Action::Gather { id, .. }] = &actions[..] else { panic!("{actions:?}") };
@@ -55,7 +55,7 @@ fn one_that_ended_before_can_start_again_and_one_that_nobody_knows_cannot() {
     let mut stage = Stage::of(2);
     stage.server.proc_ended(&proc(1), None, Time(0));
     assert!(matches!(stage.server.admit(&proc(1), WHO), Err(Refusal::Ended(_))));
-    stage.server.proc_restarts(&proc(1), None);
+    stage.server.proc_restarts(&proc(1), None, Time(0));
     assert!(stage.server.admit(&proc(1), WHO).is_ok());
-    assert!(stage.server.proc_restarts(&proc(2), None).is_empty());
+    assert!(stage.server.proc_restarts(&proc(2), None, Time(0)).is_empty());
 }

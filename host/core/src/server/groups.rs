@@ -1,0 +1,244 @@
+//! Groups of the procs of this server: from requests and events to what is decided of them, and back.
+use super::{Action, RequestId, Server, reply};
+use crate::{
+    Time,
+    group::{self, Answer, Call, Formed, GroupError, GroupKey, Groups, Message, Saying, ServerId, Step},
+};
+use peal_model::{
+    DataArray, Event, Identity, Info, InfoFlags, Infos, KeyName, Kval, Proc, Query, Range, RankData, Reply, Request,
+    Text, Value, code, key, rank,
+};
+use std::sync::Arc;
+
+/// A group, for whoever looks on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupStatus {
+    /// Whose.
+    pub uid: u32,
+    /// What it is called.
+    pub name: Text,
+    /// Its number, if it has one.
+    pub context_id: Option<u64>,
+    /// Who is in it.
+    pub members: Vec<Proc>,
+}
+
+impl Server {
+    /// Another server is there from now on.
+    pub fn server_joined(&mut self, server: ServerId) -> Vec<Action> {
+        let steps = self.groups.server_joined(server);
+        self.stepped(steps)
+    }
+
+    /// Another server is gone; all that it sent has come.
+    pub fn server_left(&mut self, server: ServerId, now: Time) -> Vec<Action> {
+        let steps = self.groups.server_left(server, now);
+        self.stepped(steps)
+    }
+
+    /// Another server sent this about groups.
+    pub fn group_message(&mut self, from: ServerId, message: Message, now: Time) -> Vec<Action> {
+        let steps = self.groups.received(from, message, now);
+        self.stepped(steps)
+    }
+
+    /// A request about a group that may be made.
+    pub(super) fn group(&mut self, to: RequestId, source: Proc, request: Request, now: Time) -> Vec<Action> {
+        match self.group_call(to, source, request, now) {
+            Ok(steps) => self.stepped(steps),
+            Err(error) => vec![reply(to, error.status())],
+        }
+    }
+
+    fn group_call(&mut self, to: RequestId, proc: Proc, request: Request, now: Time) -> Result<Vec<Step>, GroupError> {
+        let key = |server: &Server, name| Ok(GroupKey { uid: server.uid_of(&proc), name: group::name(name)? });
+        let (key, what, timeout) = match request {
+            Request::GroupConstruct { group, procs, directives } => {
+                let key = key(self, group)?;
+                let procs = self.members_named(key.uid, procs);
+                let group::Asked { mut construct, timeout } = group::read(&proc, procs, directives)?;
+                self.brings(&proc, &mut construct);
+                (key, Some(Arc::new(construct)), timeout)
+            }
+            Request::GroupDestruct { group, directives, .. } => (key(self, group)?, None, group::timeout(&directives)?),
+            Request::GroupLeave { group, .. } => {
+                let key = key(self, group)?;
+                return Ok(self.groups.leave(to, &key, &proc, now));
+            }
+            _ => return Ok(Vec::new()),
+        };
+        Ok(self.groups.call(Call { to, key, proc, what, timeout }, now))
+    }
+
+    /// What a proc has put for others, and its job: the others will know it.
+    fn brings(&self, proc: &Proc, construct: &mut group::Construct) {
+        construct.job = self.jobs.get(&proc.nspace).map(|job| job.info.clone());
+        let committed = self.modex.for_others(proc);
+        construct.data = match (committed, construct.data.take()) {
+            (Some(mut committed), Some(more)) => {
+                committed.kvals.extend(more.kvals);
+                Some(committed)
+            }
+            (committed, more) => committed.or(more),
+        };
+    }
+
+    /// An event that procs raise to form a group by themselves, or to say what becomes of one in which somebody failed.
+    pub(super) fn group_event(&mut self, event: &Event, now: Time) -> Vec<Action> {
+        let (Some(source), Some(Value::String(Some(name)))) = (&event.source, event.infos.value_of(key::PMIX_GROUP_ID))
+        else {
+            return Vec::new();
+        };
+        let key = GroupKey { uid: self.uid_of(source), name: name.clone() };
+        let steps = match event.code {
+            code::PMIX_GROUP_CONSTRUCT_COMPLETE => {
+                let named = event.infos.value_of(key::PMIX_GROUP_MEMBERSHIP).and_then(Value::as_procs);
+                let members = named.or_else(|| event.custom_targets()).unwrap_or_default();
+                self.groups.announce(&key, source, members, now)
+            }
+            code::PMIX_GROUP_CONSTRUCT_ABORT => self.groups.say(&key, source, Saying::Abort, now),
+            code::PMIX_GROUP_MEMBERSHIP_UPDATE => self.groups.say(&key, source, Saying::Continue, now),
+            code::PMIX_GROUP_LEADER_SELECTED => self.groups.say(&key, source, Saying::Lead, now),
+            code::PMIX_GROUP_LEFT => self.groups.part(&key, source, now),
+            _ => return Vec::new(),
+        };
+        self.stepped(steps)
+    }
+
+    /// Whom procs stand for: the members of a group, where one is named by its name.
+    pub(super) fn members_named(&self, uid: u32, procs: Vec<Proc>) -> Vec<Proc> {
+        let is_group = |proc: &Proc| !self.jobs.contains_key(&proc.nspace);
+        if !procs.iter().any(is_group) {
+            return procs;
+        }
+        procs.into_iter().flat_map(|proc| if is_group(&proc) { self.of_group(uid, proc) } else { vec![proc] }).collect()
+    }
+
+    /// The same for procs that one of a user's procs names.
+    pub(super) fn named_by<T: FromIterator<Proc>>(&self, source: &Proc, procs: Vec<Proc>) -> T {
+        self.members_named(self.uid_of(source), procs).into_iter().collect()
+    }
+
+    fn of_group(&self, uid: u32, proc: Proc) -> Vec<Proc> {
+        let key = GroupKey { uid, name: Text::from(proc.nspace.as_str()) };
+        match (self.groups.members(&key), proc.rank) {
+            (Some(members), rank::PMIX_RANK_WILDCARD) => members,
+            // A rank in a group is a place among its members.
+            (Some(members), rank) => {
+                let member = usize::try_from(rank.0).ok().and_then(|place| members.get(place).cloned());
+                vec![member.unwrap_or(proc)]
+            }
+            (None, _) => vec![proc],
+        }
+    }
+
+    /// What a member said of itself when a group was formed, for whoever names that group by its number.
+    pub(super) fn group_value(&self, proc: &Proc, key: Option<&peal_model::Key>, infos: &[Info]) -> Option<RankData> {
+        let context_id = infos.value_of(key::PMIX_GROUP_CONTEXT_ID).and_then(Value::as_u64)?;
+        let said = self.groups.said(proc, context_id)?;
+        let qualifier = Info {
+            key: key::PMIX_GROUP_CONTEXT_ID.into(),
+            value: Value::Size(context_id),
+            flags: InfoFlags::QUALIFIER,
+        };
+        let meant = said.iter().filter(|info| key.is_none_or(|key| info.key == *key));
+        let qualified = |info: &Info| {
+            let both = [info.clone(), qualifier.clone()];
+            Kval::new(key::PMIX_QUALIFIED_VALUE, Value::DataArray(DataArray::infos(both)))
+        };
+        let kvals: Vec<Kval> = meant.map(qualified).collect();
+        (!kvals.is_empty()).then(|| RankData { proc: proc.clone(), kvals })
+    }
+
+    /// The groups of a user, and who is in each.
+    pub fn groups_of_user(&self, uid: u32) -> Vec<GroupStatus> {
+        let theirs = self.groups.known().filter(|(key, _)| key.uid == uid || uid == 0);
+        let status = |(key, formed): (&GroupKey, &Arc<Formed>)| {
+            let (name, context_id) = (key.name.clone(), formed.context_id);
+            Some(GroupStatus { uid: key.uid, name, context_id, members: self.groups.members(key)? })
+        };
+        theirs.filter_map(status).collect()
+    }
+
+    /// Answers what is asked about groups: how many there are, what they are called, who is in one.
+    pub fn told_of_groups(&self, identity: Identity, queries: &[Query]) -> Vec<Info> {
+        let groups = self.groups_of_user(identity.uid);
+        let mut told = Vec::new();
+        for query in queries {
+            let meant = query.qualifiers.value_of(key::PMIX_GROUP_ID).and_then(Value::as_str).map(Text::from);
+            for asked in query.keys.iter().flatten() {
+                let is = |key: KeyName| asked.as_bytes() == key.0.as_bytes();
+                if is(key::PMIX_QUERY_NUM_GROUPS) {
+                    told.push(Info::new(key::PMIX_QUERY_NUM_GROUPS, Value::Size(groups.len() as u64)));
+                } else if is(key::PMIX_QUERY_GROUP_NAMES) {
+                    let names = groups.iter().map(|group| group.name.clone());
+                    let names = DataArray::strings(names);
+                    told.push(Info::new(key::PMIX_QUERY_GROUP_NAMES, Value::DataArray(names)));
+                } else if is(key::PMIX_QUERY_GROUP_MEMBERSHIP)
+                    && let Some(group) = groups.iter().find(|group| Some(&group.name) == meant.as_ref())
+                {
+                    let members = Value::procs(group.members.iter().cloned());
+                    told.push(Info::new(key::PMIX_QUERY_GROUP_MEMBERSHIP, members));
+                }
+            }
+        }
+        told
+    }
+
+    fn uid_of(&self, proc: &Proc) -> u32 {
+        self.identity(proc).map_or(u32::MAX, |identity| identity.uid)
+    }
+
+    /// Does to the groups what follows from what became of procs.
+    pub(super) fn with_groups(&mut self, what: impl FnOnce(&mut Groups) -> Vec<Step>) -> Vec<Action> {
+        let steps = what(&mut self.groups);
+        self.stepped(steps)
+    }
+
+    fn stepped(&mut self, steps: Vec<Step>) -> Vec<Action> {
+        let mut actions = Vec::new();
+        for step in steps {
+            match step {
+                Step::Send { to, message } => actions.push(Action::Group { to, message }),
+                Step::Answer { to, answer } => actions.push(self.group_answer(to, answer)),
+                Step::Learn(formed) => {
+                    let elsewhere = |data: &&RankData| !self.jobs.contains_key(&data.proc.nspace);
+                    let data: Vec<RankData> = formed.data.iter().filter(elsewhere).cloned().collect();
+                    data.into_iter().for_each(|data| self.modex.learn(data));
+                }
+                Step::Tell { procs, code, infos } => {
+                    let targets = Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::procs(procs));
+                    let infos = [vec![targets], infos].concat();
+                    let event = Event { code, source: None, range: Range::Custom, infos };
+                    actions.extend(self.notify(event).unwrap_or_default());
+                }
+            }
+        }
+        actions
+    }
+
+    fn group_answer(&self, to: RequestId, answer: Answer) -> Action {
+        let reply = match answer {
+            Answer::Done => Reply::Status(code::PMIX_SUCCESS),
+            Answer::Failed(failure) => Reply::Status(failure.status),
+            Answer::Formed(formed) => self.formed(to, &formed),
+        };
+        Action::Reply { to, reply }
+    }
+
+    fn formed(&self, to: RequestId, formed: &Formed) -> Reply {
+        let own = self.peers.get(&to.peer).map(|peer| &peer.proc.nspace);
+        let infos = formed.infos.iter().map(|(proc, said)| {
+            let whose = Info::new(key::PMIX_PROCID, Value::Proc(proc.clone()));
+            let all = [vec![whose], said.clone()].concat();
+            Info::new(key::PMIX_GROUP_INFO, Value::DataArray(DataArray::infos(all)))
+        });
+        Reply::Group {
+            status: code::PMIX_SUCCESS,
+            members: formed.members.iter().cloned().collect(),
+            context_id: formed.context_id,
+            jobs: formed.jobs.iter().filter(|job| Some(&job.nspace) != own).map(|job| (**job).clone()).collect(),
+            infos: infos.collect(),
+        }
+    }
+}
