@@ -195,6 +195,7 @@ fn requests_that_name_others_are_refused_row_by_row() {
     let about = Info::new(key::PMIX_NSPACE, Value::string("bob"));
     let as_bob = Info::new(key::PMIX_USERID, Value::Uint32(BOB.uid));
     let none = Vec::new;
+    let (adds, none_named) = (Info::new(key::PMIX_GROUP_ADD_MEMBERS, Value::procs(bobs())), Vec::new);
     let rows: Vec<(Hook, Request)> = vec![
         (Hook::JobControl, Request::Abort { status: Status(1), message: None, targets: bobs() }),
         (Hook::Monitor, Request::Monitor { monitor: whole.clone(), error: Status(-109), directives: Vec::new() }),
@@ -209,6 +210,7 @@ fn requests_that_name_others_are_refused_row_by_row() {
         (Hook::Group, Request::Connect { procs: bobs(), infos: none() }),
         (Hook::Group, Request::Disconnect { procs: bobs(), infos: none() }),
         (Hook::Group, Request::GroupConstruct { group: Some("g".into()), procs: bobs(), directives: none() }),
+        (Hook::Group, Request::GroupConstruct { group: Some("g".into()), procs: none_named(), directives: vec![adds] }),
         (Hook::Group, Request::GroupDestruct { group: Some("g".into()), members: bobs(), directives: none() }),
         (Hook::Query, Request::Query { queries: vec![Query { keys: Vec::new(), qualifiers: vec![about] }] }),
         (Hook::Spawn, Request::Spawn { infos: vec![as_bob.clone()], apps: Vec::new() }),
@@ -225,8 +227,16 @@ fn requests_that_name_others_are_refused_row_by_row() {
         let mut defaults = Defaults::default();
         defaults.set(hook, HookDefault::Grant);
         let mut open = Stage::with(Settings { defaults, monitoring: Monitoring::Host, ..Settings::default() }, &[]);
-        let actions = open.ask(open.alice[0], request);
-        assert!(matches!(actions[..], [Action::Host(Upcall::Request { .. })]), "{actions:?}");
+        let actions = open.ask(open.alice[0], request.clone());
+        match request {
+            // Groups are the server's own, and the caller is in none of bob's.
+            Request::GroupConstruct { procs, .. } if procs.is_empty() => {
+                assert!(actions.is_empty(), "it waits for who leads")
+            }
+            Request::GroupConstruct { .. } => assert_eq!(statuses(&actions), [code::PMIX_ERR_NOT_A_MEMBER]),
+            Request::GroupDestruct { .. } => assert_eq!(statuses(&actions), [code::PMIX_ERR_NOT_FOUND]),
+            _ => assert!(matches!(actions[..], [Action::Host(Upcall::Request { .. })]), "{actions:?}"),
+        }
     }
     // One's own is granted, and so is the end of one's own job.
     let mut stage = Stage::policed(&[Hook::JobControl]);

@@ -37,8 +37,11 @@ pub(super) fn by(request: &Request, source: &Proc) -> Option<Named> {
             let watched = [monitor].into_iter().chain(directives).filter_map(|info| info.value.as_procs());
             Named::procs(Hook::Monitor, watched.flatten().collect())
         }
-        Request::Connect { procs, .. } | Request::Disconnect { procs, .. } | Request::GroupConstruct { procs, .. } => {
-            Named::procs(Hook::Group, procs.clone())
+        Request::Connect { procs, .. } | Request::Disconnect { procs, .. } => Named::procs(Hook::Group, procs.clone()),
+        Request::GroupConstruct { procs, directives, .. } => {
+            let added = directives.iter().filter(|info| info.key == key::PMIX_GROUP_ADD_MEMBERS);
+            let added = added.filter_map(|info| info.value.as_procs()).flatten();
+            Named::procs(Hook::Group, procs.iter().cloned().chain(added).collect())
         }
         Request::GroupDestruct { members, .. } => Named::procs(Hook::Group, members.clone()),
         Request::Query { queries } => Named::procs(Hook::Query, queries.iter().flat_map(asked_about).collect()),
