@@ -24,6 +24,7 @@
 #include <pmix.h>
 #include <pmix_server.h>
 
+#include "host_groups.h"
 #include "host_published.h"
 #include "host_services.h"
 
@@ -170,6 +171,7 @@ static pmix_server_module_t module = {
     .tool_connected = tool_connected,
     .log = log_data,
     .job_control = job_control,
+    .group = group,
 };
 
 /* ---- the job's data ---------------------------------------------------- */
@@ -305,7 +307,7 @@ static void start_all(char **command)
 /* Tells the others of the job that one was killed, in the form of PRRTE for a
  * job that goes on: the dead proc itself is the source, the range is custom
  * with the whole namespace as target, and the exit code is 128 + signal. */
-static void tell_death(pmix_rank_t rank, int status)
+static void tell_death_as(pmix_status_t code, pmix_rank_t rank, int status)
 {
     pmix_proc_t dead, job;
     PMIX_LOAD_PROCID(&dead, NSPACE, rank);
@@ -317,10 +319,15 @@ static void tell_death(pmix_rank_t rank, int status)
     PMIX_INFO_LOAD(&infos[2], PMIX_EXIT_CODE, &status, PMIX_INT);
     struct answer answer;
     sem_init(&answer.given, 0, 0);
-    await("notify",
-          PMIx_Notify_event(PMIX_ERR_PROC_ABORTED_BY_SIG, &dead, PMIX_RANGE_CUSTOM, infos, 3, on_answer, &answer),
-          &answer);
+    await("notify", PMIx_Notify_event(code, &dead, PMIX_RANGE_CUSTOM, infos, 3, on_answer, &answer), &answer);
     PMIX_INFO_FREE(infos, 3);
+}
+
+/* The second code is what the library of who invites to a group waits for. */
+static void tell_death(pmix_rank_t rank, int status)
+{
+    tell_death_as(PMIX_ERR_PROC_ABORTED_BY_SIG, rank, status);
+    tell_death_as(PMIX_PROC_TERMINATED, rank, status);
 }
 
 /* Enters an end in the books; true when the others must hear of it. */

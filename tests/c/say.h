@@ -165,7 +165,7 @@ static void write_info(FILE *out, const pmix_info_t *info)
 }
 
 /* The text of one value; the caller frees it. */
-static char *value_text(const pmix_value_t *value)
+static inline char *value_text(const pmix_value_t *value)
 {
     char *text = NULL;
     size_t length = 0;

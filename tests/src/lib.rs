@@ -1,5 +1,6 @@
 //! What the end-to-end tests share: where things are, and running a command that must not hang.
 pub mod c_server;
+pub mod compared;
 pub mod daemon;
 pub mod false_server;
 pub mod in_process;

@@ -1,5 +1,5 @@
 //! The same unmodified C programs under Peal and under a host on the C library's own server: what both print is compared.
-use peal_tests::{c_program, daemon::Place, finish, peal, root, run};
+use peal_tests::{c_program, compared::Compared, daemon::Place, finish, root};
 use rustix::process::Signal;
 use serde::Deserialize;
 use std::{
@@ -35,49 +35,35 @@ struct Unsupported {
     reason: String,
 }
 
-/// A run of a program.
-struct Compared {
-    /// With its arguments, as the table calls it.
-    program: &'static str,
-    procs: &'static str,
-    exit_status: i32,
-    /// How much it prints at least.
-    lines: usize,
-}
-
-const fn compared(program: &'static str, procs: &'static str, exit_status: i32, lines: usize) -> Compared {
-    Compared { program, procs, exit_status, lines }
-}
-
 const JOBS: [Compared; 4] = [
-    compared("job", "4", 0, 400),
-    compared("job --status 5", "4", 5, 400),
-    compared("job --abort 1", "4", 7, 40),
-    compared("job --die 2", "4", 137, 40),
+    Compared::new("job", "4", 0, 400),
+    Compared::new("job --status 5", "4", 5, 400),
+    Compared::new("job --abort 1", "4", 7, 40),
+    Compared::new("job --die 2", "4", 137, 40),
 ];
 
 /// Scenarios of what C programs see of events.
 const EVENTS: [Compared; 16] = [
-    compared("registrations", "2", 0, 35),
-    compared("ranges", "4", 0, 130),
-    compared("contents infos", "2", 0, 12),
-    compared("contents codes", "2", 0, 30),
-    compared("cached order", "3", 0, 27),
-    compared("cached once", "3", 0, 12),
-    compared("cached overlap", "3", 0, 9),
-    compared("cached unkept", "3", 0, 6),
-    compared("cached heard", "3", 0, 9),
-    compared("cached back", "3", 0, 12),
-    compared("cached targets", "3", 0, 9),
-    compared("cached others", "3", 0, 9),
-    compared("cached refused", "3", 0, 10),
-    compared("cached affected", "3", 0, 9),
-    compared("cached own", "3", 0, 6),
-    compared("cached default", "3", 0, 9),
+    Compared::new("registrations", "2", 0, 35),
+    Compared::new("ranges", "4", 0, 130),
+    Compared::new("contents infos", "2", 0, 12),
+    Compared::new("contents codes", "2", 0, 30),
+    Compared::new("cached order", "3", 0, 27),
+    Compared::new("cached once", "3", 0, 12),
+    Compared::new("cached overlap", "3", 0, 9),
+    Compared::new("cached unkept", "3", 0, 6),
+    Compared::new("cached heard", "3", 0, 9),
+    Compared::new("cached back", "3", 0, 12),
+    Compared::new("cached targets", "3", 0, 9),
+    Compared::new("cached others", "3", 0, 9),
+    Compared::new("cached refused", "3", 0, 10),
+    Compared::new("cached affected", "3", 0, 9),
+    Compared::new("cached own", "3", 0, 6),
+    Compared::new("cached default", "3", 0, 9),
 ];
 
 /// Scenarios that the C server does not support.
-const UNSUPPORTED: [Compared; 1] = [compared("cached manager", "3", 0, 9)];
+const UNSUPPORTED: [Compared; 1] = [Compared::new("cached manager", "3", 0, 9)];
 
 fn allowed() -> Allowed {
     let text = std::fs::read_to_string(root().join("tests/c/differences.toml")).unwrap();
@@ -110,24 +96,8 @@ fn compare_lines(program: &str, ours: &[String], theirs: Vec<String>) {
     }
 }
 
-/// The lines of a program under Peal, and nothing where there is no `libpmix`.
-fn under_peal(compared: &Compared) -> Option<Vec<String>> {
-    let mut words = compared.program.split(' ');
-    let mut command = peal(["run", "-n", compared.procs, "--on-abort", "continue", "--"]);
-    let command = command.arg(c_program(words.next()?)?).args(words);
-    Some(run(command).expect_status(compared.exit_status).by_rank())
-}
-
-fn under_the_c_server(compared: &Compared) -> Option<Vec<String>> {
-    let mut words = compared.program.split(' ');
-    let mut command = Command::new(c_program("host")?);
-    let command = command.arg(compared.procs).arg(c_program(words.next()?)?).args(words);
-    Some(run(command).expect_status(compared.exit_status).by_rank())
-}
-
 fn compare(compared: &Compared) {
-    let (Some(ours), Some(theirs)) = (under_peal(compared), under_the_c_server(compared)) else { return };
-    assert!(ours.len() >= compared.lines, "{} printed next to nothing: {ours:?}", compared.program);
+    let Some((ours, theirs)) = compared.under_both() else { return };
     compare_lines(compared.program, &ours, theirs);
 }
 
@@ -145,7 +115,7 @@ fn c_programs_see_the_same_of_events_under_both_servers() {
 fn what_the_c_server_does_not_support_is_served() {
     let expected = allowed().unsupported;
     for unsupported in &UNSUPPORTED {
-        let Some(ours) = under_peal(unsupported) else { return };
+        let Some(ours) = unsupported.under_peal() else { return };
         let listed = expected.iter().find(|listed| listed.program == unsupported.program);
         assert_eq!(Some(&ours), listed.map(|listed| &listed.peal), "{}", unsupported.program);
     }

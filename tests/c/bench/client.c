@@ -6,6 +6,8 @@
  *     client pingpong COUNT WARM DIR           rank 0 to rank 1, whose handler answers with an event
  *     client flood    COUNT WARM DIR WINDOW    rank 0 to rank 1, at most WINDOW unacknowledged (0: all at once)
  *     client fence    COUNT WARM DIR           all procs
+ *     client group    COUNT WARM DIR           all procs form a group and destruct it, in a row
+ *     client groupid  COUNT WARM DIR           the same of groups that are given a number
  *     client log      COUNT WARM DIR           rank 0 logs a line to stderr, waits until that is done, and logs the next
  *     client beats    COUNT WARM DIR           rank 0 sends heartbeats, and waits until the server has had them all
  *     client pulse    SECONDS 0 DIR            all procs send one a second; rank 0 tells what share of a CPU that costs its parent
@@ -49,20 +51,8 @@ static void await(sem_t *semaphore)
     }
 }
 
-/* ---- results ----------------------------------------------------------- */
-
-static int ascending(const void *left, const void *right)
-{
-    double a = *(const double *) left, b = *(const double *) right;
-    return (a > b) - (a < b);
-}
-
-/* The times of the measured ones, in nanoseconds; `times` is sorted by this. */
-static void print_times(double *times)
-{
-    qsort(times, count, sizeof *times, ascending);
-    printf("us %.3f\nus_p99 %.3f\n", times[count / 2] / 1e3, times[(size_t) (count * 0.99)] / 1e3);
-}
+#include "groups.h"
+#include "times.h"
 
 /* ---- events ------------------------------------------------------------ */
 
@@ -426,8 +416,8 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } modes[] = {{"chain", chain}, {"fan", fan}, {"pingpong", pingpong}, {"flood", flood}, {"fence", fence}, {"log", log_lines},
-                 {"beats", beats}, {"pulse", pulse}, {"idle", idle}};
+    } modes[] = {{"chain", chain}, {"fan", fan}, {"pingpong", pingpong}, {"flood", flood}, {"fence", fence}, {"group", group},
+                 {"groupid", group_with_id}, {"log", log_lines}, {"beats", beats}, {"pulse", pulse}, {"idle", idle}};
     if (argc < 5) {
         fprintf(stderr, "usage: %s MODE COUNT WARM DIR [HANDLERS | WINDOW]\n", argv[0]);
         return 2;

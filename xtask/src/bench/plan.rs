@@ -95,6 +95,7 @@ impl Plan {
                 Group::Audit => plan.audit(),
                 Group::Fanout => plan.fanout(),
                 Group::Fence => plan.fence(),
+                Group::Group => plan.group(),
                 Group::Log => plan.log(),
                 Group::Monitor => plan.monitor(),
                 Group::Memory => plan.memory(),
@@ -319,6 +320,21 @@ impl Plan {
             self.jobs(&name, &sides, (procs, "fence", 0), (200, 20));
             let what = format!("{procs} procs, ");
             self.against_c(Group::Fence, &what, &name, "us", [Must::RatioAtMost(1.0), Must::Nothing]);
+        }
+    }
+
+    fn group(&mut self) {
+        for procs in [2, 8, 32, 64] {
+            for (mode, with) in [("group", "without"), ("groupid", "with")] {
+                let name = format!("{mode}.{procs}");
+                self.jobs(&name, &[Side::Peal, Side::C], (procs, mode, 0), (200, 20));
+                for (what, metric_name) in [("construct", "construct_us"), ("destruct", "destruct_us")] {
+                    let what = format!("{what} {with} a context id, {procs} procs, libpmix clients");
+                    let (ours, peer) = (format!("{name}.peal"), format!("{name}.c"));
+                    let (ours, peer) = (metric(&ours, metric_name), (C, metric(&peer, metric_name)));
+                    self.row(Group::Group, what, ours, peer, "us", Must::RatioAtMost(1.0));
+                }
+            }
         }
     }
 

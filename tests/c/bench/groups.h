@@ -1,0 +1,42 @@
+/* Groups of all procs that are formed and destructed, one after the other.
+ *
+ * Included by client.c, behind what that says of the job; not a program. */
+#ifndef GROUPS_H
+#define GROUPS_H
+
+/* Each proc names all, one by one, as MPI does. What is told is how long rank 0 waits, for slower procs as well. */
+static void form_groups(bool numbered)
+{
+    pmix_proc_t *all = calloc(job_size, sizeof *all);
+    for (uint32_t rank = 0; rank < job_size; rank++) {
+        PMIX_LOAD_PROCID(&all[rank], me.nspace, rank);
+    }
+    pmix_info_t info;
+    PMIX_INFO_LOAD(&info, PMIX_GROUP_ASSIGN_CONTEXT_ID, &numbered, PMIX_BOOL);
+    uint64_t constructs = 0, destructs = 0;
+    need("fence", PMIx_Fence(NULL, 0, NULL, 0));
+    for (uint32_t i = 0; i < warm + count; i++) {
+        pmix_info_t *results = NULL;
+        size_t nresults = 0;
+        uint64_t start = now_ns();
+        need("construct", PMIx_Group_construct("bench", all, job_size, &info, numbered ? 1 : 0, &results, &nresults));
+        uint64_t formed = now_ns();
+        PMIX_INFO_FREE(results, nresults);
+        need("destruct", PMIx_Group_destruct("bench", NULL, 0));
+        if (i >= warm) {
+            constructs += formed - start;
+            destructs += now_ns() - formed;
+        }
+    }
+    if (0 == me.rank) {
+        printf("construct_us %.3f\ndestruct_us %.3f\n", (double) constructs / 1e3 / count, (double) destructs / 1e3 / count);
+    }
+    need("fence", PMIx_Fence(NULL, 0, NULL, 0));
+    free(all);
+}
+
+static void group(void) { form_groups(false); }
+
+static void group_with_id(void) { form_groups(true); }
+
+#endif

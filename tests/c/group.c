@@ -1,0 +1,310 @@
+/* A PMIx program whose procs form groups, and print what came of it; nothing that is printed depends on the number that a
+ * group was given.
+ *
+ * Runs as a job of three procs or more under any PMIx server: `peal run -n 4 -- target/c/group whole`. RANK is who is not
+ * like the others.
+ *
+ *     whole           all, with a number and infos, a fence of them by name; then the same name again
+ *     part            all but rank 0, each naming them in another order, without a number
+ *     several         two groups at once that overlap
+ *     mistakes        what cannot be
+ *     late RANK       RANK does not call until it is too late for the others, and then all of them call again
+ *     dies RANK       RANK dies before it calls; the others form a smaller group then
+ *     tolerant RANK   the same, but the group is to be formed without whoever dies (PMIX_GROUP_FT_COLLECTIVE)
+ *     mourned RANK    RANK dies in the group, of which the others are told (PMIX_GROUP_NOTIFY_TERMINATION)
+ *     leaves RANK     RANK leaves the group, of which the others are told
+ */
+#include "grouped.h"
+
+#include <signal.h>
+
+/* What is known of a member beside what the Standard has a key for. */
+#define NOTE "test.note"
+#define POSTED "test.posted"
+
+/* What each member says of itself. */
+static pmix_data_array_t *own_infos(void)
+{
+    pmix_data_array_t *infos;
+    size_t local_id = 100 + me.rank;
+    char note[32];
+    snprintf(note, sizeof note, "rank %u was here", me.rank);
+    PMIX_DATA_ARRAY_CREATE(infos, 2, PMIX_INFO);
+    PMIX_INFO_LOAD((pmix_info_t *) infos->array, PMIX_GROUP_LOCAL_CID, &local_id, PMIX_SIZE);
+    PMIX_INFO_LOAD((pmix_info_t *) infos->array + 1, NOTE, note, PMIX_STRING);
+    return infos;
+}
+
+/* Says what a member said of itself in the group of that number. */
+static void say_info_of(pmix_rank_t rank, const char *key, size_t number)
+{
+    pmix_proc_t member;
+    pmix_info_t of_group;
+    pmix_value_t *value;
+    PMIX_LOAD_PROCID(&member, me.nspace, rank);
+    PMIX_INFO_LOAD(&of_group, PMIX_GROUP_CONTEXT_ID, &number, PMIX_SIZE);
+    PMIX_INFO_SET_QUALIFIER(&of_group);
+    pmix_status_t status = PMIx_Get(&member, key, &of_group, 1, &value);
+    PMIX_INFO_DESTRUCT(&of_group);
+    if (PMIX_SUCCESS != status) {
+        miss("%s of %u: %s (%d)", key, rank, PMIx_Error_string(status), status);
+        return;
+    }
+    if (PMIX_SIZE == value->type) {
+        say("%s of %u: size %zu", key, rank, value->data.size);
+    } else {
+        char *text = value_text(value);
+        say("%s of %u: %s", key, rank, text);
+        free(text);
+    }
+    PMIX_VALUE_RELEASE(value);
+}
+
+static void say_posted_by(pmix_rank_t rank)
+{
+    pmix_proc_t member;
+    pmix_value_t *value;
+    PMIX_LOAD_PROCID(&member, me.nspace, rank);
+    pmix_status_t status = PMIx_Get(&member, POSTED, NULL, 0, &value);
+    if (PMIX_SUCCESS != status) {
+        miss("what %u posted: %s (%d)", rank, PMIx_Error_string(status), status);
+        return;
+    }
+    char *text = value_text(value);
+    say("posted by %u: %s", rank, text);
+    free(text);
+    PMIX_VALUE_RELEASE(value);
+}
+
+/* Whether all have been told the same number. */
+static void compare_numbers(const char *key, size_t number)
+{
+    pmix_proc_t first;
+    pmix_value_t own = {.type = PMIX_SIZE, .data.size = number}, *of_first;
+    PMIX_LOAD_PROCID(&first, me.nspace, 0);
+    need("put", PMIx_Put(PMIX_GLOBAL, key, &own));
+    need("commit", PMIx_Commit());
+    fence_of_job();
+    need("get", PMIx_Get(&first, key, NULL, 0, &of_first));
+    say("its number is that of rank 0: %s", of_first->data.size == number ? "yes" : "no");
+    PMIX_VALUE_RELEASE(of_first);
+}
+
+static size_t numbered(const char *name, const pmix_proc_t *procs, size_t nprocs)
+{
+    pmix_info_t infos[2];
+    bool yes = true;
+    PMIX_INFO_LOAD(&infos[0], PMIX_GROUP_ASSIGN_CONTEXT_ID, &yes, PMIX_BOOL);
+    PMIX_INFO_CONSTRUCT(&infos[1]);
+    PMIX_LOAD_KEY(infos[1].key, PMIX_GROUP_INFO);
+    infos[1].value.type = PMIX_DATA_ARRAY;
+    infos[1].value.data.darray = own_infos();
+    size_t number = construct(name, procs, nprocs, infos, 2, PMIX_SUCCESS);
+    PMIX_INFO_DESTRUCT(&infos[1]);
+    return number;
+}
+
+static void whole(void)
+{
+    pmix_proc_t all = all_of(me.nspace);
+    pmix_value_t posted = {.type = PMIX_UINT32, .data.uint32 = 1000 + me.rank};
+    need("put", PMIx_Put(PMIX_GLOBAL, POSTED, &posted));
+    need("commit", PMIx_Commit());
+    size_t first = numbered("whole", &all, 1);
+    for (pmix_rank_t rank = 0; rank < job_size; rank++) {
+        say_posted_by(rank);
+        say_info_of(rank, PMIX_GROUP_LOCAL_CID, first);
+        say_info_of(rank, NOTE, first);
+    }
+    compare_numbers("test.first", first);
+    fence_of_group("whole");
+    destruct("whole", PMIX_SUCCESS);
+    size_t second = numbered("whole", &all, 1);
+    compare_numbers("test.second", second);
+    say("its number is another one: %s", first != second ? "yes" : "no");
+    destruct("whole", PMIX_SUCCESS);
+}
+
+/* All ranks from this one on; in another order for each who asks. The caller frees them. */
+static pmix_proc_t *procs_from(pmix_rank_t from, size_t number)
+{
+    pmix_proc_t *procs;
+    PMIX_PROC_CREATE(procs, number);
+    for (size_t i = 0; i < number; i++) {
+        PMIX_LOAD_PROCID(&procs[i], me.nspace, from + (pmix_rank_t) ((i + me.rank) % number));
+    }
+    return procs;
+}
+
+static void part(void)
+{
+    size_t number = job_size - 1;
+    pmix_proc_t *procs = procs_from(1, number);
+    if (0 != me.rank) {
+        construct("part", procs, number, NULL, 0, PMIX_SUCCESS);
+        fence_of_group("part");
+        destruct("part", PMIX_SUCCESS);
+    }
+    fence_of_job();
+    PMIX_PROC_FREE(procs, number);
+}
+
+/* ---- two at once ------------------------------------------------------- */
+
+static void on_formed(pmix_status_t status, pmix_info_t infos[], size_t ninfos, void *object,
+                      pmix_release_cbfunc_t release, void *released)
+{
+    (void) infos, (void) ninfos;
+    answer(object, status);
+    if (NULL != release) {
+        release(released);
+    }
+}
+
+static void on_done(pmix_status_t status, void *object) { answer(object, status); }
+
+static void several(void)
+{
+    static const char *const names[] = {"lower", "upper"};
+    size_t number = job_size - 1;
+    pmix_proc_t *procs[] = {procs_from(0, number), procs_from(1, number)};
+    bool in[] = {me.rank < number, 0 != me.rank};
+    struct call calls[2] = {0};
+    for (size_t i = 0; i < 2; i++) {
+        if (in[i]) {
+            need("construct", PMIx_Group_construct_nb(names[i], procs[i], number, NULL, 0, on_formed, &calls[i]));
+        }
+    }
+    for (size_t i = 0; i < 2; i++) {
+        if (in[i]) {
+            say_answer("construct", names[i], &calls[i]);
+        }
+    }
+    /* In the other order. */
+    for (size_t i = 2; i-- > 0;) {
+        if (in[i]) {
+            fence_of_group(names[i]);
+            calls[i] = (struct call) {0};
+            need("destruct", PMIx_Group_destruct_nb(names[i], NULL, 0, on_done, &calls[i]));
+        }
+    }
+    for (size_t i = 0; i < 2; i++) {
+        if (in[i]) {
+            say_answer("destruct", names[i], &calls[i]);
+        }
+        PMIX_PROC_FREE(procs[i], number);
+    }
+    fence_of_job();
+}
+
+/* ---- what goes wrong --------------------------------------------------- */
+
+static void mistakes(void)
+{
+    pmix_info_t *results = NULL;
+    size_t nresults = 0;
+    destruct("unknown", PMIX_ERR_NOT_FOUND);
+    say_status("construct of nobody", PMIx_Group_construct("nobody", NULL, 0, NULL, 0, &results, &nresults),
+               PMIX_ERR_BAD_PARAM);
+    pmix_proc_t all = all_of(me.nspace);
+    construct("short", &all, 1, NULL, 0, PMIX_SUCCESS);
+    destruct("short", PMIX_SUCCESS);
+    /* Who is answered first must not have it done twice. */
+    fence_of_job();
+    destruct("short", PMIX_ERR_NOT_FOUND);
+}
+
+static void late(pmix_rank_t rank)
+{
+    pmix_proc_t all = all_of(me.nspace);
+    int seconds = 1;
+    pmix_info_t timeout;
+    PMIX_INFO_LOAD(&timeout, PMIX_TIMEOUT, &seconds, PMIX_INT);
+    if (rank != me.rank) {
+        construct("late", &all, 1, &timeout, 1, PMIX_ERR_TIMEOUT);
+    }
+    fence_of_job();
+    if (rank == me.rank) {
+        construct("late", &all, 1, NULL, 0, PMIX_ERR_TIMEOUT);
+    }
+    fence_of_job();
+    construct("late", &all, 1, &timeout, 1, PMIX_SUCCESS);
+    destruct("late", PMIX_SUCCESS);
+}
+
+/* A construct in the time of which a proc dies. The others have called by then, or call later: that makes no difference. */
+static void dies(pmix_rank_t rank, bool tolerant)
+{
+    pmix_proc_t all = all_of(me.nspace);
+    bool yes = true;
+    pmix_info_t directive;
+    PMIX_INFO_LOAD(&directive, PMIX_GROUP_FT_COLLECTIVE, &yes, PMIX_BOOL);
+    fence_of_job();
+    if (rank == me.rank) {
+        say("dies");
+        raise(SIGKILL);
+    }
+    if (tolerant) {
+        construct("left", &all, 1, &directive, 1, PMIX_SUCCESS);
+        fence_of_group("left");
+        destruct("left", PMIX_SUCCESS);
+        return;
+    }
+    construct("all", &all, 1, NULL, 0, PMIX_GROUP_CONSTRUCT_ABORT);
+    pmix_proc_t *left;
+    PMIX_PROC_CREATE(left, job_size);
+    size_t number = load_procs(left, job_size, rank);
+    construct("left", left, number, NULL, 0, PMIX_SUCCESS);
+    destruct("left", PMIX_SUCCESS);
+    PMIX_PROC_FREE(left, job_size);
+}
+
+/* A member goes, and the others are told; then it is not needed for the end of the group. */
+static void goes(pmix_rank_t rank, bool dies)
+{
+    pmix_proc_t all = all_of(me.nspace);
+    bool yes = true;
+    pmix_info_t notify;
+    PMIX_INFO_LOAD(&notify, PMIX_GROUP_NOTIFY_TERMINATION, &yes, PMIX_BOOL);
+    listen_to(dies ? PMIX_GROUP_MEMBER_FAILED : PMIX_GROUP_LEFT, NULL);
+    construct("ours", &all, 1, &notify, 1, PMIX_SUCCESS);
+    fence_of_job();
+    if (rank == me.rank && dies) {
+        say("dies");
+        raise(SIGKILL);
+    } else if (rank == me.rank) {
+        say_status("leave ours", PMIx_Group_leave("ours", NULL, 0), PMIX_SUCCESS);
+        destruct("ours", PMIX_ERR_NOT_FOUND);
+        return;
+    }
+    say_next_event("an event about whoever is gone");
+    fence_of_group("ours");
+    destruct("ours", PMIX_SUCCESS);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        fprintf(stderr, "usage: %s ACTION [RANK]\n", argv[0]);
+        return 2;
+    }
+    const char *what = argv[1];
+    pmix_rank_t rank = argc > 2 ? (pmix_rank_t) atoi(argv[2]) : 1;
+    start();
+    if (0 == strcmp(what, "whole")) {
+        whole();
+    } else if (0 == strcmp(what, "part")) {
+        part();
+    } else if (0 == strcmp(what, "several")) {
+        several();
+    } else if (0 == strcmp(what, "mistakes")) {
+        mistakes();
+    } else if (0 == strcmp(what, "late")) {
+        late(rank);
+    } else if (0 == strcmp(what, "dies") || 0 == strcmp(what, "tolerant")) {
+        dies(rank, 0 == strcmp(what, "tolerant"));
+    } else if (0 == strcmp(what, "mourned") || 0 == strcmp(what, "leaves")) {
+        goes(rank, 0 == strcmp(what, "mourned"));
+    }
+    return finish();
+}

@@ -1,0 +1,272 @@
+/* What the programs about groups share: calls that say how they ended, and events that are heard one after the other.
+ *
+ * Included by group.c and invite.c; not a program. */
+#ifndef GROUPED_H
+#define GROUPED_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <time.h>
+
+#include "say.h"
+
+/* For what must come; reached only when something is broken. */
+#define PATIENCE_SECONDS 15
+/* A server that never answers must not leave procs behind. */
+#define LIFETIME_SECONDS 40
+#define MAX_EVENTS 64
+
+static uint32_t job_size;
+
+/* Shared with the library's thread. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed;
+
+/* Without what fails here the rest makes no sense. */
+static void need(const char *what, pmix_status_t status)
+{
+    if (PMIX_SUCCESS != status) {
+        miss("%s: %s (%d)", what, PMIx_Error_string(status), status);
+        _exit(1);
+    }
+}
+
+static pmix_proc_t all_of(const char *nspace)
+{
+    pmix_proc_t all;
+    PMIX_LOAD_PROCID(&all, nspace, PMIX_RANK_WILDCARD);
+    return all;
+}
+
+/* All ranks below `end` but one; how many those are. */
+static size_t load_procs(pmix_proc_t *procs, pmix_rank_t end, pmix_rank_t without)
+{
+    size_t number = 0;
+    for (pmix_rank_t rank = 0; rank < end; rank++) {
+        if (rank != without) {
+            PMIX_LOAD_PROCID(&procs[number], me.nspace, rank);
+            number++;
+        }
+    }
+    return number;
+}
+
+/* ---- waiting ----------------------------------------------------------- */
+
+/* Waits under the lock until this is so; false if it takes longer. */
+static bool wait_until(bool (*is_so)(void *), void *of, int seconds)
+{
+    struct timespec deadline;
+    clock_gettime(CLOCK_MONOTONIC, &deadline);
+    deadline.tv_sec += seconds;
+    while (!is_so(of)) {
+        if (ETIMEDOUT == pthread_cond_timedwait(&changed, &lock, &deadline)) {
+            return is_so(of);
+        }
+    }
+    return true;
+}
+
+/* A call that does not block. */
+struct call {
+    bool answered;
+    pmix_status_t status;
+};
+
+static inline void answer(struct call *call, pmix_status_t status)
+{
+    pthread_mutex_lock(&lock);
+    call->status = status;
+    call->answered = true;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+static bool is_answered(void *call) { return ((struct call *) call)->answered; }
+
+/* Whether it has been answered within this time. */
+static bool comes(struct call *call, int seconds)
+{
+    pthread_mutex_lock(&lock);
+    bool in_time = wait_until(is_answered, call, seconds);
+    pthread_mutex_unlock(&lock);
+    return in_time;
+}
+
+static inline void say_answer(const char *what, const char *group, struct call *call)
+{
+    if (comes(call, PATIENCE_SECONDS)) {
+        say("%s %s: %s (%d)", what, group, PMIx_Error_string(call->status), call->status);
+    } else {
+        miss("the answer to %s %s", what, group);
+    }
+}
+
+/* ---- groups ------------------------------------------------------------ */
+
+static inline void fence_of_job(void) { need("fence", PMIx_Fence(NULL, 0, NULL, 0)); }
+
+static inline void fence_of_group(const char *group)
+{
+    pmix_proc_t all = all_of(group);
+    char what[64];
+    snprintf(what, sizeof what, "fence %s", group);
+    say_status(what, PMIx_Fence(&all, 1, NULL, 0), PMIX_SUCCESS);
+}
+
+/* The number in what a construct returned; the library makes one up where it was told none. */
+static size_t number_in(const pmix_info_t *results, size_t nresults)
+{
+    for (size_t i = 0; i < nresults; i++) {
+        if (PMIX_CHECK_KEY(&results[i], PMIX_GROUP_CONTEXT_ID) && PMIX_SIZE == results[i].value.type) {
+            return results[i].value.data.size;
+        }
+    }
+    return SIZE_MAX;
+}
+
+/* Forms a group and says how that ended; returns its number. */
+static inline size_t construct(const char *group, const pmix_proc_t *procs, size_t nprocs, const pmix_info_t *infos,
+                               size_t ninfos, pmix_status_t expected)
+{
+    pmix_info_t *results = NULL;
+    size_t nresults = 0;
+    char what[64];
+    snprintf(what, sizeof what, "construct %s", group);
+    pmix_status_t status = PMIx_Group_construct(group, procs, nprocs, infos, ninfos, &results, &nresults);
+    say_status(what, status, expected);
+    size_t number = PMIX_SUCCESS == status ? number_in(results, nresults) : SIZE_MAX;
+    if (PMIX_SUCCESS == status) {
+        say("%s: it has %s number", what, SIZE_MAX == number ? "no" : "a");
+    }
+    PMIX_INFO_FREE(results, nresults);
+    return number;
+}
+
+static inline void destruct(const char *group, pmix_status_t expected)
+{
+    char what[64];
+    snprintf(what, sizeof what, "destruct %s", group);
+    say_status(what, PMIx_Group_destruct(group, NULL, 0), expected);
+}
+
+/* ---- events ------------------------------------------------------------ */
+
+/* What was heard, in its order, and how much of that has been said. */
+static char *events[MAX_EVENTS];
+static size_t nevents, nsaid;
+/* What a program does with an event before the chain goes on, in the library's thread. */
+typedef void (*reaction)(pmix_status_t code, const pmix_proc_t *source, const char *group);
+static reaction react;
+
+static const char *group_in(const pmix_info_t *infos, size_t ninfos)
+{
+    for (size_t i = 0; i < ninfos; i++) {
+        if (PMIX_CHECK_KEY(&infos[i], PMIX_GROUP_ID) && PMIX_STRING == infos[i].value.type) {
+            return infos[i].value.data.string;
+        }
+    }
+    return NULL;
+}
+
+/* What the Standard says is in each of them, and nothing else that a server may say. */
+static char *text_of(pmix_status_t code, const pmix_proc_t *source, const pmix_info_t *infos, size_t ninfos)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    const char *group = group_in(infos, ninfos);
+    fprintf(out, "%d", code);
+    if (NULL != group) {
+        fprintf(out, " %s", group);
+    }
+    for (size_t i = 0; i < ninfos; i++) {
+        if (PMIX_CHECK_KEY(&infos[i], PMIX_EVENT_AFFECTED_PROC) && PMIX_PROC == infos[i].value.type) {
+            fputs(" about ", out);
+            write_proc(out, infos[i].value.data.proc);
+        }
+    }
+    /* Who raises what concerns a failure is the server's business. */
+    if (PMIX_GROUP_MEMBER_FAILED != code && PMIX_GROUP_LEFT != code) {
+        fputs(" by ", out);
+        write_proc(out, source);
+    }
+    fclose(out);
+    return text;
+}
+
+static void on_event(size_t id, pmix_status_t code, const pmix_proc_t *source, pmix_info_t infos[], size_t ninfos,
+                     pmix_info_t results[], size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *chain)
+{
+    (void) id, (void) results, (void) nresults;
+    char *text = text_of(code, source, infos, ninfos);
+    if (NULL != react) {
+        react(code, source, group_in(infos, ninfos));
+    }
+    pthread_mutex_lock(&lock);
+    if (nevents < MAX_EVENTS) {
+        events[nevents++] = text;
+    }
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+    done(PMIX_EVENT_NO_ACTION_TAKEN, NULL, 0, NULL, NULL, chain);
+}
+
+static void on_registered(pmix_status_t status, size_t id, void *call)
+{
+    (void) id;
+    answer(call, status);
+}
+
+/* One reaction is for all that a proc listens to. */
+static inline void listen_to(pmix_status_t code, reaction wanted)
+{
+    struct call call = {0};
+    react = NULL != wanted ? wanted : react;
+    PMIx_Register_event_handler(&code, 1, NULL, 0, on_event, on_registered, &call);
+    need("registration", comes(&call, PATIENCE_SECONDS) ? call.status : PMIX_ERR_TIMEOUT);
+}
+
+static bool has_more(void *unused)
+{
+    (void) unused;
+    return nsaid < nevents;
+}
+
+/* Waits for one event more. */
+static inline void say_next_event(const char *what)
+{
+    pthread_mutex_lock(&lock);
+    bool heard = wait_until(has_more, NULL, PATIENCE_SECONDS);
+    if (heard) {
+        say("hears %s", events[nsaid++]);
+    } else {
+        miss("%s", what);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- the program ------------------------------------------------------- */
+
+static void start(void)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&changed, &attributes);
+    alarm(LIFETIME_SECONDS);
+    need("init", PMIx_Init(&me, NULL, 0));
+    pmix_proc_t job = all_of(me.nspace);
+    pmix_value_t *size;
+    need("the job's size", PMIx_Get(&job, PMIX_JOB_SIZE, NULL, 0, &size));
+    job_size = size->data.uint32;
+    PMIX_VALUE_RELEASE(size);
+}
+
+static int finish(void)
+{
+    say_status("finalize", PMIx_Finalize(NULL, 0), PMIX_SUCCESS);
+    return failed ? 1 : 0;
+}
+
+#endif

@@ -1,0 +1,231 @@
+/* A PMIx program whose rank 0 invites others to a group, and prints what came of it.
+ *
+ * Runs as a job of four procs or more under any PMIx server: `peal run -n 4 -- target/c/invite accept`. Invitations are events;
+ * the library of whoever leads counts the answers. Those who are invited answer from inside the handler that hears of it. RANK
+ * is who does not accept.
+ *
+ *     accept          all are invited, and come
+ *     decline RANK    RANK declines
+ *     ignore RANK     the same, and the group is formed without
+ *     cancel RANK     the same, and nothing comes of it
+ *     replace RANK    all but the last are invited, RANK declines, and the last is invited in its place
+ *     dies RANK       RANK dies of the invitation, and the group is formed without
+ *
+ * 4.2.2 ends an invitation when all have accepted and never otherwise, whatever the time-out; that is waited for no longer than
+ * HANGS_SECONDS. What does not block announces no group: this program does. */
+#include "grouped.h"
+
+#include <signal.h>
+
+#define GROUP "crew"
+#define HANGS_SECONDS 2
+
+static const char *what;
+/* Who does not accept. */
+static pmix_rank_t other;
+static struct call joined;
+
+/* ---- whoever is invited ------------------------------------------------ */
+
+static void on_joined(pmix_status_t status, pmix_info_t infos[], size_t ninfos, void *object,
+                      pmix_release_cbfunc_t release, void *released)
+{
+    (void) infos, (void) ninfos;
+    answer(object, status);
+    if (NULL != release) {
+        release(released);
+    }
+}
+
+static void answer_invitation(pmix_status_t code, const pmix_proc_t *leader, const char *group)
+{
+    if (PMIX_GROUP_INVITED != code) {
+        return;
+    }
+    if (other == me.rank && 0 == strcmp(what, "dies")) {
+        say("dies");
+        raise(SIGKILL);
+    }
+    pmix_group_opt_t decision = other == me.rank ? PMIX_GROUP_DECLINE : PMIX_GROUP_ACCEPT;
+    pmix_status_t status = PMIx_Group_join_nb(group, leader, decision, NULL, 0, on_joined, &joined);
+    if (PMIX_SUCCESS != status) {
+        answer(&joined, status);
+    }
+}
+
+/* Hears of the group, and does what those in it do. */
+static void follow(bool in_it)
+{
+    /* When all of the others have answered, their leader looks for a replacement. */
+    bool replaced = 0 == strcmp(what, "replace"), replaces = replaced && job_size - 1 == me.rank;
+    if (replaces) {
+        fence_of_job();
+    }
+    say_next_event("an invitation");
+    say_answer(other == me.rank ? "decline" : "join", GROUP, &joined);
+    if (replaced && !replaces) {
+        fence_of_job();
+    }
+    if (in_it) {
+        say_next_event("what became of it");
+    }
+}
+
+/* ---- whoever leads ----------------------------------------------------- */
+
+/* What the library would have called to release its data is nothing that it may be given. */
+static void on_invited(pmix_status_t status, pmix_info_t infos[], size_t ninfos, void *object,
+                       pmix_release_cbfunc_t release, void *released)
+{
+    (void) infos, (void) ninfos, (void) release, (void) released;
+    answer(object, status);
+}
+
+static void on_told(pmix_status_t status, void *object) { answer(object, status); }
+
+struct procs {
+    pmix_proc_t *list;
+    size_t number;
+};
+
+/* All ranks below `end` but one. */
+static struct procs procs_without(pmix_rank_t end, pmix_rank_t without)
+{
+    struct procs procs = {.list = calloc(end, sizeof *procs.list)};
+    procs.number = load_procs(procs.list, end, without);
+    return procs;
+}
+
+static void begin_invitation(struct procs procs, struct call *call)
+{
+    need("invite", PMIx_Group_invite_nb(GROUP, procs.list, procs.number, NULL, 0, on_invited, call));
+}
+
+/* Tells these what became of it. */
+static void announce(pmix_status_t code, struct procs procs)
+{
+    pmix_data_array_t targets = {.type = PMIX_PROC, .size = procs.number, .array = procs.list};
+    pmix_info_t infos[3];
+    struct call call = {0};
+    bool yes = true;
+    PMIX_INFO_CONSTRUCT(&infos[0]);
+    PMIX_LOAD_KEY(infos[0].key, PMIX_EVENT_CUSTOM_RANGE);
+    infos[0].value.type = PMIX_DATA_ARRAY;
+    infos[0].value.data.darray = &targets;
+    PMIX_INFO_LOAD(&infos[1], PMIX_EVENT_NON_DEFAULT, &yes, PMIX_BOOL);
+    PMIX_INFO_LOAD(&infos[2], PMIX_GROUP_ID, GROUP, PMIX_STRING);
+    need("announce", PMIx_Notify_event(code, &me, PMIX_RANGE_CUSTOM, infos, 3, on_told, &call));
+    say_answer("announce", GROUP, &call);
+    PMIX_INFO_DESTRUCT(&infos[2]);
+    say_next_event("what became of it");
+}
+
+static void say_whether_answered(struct call *call)
+{
+    if (comes(call, HANGS_SECONDS)) {
+        say_answer("invite", GROUP, call);
+    } else {
+        say("invite %s: not answered in %d s", GROUP, HANGS_SECONDS);
+    }
+}
+
+static void invite_all(void)
+{
+    struct procs all = procs_without(job_size, PMIX_RANK_UNDEF);
+    pmix_info_t *results = NULL;
+    size_t nresults = 0;
+    say_status("invite " GROUP, PMIx_Group_invite(GROUP, all.list, all.number, NULL, 0, &results, &nresults),
+               PMIX_SUCCESS);
+    PMIX_INFO_FREE(results, nresults);
+    say_next_event("what became of it");
+    free(all.list);
+}
+
+/* One who is invited does not come: what is then said to the rest, if anything. */
+static void invite_in_vain(pmix_status_t said)
+{
+    /* The library keeps it until the invitation is answered, which it never is. */
+    static struct call call;
+    struct procs all = procs_without(job_size, PMIX_RANK_UNDEF), rest = procs_without(job_size, other);
+    begin_invitation(all, &call);
+    say_next_event("who does not come");
+    say_whether_answered(&call);
+    if (PMIX_SUCCESS != said) {
+        announce(said, rest);
+    }
+    free(rest.list);
+    free(all.list);
+}
+
+/* 4.2.2 counts for the later invitation only. */
+static void invite_another(void)
+{
+    static struct call first, second;
+    struct procs few = procs_without(job_size - 1, PMIX_RANK_UNDEF), rest = procs_without(job_size, other);
+    struct procs two = {.list = calloc(2, sizeof *two.list), .number = 2};
+    PMIX_LOAD_PROCID(&two.list[0], me.nspace, me.rank);
+    PMIX_LOAD_PROCID(&two.list[1], me.nspace, job_size - 1);
+    begin_invitation(few, &first);
+    say_next_event("who does not come");
+    fence_of_job();
+    begin_invitation(two, &second);
+    say_answer("invite another to", GROUP, &second);
+    say_whether_answered(&first);
+    announce(PMIX_GROUP_CONSTRUCT_COMPLETE, rest);
+    free(two.list);
+    free(rest.list);
+    free(few.list);
+}
+
+static void lead(void)
+{
+    if (0 == strcmp(what, "accept")) {
+        invite_all();
+    } else if (0 == strcmp(what, "decline")) {
+        invite_in_vain(PMIX_SUCCESS);
+    } else if (0 == strcmp(what, "cancel")) {
+        invite_in_vain(PMIX_GROUP_CONSTRUCT_ABORT);
+    } else if (0 == strcmp(what, "ignore") || 0 == strcmp(what, "dies")) {
+        invite_in_vain(PMIX_GROUP_CONSTRUCT_COMPLETE);
+    } else if (0 == strcmp(what, "replace")) {
+        invite_another();
+    }
+}
+
+/* ---- the program ------------------------------------------------------- */
+
+static void listen_all(void)
+{
+    if (0 == me.rank) {
+        listen_to(PMIX_GROUP_INVITE_DECLINED, NULL);
+        listen_to(PMIX_GROUP_INVITE_FAILED, NULL);
+    } else {
+        listen_to(PMIX_GROUP_INVITED, answer_invitation);
+    }
+    listen_to(PMIX_GROUP_CONSTRUCT_COMPLETE, NULL);
+    listen_to(PMIX_GROUP_CONSTRUCT_ABORT, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        fprintf(stderr, "usage: %s ACTION [RANK]\n", argv[0]);
+        return 2;
+    }
+    what = argv[1];
+    other = argc > 2 ? (pmix_rank_t) atoi(argv[2]) : PMIX_RANK_UNDEF;
+    bool comes_to_something = 0 != strcmp(what, "decline"), is_formed = comes_to_something && 0 != strcmp(what, "cancel");
+    start();
+    listen_all();
+    fence_of_job();
+    if (0 == me.rank) {
+        lead();
+    } else {
+        follow(comes_to_something && other != me.rank);
+    }
+    if (is_formed && other != me.rank) {
+        fence_of_group(GROUP);
+        destruct(GROUP, PMIX_SUCCESS);
+    }
+    return finish();
+}

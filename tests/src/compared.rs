@@ -1,0 +1,51 @@
+//! The same C program under Peal and under the host on the C library's own server (`tests/c/host.c`).
+use crate::{Done, c_program, peal, run};
+use std::process::Command;
+
+/// A run of a program.
+pub struct Compared {
+    /// With its arguments, as tables call it.
+    pub program: &'static str,
+    /// How many procs run it.
+    pub procs: &'static str,
+    /// What both servers' programs end with.
+    pub exit_status: i32,
+    /// How much it prints at least.
+    pub lines: usize,
+}
+
+impl Compared {
+    /// So many procs of this program.
+    pub const fn new(program: &'static str, procs: &'static str, exit_status: i32, lines: usize) -> Compared {
+        Compared { program, procs, exit_status, lines }
+    }
+
+    /// What it prints under Peal, by rank; nothing where there is no `libpmix`.
+    #[track_caller]
+    pub fn under_peal(&self) -> Option<Vec<String>> {
+        self.printed(peal(["run", "-n", self.procs, "--on-abort", "continue", "--"]))
+    }
+
+    /// What it prints under the C server.
+    #[track_caller]
+    pub fn under_the_c_server(&self) -> Option<Vec<String>> {
+        let mut command = Command::new(c_program("host")?);
+        command.arg(self.procs);
+        self.printed(command)
+    }
+
+    #[track_caller]
+    fn printed(&self, mut command: Command) -> Option<Vec<String>> {
+        let mut words = self.program.split(' ');
+        let done: Done = run(command.arg(c_program(words.next()?)?).args(words));
+        Some(done.expect_status(self.exit_status).by_rank())
+    }
+
+    /// Both, Peal's first, which must be something.
+    #[track_caller]
+    pub fn under_both(&self) -> Option<(Vec<String>, Vec<String>)> {
+        let (ours, theirs) = (self.under_peal()?, self.under_the_c_server()?);
+        assert!(ours.len() >= self.lines, "{} printed next to nothing: {ours:?}", self.program);
+        Some((ours, theirs))
+    }
+}
