@@ -14,14 +14,15 @@ use peal_model::{
 use peal_server::{Answer, EmbeddedFabric, Host, ServerSettings};
 use peal_tests::{
     false_server::{FalseServer, deceived},
-    in_process::{Node, soon},
+    in_process::{Node, everything, listener, next, soon},
 };
 use peal_wire::Tag;
 use std::{
     path::Path,
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, Instant},
 };
+use tokio::time::sleep;
 
 fn proc(rank: u32) -> Proc {
     Proc::new(Nspace::new("solver").unwrap(), Rank(rank))
@@ -339,4 +340,35 @@ async fn a_real_server_understands_it_and_bears_heartbeats() {
 
     let refused = soon("it is answered", client.control(&[proc(0)], Control::Kill)).await.unwrap_err();
     assert_eq!(refused.status(), code::PMIX_ERR_NOT_FOUND, "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_beats_is_not_called_silent_and_is_watched_again_after_each_silence() {
+    let node = Node::alone(ServerSettings::default(), 2).await;
+    let (client, other) = (node.client(0).await, node.client(1).await);
+    let (handler, mut alerts) = listener();
+    soon("it is registered", other.register(&[code::PMIX_MONITOR_HEARTBEAT_ALERT], everything(), handler))
+        .await
+        .unwrap();
+    soon("it is watched", client.watch(Watch::heartbeat(Duration::from_secs(1), 0))).await.unwrap();
+    // The last two times by connections of the proc's clones, which leave, one by word and one without.
+    for round in 0..4 {
+        let clone = if round < 2 { None } else { Some(node.client(0).await) };
+        let period = Duration::from_millis(100);
+        let heart = clone.as_ref().unwrap_or(&client).heartbeats(period);
+        sleep(Duration::from_secs(4)).await;
+        assert!(alerts.try_recv().is_err(), "it has not been silent, in round {round}");
+        drop(heart);
+        let silence = Instant::now();
+        match clone {
+            Some(clone) if round == 2 => soon("a clone leaves", clone.finalize()).await.unwrap(),
+            clone => drop(clone),
+        }
+        next(&mut alerts).await;
+        // Its last heartbeat may have been so long ago; the time is that of the watch.
+        let silence = silence.elapsed() + period;
+        assert!(silence >= Duration::from_secs(1), "after {silence:?} in round {round}");
+    }
+    sleep(Duration::from_secs(2)).await;
+    assert!(alerts.try_recv().is_err(), "a silence is told once");
 }

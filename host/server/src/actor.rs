@@ -11,6 +11,7 @@ use crate::{
     metrics::Metrics,
     monitor::Watchman,
     notice::{Notice, Notices},
+    pulse::{Pulse, Pulses},
     spill::Spiller,
 };
 use peal_core::{
@@ -75,8 +76,8 @@ pub(crate) enum FromClient {
     Unfit { to: RequestId, status: Status, turn: OwnedSemaphorePermit },
     /// What makes no sense, and has no answer; its turn, unless the connection is at its end.
     Garbled { peer: PeerId, status: Status, turn: Option<OwnedSemaphorePermit> },
-    /// Signs of life, at once.
-    Beat { peer: PeerId, turn: OwnedSemaphorePermit },
+    /// A sign of life that was awaited: further ones are noted in the pulse.
+    Beat { peer: PeerId, pulse: Arc<Pulse>, turn: OwnedSemaphorePermit },
     /// Everything before a milestone has been written.
     Resume(PeerId),
     /// The connection is closed.
@@ -98,6 +99,7 @@ pub(crate) struct Actor {
     pub(crate) runs_as: Identity,
     pub(crate) started: Instant,
     pub(crate) outboxes: BTreeMap<PeerId, Outbox>,
+    pub(crate) pulses: Pulses,
     /// The jobs and their users, shared with events on their way through the chains.
     pub(crate) jobs: Arc<Vec<(Nspace, Identity)>>,
     pub(crate) host: Arc<dyn Host>,
@@ -136,7 +138,10 @@ impl Actor {
                     None => break,
                 },
                 Some(wanted) = inbox.wanted.recv() => self.wanted(wanted),
-                () = until(self.started, self.state.deadline()) => self.state.tick(self.now()),
+                () = until(self.started, self.state.deadline()) => {
+                    let now = self.now();
+                    self.pulses.tick(&mut self.state, now)
+                }
             };
             self.act_all(actions);
             self.metrics.follow(self.state.counts());
@@ -158,7 +163,12 @@ impl Actor {
     fn client(&mut self, message: FromClient) -> Vec<Action> {
         match message {
             FromClient::Admit(admission) => self.enter(admission),
-            FromClient::Request { to, request, turn: _turn } => self.state.request(to, request, self.now()),
+            FromClient::Request { to, request, turn: _turn } => {
+                if request == Request::Finalize {
+                    self.pulses.end(to.peer, &mut self.state);
+                }
+                self.state.request(to, request, self.now())
+            }
             // Through the same queue as requests, so that answers keep their order.
             FromClient::Unfit { to, status, turn: _turn } => {
                 let mut actions = self.state.answer(to, Reply::Status(status));
@@ -166,13 +176,14 @@ impl Actor {
                 actions
             }
             FromClient::Garbled { peer, status, turn: _turn } => self.state.violated(peer, status),
-            FromClient::Beat { peer, turn: _turn } => {
-                self.state.beat(peer, self.now());
+            FromClient::Beat { peer, pulse, turn: _turn } => {
+                self.pulses.begin(peer, pulse, &mut self.state);
                 Vec::new()
             }
             FromClient::Resume(peer) => self.state.resume(peer),
             FromClient::Gone(peer) => {
                 self.outboxes.remove(&peer);
+                self.pulses.end(peer, &mut self.state);
                 self.state.disconnected(peer, self.now())
             }
         }

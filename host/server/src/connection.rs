@@ -7,6 +7,7 @@ use crate::{
     metrics::Metrics,
     pace::Pace,
     packing::Packing,
+    pulse::Pulse,
     quiet::{Once, Quiet, warn_once},
     turns::Turns,
 };
@@ -66,6 +67,8 @@ pub(crate) struct Lobby {
     pub(crate) audit: Option<Audit>,
     /// Who has not been admitted when the server stops is not waited for.
     pub(crate) stage: watch::Receiver<Stage>,
+    /// When the actor's clock was started.
+    pub(crate) started: Instant,
 }
 
 /// What connections are to do.
@@ -230,22 +233,23 @@ async fn read_requests(
     let mut decoder = FrameDecoder::new(&lobby.limits);
     let turns = Arc::new(Semaphore::new(TURNS));
     let garbled = Once::default();
+    let pulse = Arc::new(Pulse::new(lobby.started));
     let mut cut = cut_frames(&mut decoder, &rest);
     drop(rest);
     loop {
-        let mut beats = Beats::None;
         for frame in cut.frames {
-            if frame.tag == Tag::HEARTBEAT {
-                beats = Beats::Some;
+            let is_beat = frame.tag == Tag::HEARTBEAT;
+            // Before whatever is behind it is asked: who has an answer to that knows that the heartbeat was had.
+            if is_beat && !pulse.beat() {
                 continue;
             }
             let turn = turns.clone().acquire_owned().await.map_err(|_| Fault::Stopping)?;
-            request(frame, turn, peer, codec, open, &garbled, lobby).await?;
-        }
-        // However many came at once, they say the same.
-        if beats == Beats::Some {
-            let turn = turns.clone().acquire_owned().await.map_err(|_| Fault::Stopping)?;
-            lobby.clients.send(FromClient::Beat { peer, turn }).await.map_err(|_| Fault::Stopping)?;
+            if is_beat {
+                let beat = FromClient::Beat { peer, pulse: pulse.clone(), turn };
+                lobby.clients.send(beat).await.map_err(|_| Fault::Stopping)?;
+            } else {
+                request(frame, turn, peer, codec, open, &garbled, lobby).await?;
+            }
         }
         if let Some(error) = cut.error {
             lobby.metrics.counters().messages_malformed.count();
@@ -256,13 +260,6 @@ async fn read_requests(
             None => return Ok(()),
         }
     }
-}
-
-/// Whether there were heartbeats among what was read.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Beats {
-    None,
-    Some,
 }
 
 /// Reads once, if there is anything: the frames that this completes, or nothing at the end.

@@ -26,6 +26,7 @@ mod monitor;
 mod notice;
 mod pace;
 mod packing;
+mod pulse;
 mod quiet;
 mod rendezvous;
 mod server;

@@ -14,6 +14,7 @@ use crate::{
     metrics::{Counters, Metrics},
     monitor::Watchman,
     notice::Notices,
+    pulse::Pulses,
     quiet::Quiet,
     shadow::Shadows,
     spill::{SpillSettings, Spiller},
@@ -174,11 +175,13 @@ impl Server {
         state.watch(decisions.watched());
         let spiller = Spiller::new(settings.spill, settings.wire, handle.clone());
         let checker = Arc::new(Checker::new(settings.identity, parts.host.clone(), parts.observer));
+        let started = Instant::now();
         let actor = Actor {
             state,
             runs_as: identity,
-            started: Instant::now(),
+            started,
             outboxes: BTreeMap::new(),
+            pulses: Pulses::default(),
             jobs: Arc::default(),
             watchman: Watchman::new(handle.clone(), parts.host.clone()),
             host: parts.host,
@@ -212,6 +215,7 @@ impl Server {
             max_open_requests: settings.max_open_requests,
             refusals: Arc::new(Quiet::new(BETWEEN_REFUSALS)),
             stage: stage.clone(),
+            started,
         };
         Ok(Server {
             uri,

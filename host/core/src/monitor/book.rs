@@ -183,13 +183,13 @@ impl Book {
         own.watches.iter().find(is).copied()
     }
 
-    /// A proc shows that it lives. What was told of its silence waits for the next.
-    pub(crate) fn beat(&mut self, proc: &Proc, now: Time) {
+    /// A proc showed at a time that it lives; of a clone that may be told late. What was told of its silence waits for the next.
+    pub(crate) fn beat(&mut self, proc: &Proc, at: Time) {
         let Some(own) = self.procs.get_mut(proc) else { return };
-        own.last = Some(now);
+        own.last = own.last.max(Some(at));
         for watch in mem::take(&mut own.silent) {
             if let Some(Entry { kind: Kind::Beats(beats), due, .. }) = self.entries.get_mut(&watch) {
-                let at = beats.deadline(Some(now));
+                let at = beats.deadline(own.last);
                 *due = Some(at);
                 self.queue.insert((at, watch));
             }
@@ -201,6 +201,18 @@ impl Book {
         if self.procs.contains_key(proc) {
             self.beating.push(proc.clone());
         }
+    }
+
+    /// Whose heartbeats [`Book::tick`] looks at if this is the time; some perhaps twice.
+    pub(crate) fn beats_due(&self, now: Time) -> impl Iterator<Item = &Proc> {
+        let due = self.queue.range(..=(now, WatchId(u64::MAX)));
+        let entries = due.filter_map(|(_, watch)| self.entries.get(watch));
+        entries.filter(|entry| matches!(entry.kind, Kind::Beats(_))).map(|entry| &entry.requester)
+    }
+
+    /// Whether somebody was told that a proc is silent, and it has not shown since that it lives.
+    pub(crate) fn is_silent(&self, proc: &Proc) -> bool {
+        self.procs.get(proc).is_some_and(|own| !own.silent.is_empty())
     }
 
     /// When [`Book::tick`] has something to do next; at once, if something has begun.

@@ -52,6 +52,11 @@ impl Server {
         }
     }
 
+    /// Whose connection it is, until that is closed.
+    pub fn proc_of(&self, id: PeerId) -> Option<&Proc> {
+        self.peers.get(&id).map(|peer| &peer.proc)
+    }
+
     /// Where a proc is in its life, if it is known.
     pub fn life(&self, proc: &Proc) -> Option<Life> {
         self.jobs.get(&proc.nspace)?.procs.get(&proc.rank).copied()

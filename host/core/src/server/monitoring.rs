@@ -91,11 +91,22 @@ impl Server {
         Ok(vec![reply(to, code::PMIX_SUCCESS)])
     }
 
-    /// A client shows that it lives.
-    pub fn beat(&mut self, peer: PeerId, now: Time) {
+    /// A client showed at a time that it lives. That may be told late, but before a [`Server::tick`] that looks at its proc's
+    /// heartbeats ([`Server::beats_due`]), and at once if that counts as silent ([`Server::is_silent`]).
+    pub fn beat(&mut self, peer: PeerId, at: Time) {
         if let Some(peer) = self.peers.get(&peer).filter(|peer| peer.standing == Standing::Active) {
-            self.monitors.beat(&peer.proc, now);
+            self.monitors.beat(&peer.proc, at);
         }
+    }
+
+    /// Whose heartbeats [`Server::tick`] looks at if this is the time; some perhaps twice.
+    pub fn beats_due(&self, now: Time) -> impl Iterator<Item = &Proc> {
+        self.monitors.beats_due(now)
+    }
+
+    /// Whether somebody was told that a proc is silent, and it has not shown since that it lives.
+    pub fn is_silent(&self, proc: &Proc) -> bool {
+        self.monitors.is_silent(proc)
     }
 
     /// A file was opened to be looked at ([`FileLook::Open`]), or could not be: the requester is told.

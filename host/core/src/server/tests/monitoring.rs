@@ -82,6 +82,34 @@ fn the_silent_proc_and_its_job_hear_once_that_it_is_silent_and_chains_see_it() {
 }
 
 #[test]
+fn heartbeats_may_be_told_late_but_before_they_are_looked_at() {
+    let mut stage = Stage::of(2);
+    let due = |stage: &Stage, now| stage.server.beats_due(Time(now)).cloned().collect::<Vec<_>>();
+    assert_eq!(stage.server.proc_of(stage.peers[1]), Some(&proc(1)));
+    stage.beats(0, "one");
+    assert_eq!(due(&stage, 1000), [], "it begins");
+    stage.at(1000);
+    assert_eq!((due(&stage, 6999), due(&stage, 7000)), (vec![], vec![proc(0)]));
+    // What was before it began is no sign after that, and none undoes a later one.
+    for at in [900, 4000, 3000] {
+        stage.server.beat(stage.peers[0], Time(at));
+    }
+    assert_eq!((stage.at(7000), stage.server.deadline()), (vec![], Some(Time(10_000))));
+    assert!(!stage.server.is_silent(&proc(0)));
+    assert!(chained(&stage.at(10_000)).is_some());
+    assert!(stage.server.is_silent(&proc(0)) && !stage.server.is_silent(&proc(1)));
+    assert_eq!(due(&stage, 100_000), [], "nobody looks at who is silent");
+    stage.server.beat(stage.peers[0], Time(10_500));
+    assert!(!stage.server.is_silent(&proc(0)));
+    assert_eq!(stage.server.deadline(), Some(Time(16_500)));
+    // Files are looked at without anybody beating.
+    let watch = opened(&stage.file(1));
+    stage.server.file_opened(watch, Ok(SEEN));
+    stage.at(11_000);
+    assert_eq!((due(&stage, 12_000), stage.server.deadline()), (vec![], Some(Time(12_000))));
+}
+
+#[test]
 fn what_was_asked_for_is_cancelled_one_by_one_or_all_at_once_by_who_asked() {
     let mut stage = Stage::of(2);
     for (rank, id) in [(0, "one"), (0, "two"), (1, "one")] {
