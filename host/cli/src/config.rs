@@ -3,6 +3,7 @@ use crate::args::ConfigArgs;
 use peal_config::{Config, Given, OrderedChannel, PolicyDefault, Problem, Problems, Requirement, Resolved, Sources};
 use peal_core::{
     defaults::{Defaults, HookDefault},
+    group,
     log::{LogSettings, Need, book::Aggregation, channel},
     server::{Allowance, Monitoring},
 };
@@ -105,6 +106,12 @@ pub fn server_settings(config: &Config) -> ServerSettings {
             allowance: Allowance(server.raised_events),
             defaults: defaults(&config.policy),
             max_decisions: config.policy.max_pending,
+            groups: group::Settings {
+                timeout: config.group.timeout,
+                decision: config.group.decision_time,
+                memory: config.group.memory,
+                max: config.group.max,
+            },
             max_controls: config.control.max_requests,
             checkpoint_timeout: config.control.checkpoint_timeout,
             preempt_grace: config.control.preempt_grace,

@@ -182,6 +182,18 @@ settings! {
         preempt_grace "control.preempt_grace_ms": Duration = Duration::from_secs(30), Millis(0, DAY), "5000";
     }
 
+    /// Groups of procs (`PMIx_Group_construct`).
+    "group" group: Group {
+        /// How long constructing or destructing one may take, where a request does not say.
+        timeout "group.timeout_ms": Duration = Duration::from_secs(300), Millis(1, DAY), "60000";
+        /// How long whoever leads has to say what becomes of one in which somebody failed, before it comes to nothing.
+        decision_time "group.decision_time_ms": Duration = Duration::from_secs(10), Millis(1, DAY), "2000";
+        /// For how long whoever comes late learns how it ended, and who was told what is remembered.
+        memory "group.memory_ms": Duration = Duration::from_secs(60), Millis(1000, DAY), "120000";
+        /// How many groups a user may have, with those that are being constructed.
+        max "group.max": usize = 1024, Number(1, MILLION), "64";
+    }
+
     /// Requests to log (`PMIx_Log`).
     "log" log: Log {
         /// The order in which channels are tried where a request names none, by their names without `PMIX_LOG_`; `:req`

@@ -3,6 +3,7 @@ use crate::{
     admission::Arrival,
     chains::{Asked, Chains, Entering},
     channels::{Asker, Channels},
+    deadline::until,
     decisions::Decisions,
     fabric::{Fabric, ServerId},
     handle::{Abnormal, AddJobError, Inbox, Internal, ServerHandle},
@@ -442,13 +443,5 @@ impl Actor {
             outbox.cut.notify_one();
             self.outboxes.remove(&peer);
         }
-    }
-}
-
-/// Waits until the state machine's next deadline; for ever if it has none.
-pub(crate) async fn until(started: Instant, deadline: Option<Time>) {
-    match deadline {
-        Some(at) => tokio::time::sleep_until((started + Duration::from_millis(at.0)).into()).await,
-        None => std::future::pending().await,
     }
 }

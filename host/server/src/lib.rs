@@ -12,6 +12,7 @@ mod asking;
 mod chains;
 mod channels;
 mod connection;
+mod deadline;
 mod decisions;
 mod delivery;
 pub mod embedded;

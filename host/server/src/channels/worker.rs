@@ -1,7 +1,7 @@
 //! The worker that takes log requests as they come and has each written.
 use super::{ChannelSettings, Logging, Writers};
 use crate::{
-    actor::until,
+    deadline::until,
     fabric::{Fabric, ServerId},
     guest_thread::on_guest_thread,
     handle::ServerHandle,

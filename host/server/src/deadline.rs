@@ -1,0 +1,11 @@
+//! Waiting for the deadlines of state machines, which know no clock.
+use peal_core::Time;
+use std::time::{Duration, Instant};
+
+/// Waits until the state machine's next deadline; for ever if it has none.
+pub(crate) async fn until(started: Instant, deadline: Option<Time>) {
+    match deadline {
+        Some(at) => tokio::time::sleep_until((started + Duration::from_millis(at.0)).into()).await,
+        None => std::future::pending().await,
+    }
+}
