@@ -79,7 +79,8 @@ pub enum Group {
     /// A fence of all procs of a job
     Fence,
     /// A group of all procs of a job, formed and destructed
-    Group,
+    #[value(name = "group")]
+    Groups,
     /// A line that a client logs, through a channel component
     Log,
     /// Heartbeats: how many a second, and what many clients cost that send one a second each

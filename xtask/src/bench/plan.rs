@@ -95,7 +95,7 @@ impl Plan {
                 Group::Audit => plan.audit(),
                 Group::Fanout => plan.fanout(),
                 Group::Fence => plan.fence(),
-                Group::Group => plan.group(),
+                Group::Groups => plan.groups(),
                 Group::Log => plan.log(),
                 Group::Monitor => plan.monitor(),
                 Group::Memory => plan.memory(),
@@ -323,7 +323,7 @@ impl Plan {
         }
     }
 
-    fn group(&mut self) {
+    fn groups(&mut self) {
         for procs in [2, 8, 32, 64] {
             for (mode, with) in [("group", "without"), ("groupid", "with")] {
                 let name = format!("{mode}.{procs}");
@@ -332,7 +332,7 @@ impl Plan {
                     let what = format!("{what} {with} a context id, {procs} procs, libpmix clients");
                     let (ours, peer) = (format!("{name}.peal"), format!("{name}.c"));
                     let (ours, peer) = (metric(&ours, metric_name), (C, metric(&peer, metric_name)));
-                    self.row(Group::Group, what, ours, peer, "us", Must::RatioAtMost(1.0));
+                    self.row(Group::Groups, what, ours, peer, "us", Must::RatioAtMost(1.0));
                 }
             }
         }
