@@ -213,25 +213,42 @@ impl Server {
     }
 
     fn spread_here(&mut self, event: Arc<Event>, reach: Reach, allowance: Allowance) -> Vec<Action> {
-        let aim = Aim::of(&event);
-        let head = Head::of(&event, &aim);
+        let mut actions = self.deliver_here(&event, reach);
+        actions.push(Action::Chain { event, reach, allowance });
+        actions
+    }
+
+    /// That a proc has ended or left, for those of its user who registered for that by its code: whoever invites others to a group
+    /// waits for that. Modules and everybody else hear of ends by other events.
+    pub(super) fn tell_of_end(&mut self, proc: &Proc) -> Vec<Action> {
+        let infos = vec![
+            Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc.clone())),
+            Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true)),
+            Info::new(key::PMIX_EVENT_DO_NOT_CACHE, Value::Bool(true)),
+        ];
+        let event = Event { code: code::PMIX_PROC_TERMINATED, source: None, range: Range::Session, infos };
+        let reach = Reach::of(self.identity(proc));
+        self.deliver_here(&Arc::new(event), reach)
+    }
+
+    fn deliver_here(&mut self, event: &Arc<Event>, reach: Reach) -> Vec<Action> {
+        let aim = Aim::of(event);
+        let head = Head::of(event, &aim);
         let hears = |(_, peer): &(&PeerId, &Peer)| {
             reach.includes(Some(peer.identity.uid))
                 && peer.interests.cover(&head, &aim)
-                && aim.is_meant_for(&event, &peer.proc)
+                && aim.is_meant_for(event, &peer.proc)
         };
         let (late, told): (BTreeSet<PeerId>, BTreeSet<PeerId>) =
             self.peers.iter().filter(hears).map(|(id, _)| *id).partition(|id| self.retained.is_behind(*id));
         let owed = match head.class {
-            Class::JobSpecific => self.targets_beside(&event, &aim, reach, &told),
+            Class::JobSpecific => self.targets_beside(event, &aim, reach, &told),
             Class::Environment => Vec::new(),
         };
-        let delivered = marked(&event);
+        let delivered = marked(event);
         let actions = told.iter().map(|peer| Action::Deliver { peer: *peer, event: delivered.clone() }).collect();
         self.retained.keep(delivered, head, reach, Audience { told, late, owed });
-        let mut actions = self.settled(actions);
-        actions.push(Action::Chain { event, reach, allowance });
-        actions
+        self.settled(actions)
     }
 
     /// The procs that an event is meant for and that may yet register, without those of the connections that are told.

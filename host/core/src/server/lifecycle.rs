@@ -187,6 +187,7 @@ impl Server {
         }
         actions.extend(self.checkpoint_lost(proc));
         actions.extend(self.with_groups(|groups| groups.ended(proc, now)));
+        actions.extend(self.tell_of_end(proc));
         self.settled(actions)
     }
 }
