@@ -218,7 +218,7 @@ impl Server {
         actions
     }
 
-    /// That a proc has ended or left, for those of its user who registered for that by its code: whoever invites others to a group
+    /// That a proc has ended without having left, for those of its user who registered for that by its code: whoever invites others to a group
     /// waits for that. Modules and everybody else hear of ends by other events.
     pub(super) fn tell_of_end(&mut self, proc: &Proc) -> Vec<Action> {
         let infos = vec![

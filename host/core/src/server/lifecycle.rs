@@ -106,7 +106,8 @@ impl Server {
         let mut actions = match life {
             Some(life @ Life::Expected) => {
                 *life = Life::Lost;
-                self.departed(proc, now)
+                let departed = self.departed(proc, now);
+                [departed, self.tell_of_end(proc)].concat()
             }
             Some(life @ Life::Connected(_)) => {
                 *life = Life::Lost;
@@ -150,6 +151,7 @@ impl Server {
     /// A connected proc is gone without having left in order.
     fn lost(&mut self, proc: &Proc, now: Time) -> Vec<Action> {
         let mut actions = self.departed(proc, now);
+        actions.extend(self.tell_of_end(proc));
         actions.push(Action::Host(Upcall::ClientLost(proc.clone())));
         actions.extend(self.lose(proc, now));
         actions
@@ -187,7 +189,6 @@ impl Server {
         }
         actions.extend(self.checkpoint_lost(proc));
         actions.extend(self.with_groups(|groups| groups.ended(proc, now)));
-        actions.extend(self.tell_of_end(proc));
         self.settled(actions)
     }
 }
