@@ -2,6 +2,7 @@
 pub mod c_server;
 pub mod compared;
 pub mod daemon;
+pub mod drawer;
 pub mod false_server;
 pub mod in_process;
 pub mod languages;

@@ -2,17 +2,18 @@
 use peal_client::ClientError;
 use peal_core::{policy::OnFailure, registration::Place};
 use peal_model::{Hook, Info, Key, KeyName, LogRequest, Status, Value, code, key};
-use peal_sandbox::{Capability, Engine, EngineSettings, Grants, Limits, Module, Services, Sink, State};
+use peal_sandbox::{Capability, Engine, EngineSettings, Grants, Limits, Module, Services, Sink};
 use peal_server::{
     EmbeddedFabric, Hosted, HostedChannels, HostedPolicies, Notices, ServerSettings, embedded::EmbeddedHost,
 };
 use peal_tests::{
-    c_program, guest,
+    c_program,
+    drawer::Drawer,
+    guest,
     in_process::{Modules, Node, soon},
     peal, run,
 };
 use std::{
-    collections::BTreeMap,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -33,30 +34,6 @@ impl Sink for Paper {
     fn write(&self, _: &LogRequest, bytes: &[u8]) -> Result<(), Status> {
         self.0.lock().unwrap().push_str(&String::from_utf8_lossy(bytes));
         Ok(())
-    }
-}
-
-/// The state of a module.
-#[derive(Default)]
-struct Drawer(Mutex<BTreeMap<String, Vec<u8>>>);
-
-impl State for Drawer {
-    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Status> {
-        Ok(self.0.lock().unwrap().get(key).cloned())
-    }
-
-    fn set(&self, key: &str, value: &[u8]) -> Result<(), Status> {
-        self.0.lock().unwrap().insert(key.to_owned(), value.to_vec());
-        Ok(())
-    }
-
-    fn delete(&self, key: &str) -> Result<(), Status> {
-        self.0.lock().unwrap().remove(key);
-        Ok(())
-    }
-
-    fn keys(&self, prefix: &str) -> Result<Vec<String>, Status> {
-        Ok(self.0.lock().unwrap().keys().filter(|key| key.starts_with(prefix)).cloned().collect())
     }
 }
 

@@ -10,41 +10,17 @@ use peal_sandbox::{
     State,
 };
 use peal_store::{Durability, Filter};
-use peal_tests::{guest, guest_if_built};
+use peal_tests::{drawer::Drawer, guest, guest_if_built};
 use std::{
-    collections::BTreeMap,
     num::NonZeroU32,
     path::Path,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 /// How many calls in all.
 const CALLS: u64 = 10_000;
 const THREADS: u64 = 4;
-
-#[derive(Default)]
-struct Drawer(Mutex<BTreeMap<String, Vec<u8>>>);
-
-impl State for Drawer {
-    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Status> {
-        Ok(self.0.lock().unwrap().get(key).cloned())
-    }
-
-    fn set(&self, key: &str, value: &[u8]) -> Result<(), Status> {
-        self.0.lock().unwrap().insert(key.to_owned(), value.to_vec());
-        Ok(())
-    }
-
-    fn delete(&self, key: &str) -> Result<(), Status> {
-        self.0.lock().unwrap().remove(key);
-        Ok(())
-    }
-
-    fn keys(&self, prefix: &str) -> Result<Vec<String>, Status> {
-        Ok(self.0.lock().unwrap().keys().filter(|key| key.starts_with(prefix)).cloned().collect())
-    }
-}
 
 fn settings(dir: &Path) -> AuditSettings {
     AuditSettings {

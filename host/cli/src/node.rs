@@ -226,11 +226,6 @@ pub fn unique(prefix: &str) -> String {
     format!("{prefix}-{}-{:08x}", std::process::id(), random & 0xffff_ffff)
 }
 
-/// This node's name.
-pub fn hostname() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
 /// Every proc takes two or three files; what the system allows at most is enough for most jobs.
 fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);

@@ -1,5 +1,4 @@
 //! The audit trail of a server, as its configuration wants it.
-use crate::node;
 use anyhow::{Result, bail};
 use peal_audit::{Audit, AuditSettings, Destinations, OnFailure, Retention, Syslog};
 use peal_config::{AuditFailure, Config, Durability};
@@ -37,7 +36,7 @@ pub fn open(config: &Config) -> Result<Option<Audit>> {
             file: audit.checkpoint_file.clone(),
             syslog: if audit.checkpoint_syslog == peal_config::Syslog::Yes { Syslog::Yes } else { Syslog::No },
         },
-        server: format!("{} {} peal {}", node::hostname(), std::process::id(), env!("CARGO_PKG_VERSION")),
+        server: format!("{} {} peal {}", peal_server::hostname(), std::process::id(), env!("CARGO_PKG_VERSION")),
     };
     Ok(Some(Audit::open(settings)?))
 }

@@ -109,7 +109,7 @@ fn request(args: &Run, config: &Config, nspace: Nspace) -> Result<JobRequest> {
         size: args.procs,
         program: program.clone(),
         args: rest.to_vec(),
-        hostname: node::hostname(),
+        hostname: peal_server::hostname(),
         on_abort,
         action_timeout: config.run.action_timeout,
         grace: config.run.grace,

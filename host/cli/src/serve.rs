@@ -48,7 +48,7 @@ pub fn serve(args: Serve) -> Result<ExitCode> {
             handle: node.server.handle(),
             host: node.host.clone(),
             uri: uri.clone(),
-            hostname: node::hostname(),
+            hostname: peal_server::hostname(),
             metrics: node.server.metrics(),
             chains: node.server.chains(),
             notices: notices.clone(),

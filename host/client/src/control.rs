@@ -77,9 +77,8 @@ pub enum Preemption {
 }
 
 impl Preemption {
-    /// All there are, with their words.
-    pub const ALL: [(Preemption, &'static str); 3] =
-        [(Preemption::Pause, "pause"), (Preemption::Terminate, "terminate"), (Preemption::Kill, "kill")];
+    /// All there are.
+    pub const ALL: [Preemption; 3] = [Preemption::Pause, Preemption::Terminate, Preemption::Kill];
 
     /// Its word.
     pub fn name(self) -> &'static str {

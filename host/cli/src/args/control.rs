@@ -261,8 +261,8 @@ fn signal(text: &str) -> Result<u8, String> {
 }
 
 fn preemption(text: &str) -> Result<Preemption, String> {
-    let found = Preemption::ALL.into_iter().find(|row| row.1 == text);
-    found.map(|row| row.0).ok_or_else(|| format!("one of {} is wanted", Preemption::ALL.map(|row| row.1).join(", ")))
+    let found = Preemption::ALL.into_iter().find(|action| action.name() == text);
+    found.ok_or_else(|| format!("one of {} is wanted", Preemption::ALL.map(Preemption::name).join(", ")))
 }
 
 /// A number of seconds, or a time as people write it.

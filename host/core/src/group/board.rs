@@ -1,9 +1,10 @@
 //! The coordinator's board: every group that is there or being formed, and what is decided of them.
 use super::{
     Change, Contribution, Failure, Formed, GroupKey, Instance, Members, Operation, Outcome, Part, Saying, Scene,
-    ServerId, What,
+    ServerId, Settings, What,
     directory::Whereabouts,
     forming::Forming,
+    message::about,
     standing::{Dissolving, Standing},
 };
 use crate::Time;
@@ -11,7 +12,6 @@ use peal_model::{Info, Nspace, Proc, Status, code};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
-    time::Duration,
 };
 
 /// How far a group is.
@@ -44,7 +44,6 @@ struct Told {
 #[derive(Debug)]
 pub(super) struct Board {
     me: ServerId,
-    memory: Duration,
     seats: BTreeMap<GroupKey, Seat>,
     told: BTreeMap<GroupKey, Told>,
     next: u64,
@@ -53,9 +52,9 @@ pub(super) struct Board {
 }
 
 impl Board {
-    pub(super) fn new(me: ServerId, memory: Duration) -> Board {
+    pub(super) fn new(me: ServerId) -> Board {
         let (seats, told) = (BTreeMap::new(), BTreeMap::new());
-        Board { me, memory, seats, told, next: 0, next_context: 0, decided: Vec::new() }
+        Board { me, seats, told, next: 0, next_context: 0, decided: Vec::new() }
     }
 
     fn taken(&mut self) -> Vec<Decided> {
@@ -206,7 +205,7 @@ impl Board {
     /// Time has passed.
     pub(super) fn tick(&mut self, at: &Scene<'_>) -> Vec<Decided> {
         // Half as long as servers remember: none of them forgets before we do.
-        self.told.retain(|_, told| told.at + self.memory / 2 > at.now);
+        self.told.retain(|_, told| told.at + at.settings.memory / 2 > at.now);
         for key in self.keys() {
             self.settle(&key, at);
         }
@@ -214,12 +213,12 @@ impl Board {
     }
 
     /// When the next thing is over.
-    pub(super) fn deadline(&self) -> Option<Time> {
+    pub(super) fn deadline(&self, settings: &Settings) -> Option<Time> {
         let due = |seat: &Seat| match seat {
             Seat::Forming(forming) => Some(forming.due()),
             Seat::Standing(standing) => standing.dissolving.as_ref().map(|dissolving| dissolving.deadline),
         };
-        let forgets = self.told.values().map(|told| told.at + self.memory / 2);
+        let forgets = self.told.values().map(|told| told.at + settings.memory / 2);
         self.seats.values().filter_map(due).chain(forgets).min()
     }
 
@@ -228,7 +227,7 @@ impl Board {
         match self.seats.get_mut(key) {
             Some(Seat::Forming(forming)) => {
                 for news in std::mem::take(&mut forming.news) {
-                    let infos = news.infos(&key.name);
+                    let infos = about(key, &news.about, news.whom.iter());
                     self.decided.push(Decided::Tell(news.whom, news.code, infos));
                 }
                 self.settle_forming(key, at);

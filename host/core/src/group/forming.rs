@@ -4,7 +4,7 @@ use super::{
     directory::{Directory, Whereabouts},
 };
 use crate::Time;
-use peal_model::{DataArray, Info, JobInfo, Nspace, Proc, Status, Value, code, key};
+use peal_model::{JobInfo, Nspace, Proc, Status, code};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -334,15 +334,4 @@ fn is_same(one: &Arc<BTreeSet<Proc>>, other: &Arc<BTreeSet<Proc>>, directory: &D
         named.iter().flat_map(|proc| directory.procs(proc).unwrap_or_else(|| vec![proc.clone()])).collect()
     };
     Arc::ptr_eq(one, other) || one == other || all(one) == all(other)
-}
-
-impl News {
-    /// What is told with it.
-    pub(super) fn infos(&self, name: &peal_model::Text) -> Vec<Info> {
-        vec![
-            Info::new(key::PMIX_GROUP_ID, Value::String(Some(name.clone()))),
-            Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(self.about.clone())),
-            Info::new(key::PMIX_GROUP_MEMBERSHIP, Value::DataArray(DataArray::procs(self.whom.iter().cloned()))),
-        ]
-    }
 }

@@ -1,7 +1,7 @@
 //! What servers tell each other of groups.
 use super::{Construct, GroupKey, Members, Role, ServerId};
 use crate::Time;
-use peal_model::{Info, JobInfo, Nspace, Proc, Rank, RankData, Status, code};
+use peal_model::{Info, JobInfo, Nspace, Proc, Rank, RankData, Status, Value, code, key};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -46,35 +46,8 @@ pub enum Message {
     },
     /// To all: it is not any more.
     JobGone(Nspace),
-    /// To the coordinator: a proc of the sender's has ended.
-    Ended(Proc),
-    /// To the coordinator: it is there again.
-    Back(Proc),
-    /// To the coordinator: what procs of the sender's bring.
-    Up(Contribution),
-    /// To the coordinator: a proc leaves a group.
-    Leave {
-        /// Which.
-        key: GroupKey,
-        /// Who.
-        proc: Proc,
-    },
-    /// To the coordinator: procs have formed a group by themselves.
-    Announce {
-        /// Which.
-        key: GroupKey,
-        /// Who is in it.
-        members: Vec<Proc>,
-    },
-    /// To the coordinator: what is to become of a construct in which somebody failed.
-    Say {
-        /// Which.
-        key: GroupKey,
-        /// Who says so.
-        by: Proc,
-        /// What.
-        saying: Saying,
-    },
+    /// To the coordinator: something to be decided about.
+    Upward(Upward),
     /// To a new coordinator: all that the sender knows.
     Report(Report),
     /// From the coordinator: this is decided.
@@ -98,6 +71,40 @@ pub enum Message {
         code: Status,
         /// About what.
         infos: Vec<Info>,
+    },
+}
+
+/// What servers have the coordinator know.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Upward {
+    /// A proc of the sender's has ended.
+    Ended(Proc),
+    /// It is there again.
+    Back(Proc),
+    /// What procs of the sender's bring.
+    Brings(Contribution),
+    /// A proc leaves a group.
+    Leave {
+        /// Which.
+        key: GroupKey,
+        /// Who.
+        proc: Proc,
+    },
+    /// Procs have formed a group by themselves.
+    Announce {
+        /// Which.
+        key: GroupKey,
+        /// Who is in it.
+        members: Vec<Proc>,
+    },
+    /// What is to become of a construct in which somebody failed.
+    Say {
+        /// Which.
+        key: GroupKey,
+        /// Who says so.
+        by: Proc,
+        /// What.
+        saying: Saying,
     },
 }
 
@@ -272,4 +279,13 @@ pub struct Report {
     pub past: Vec<Outcome>,
     /// What its procs wait for.
     pub open: Vec<Contribution>,
+}
+
+/// What events of a group say: which, about whom, and who is concerned.
+pub(super) fn about<'a>(group: &GroupKey, proc: &Proc, procs: impl Iterator<Item = &'a Proc>) -> Vec<Info> {
+    vec![
+        Info::new(key::PMIX_GROUP_ID, Value::String(Some(group.name.clone()))),
+        Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc.clone())),
+        Info::new(key::PMIX_GROUP_MEMBERSHIP, Value::procs(procs.cloned())),
+    ]
 }

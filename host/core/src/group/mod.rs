@@ -10,6 +10,7 @@
 
 mod board;
 mod call;
+mod deciding;
 mod directory;
 mod forming;
 mod lobby;
@@ -18,11 +19,12 @@ mod message;
 mod read;
 mod standing;
 mod takeover;
+mod told;
 
 pub use call::{Construct, Role, Wishes};
 pub use members::Members;
 pub use message::{
-    Change, Contribution, Failure, Formed, Instance, Message, Operation, Outcome, Part, Report, Saying, What,
+    Change, Contribution, Failure, Formed, Instance, Message, Operation, Outcome, Part, Report, Saying, Upward, What,
 };
 pub use read::{Asked, GroupError, name, read, timeout};
 
@@ -133,8 +135,10 @@ pub struct Groups {
     board: Board,
     takeover: Option<Takeover>,
     /// What came for a coordinator that we are not yet.
-    early: Vec<(ServerId, Message)>,
+    early: Vec<(ServerId, Upward)>,
     steps: Vec<Step>,
+    /// When there is something to do next: asked for far more often than it changes.
+    due: Option<Time>,
 }
 
 impl Groups {
@@ -150,10 +154,11 @@ impl Groups {
             known: BTreeMap::new(),
             past: BTreeMap::new(),
             seen: Instance::default(),
-            board: Board::new(me, settings.memory),
+            board: Board::new(me),
             takeover: None,
             early: Vec::new(),
             steps: Vec::new(),
+            due: None,
         }
     }
 
@@ -189,7 +194,7 @@ impl Groups {
     pub fn job_added(&mut self, nspace: &Nspace, size: u32) -> Vec<Step> {
         self.directory.add(nspace.clone(), self.me, size);
         self.broadcast(&Message::Job { nspace: nspace.clone(), size });
-        self.board_knows_job(nspace, self.clock);
+        self.knows_job(nspace, self.clock);
         self.taken()
     }
 
@@ -211,7 +216,7 @@ impl Groups {
         self.clock = now;
         if self.directory.end(proc) {
             self.lobby.leave(proc);
-            self.up(Message::Ended(proc.clone()), now);
+            self.up(Upward::Ended(proc.clone()), now);
             self.pass_on(now);
         }
         self.taken()
@@ -220,7 +225,7 @@ impl Groups {
     /// A proc that had ended is there again.
     pub fn back(&mut self, proc: &Proc) -> Vec<Step> {
         if self.directory.unend(proc) {
-            self.up(Message::Back(proc.clone()), self.clock);
+            self.up(Upward::Back(proc.clone()), self.clock);
         }
         self.taken()
     }
@@ -247,21 +252,21 @@ impl Groups {
 
     /// A proc leaves a group.
     pub fn leave(&mut self, to: RequestId, key: &GroupKey, proc: &Proc, now: Time) -> Vec<Step> {
-        if self.known.get(key).is_some_and(|known| known.has(proc)) {
-            self.answer(to, Answer::Done);
-            self.up(Message::Leave { key: key.clone(), proc: proc.clone() }, now);
-        } else {
-            self.answer(to, Answer::Failed(Failure::unknown(key)));
-        }
-        self.taken()
+        let answer = if self.is_in(key, proc) { Answer::Done } else { Answer::Failed(Failure::unknown(key)) };
+        self.answer(to, answer);
+        self.part(key, proc, now)
     }
 
     /// The same for one that needs no answer.
     pub fn part(&mut self, key: &GroupKey, proc: &Proc, now: Time) -> Vec<Step> {
-        if self.known.get(key).is_some_and(|known| known.has(proc)) {
-            self.up(Message::Leave { key: key.clone(), proc: proc.clone() }, now);
+        if self.is_in(key, proc) {
+            self.up(Upward::Leave { key: key.clone(), proc: proc.clone() }, now);
         }
         self.taken()
+    }
+
+    fn is_in(&self, key: &GroupKey, proc: &Proc) -> bool {
+        self.known.get(key).is_some_and(|known| known.has(proc))
     }
 
     /// Procs have formed a group by themselves, whoever says so among them.
@@ -269,7 +274,7 @@ impl Groups {
         let members: Vec<Proc> = members.iter().filter_map(|named| self.directory.procs(named)).flatten().collect();
         let members: BTreeSet<Proc> = members.into_iter().collect();
         if members.contains(by) && !self.known.contains_key(key) {
-            self.up(Message::Announce { key: key.clone(), members: members.into_iter().collect() }, now);
+            self.up(Upward::Announce { key: key.clone(), members: members.into_iter().collect() }, now);
         }
         self.taken()
     }
@@ -282,7 +287,7 @@ impl Groups {
 
     /// A proc says what is to become of a construct in which somebody failed.
     pub fn say(&mut self, key: &GroupKey, by: &Proc, saying: Saying, now: Time) -> Vec<Step> {
-        self.up(Message::Say { key: key.clone(), by: by.clone(), saying }, now);
+        self.up(Upward::Say { key: key.clone(), by: by.clone(), saying }, now);
         self.taken()
     }
 
@@ -298,23 +303,23 @@ impl Groups {
     /// Time has passed.
     pub fn tick(&mut self, now: Time) -> Vec<Step> {
         self.clock = now;
+        if self.due.is_none_or(|due| due > now) {
+            return Vec::new();
+        }
         self.lobby.expire(now);
         self.pass_on(now);
         self.lobby.forget(now);
         let memory = self.settings.memory;
         self.past.retain(|_, (at, _)| *at + memory > now);
-        if self.coordinator() == self.me && self.takeover.is_none() {
-            let (board, at) = self.at_board(now);
-            let decided = board.tick(&at);
-            self.carry_out(decided, now);
+        if self.coordinates() {
+            self.decide(now, Board::tick);
         }
         self.taken()
     }
 
     /// When [`Groups::tick`] has something to do next.
     pub fn deadline(&self) -> Option<Time> {
-        let past = self.past.first_key_value().map(|(_, (at, _))| *at + self.settings.memory);
-        [self.lobby.deadline(), self.board.deadline(), past].into_iter().flatten().min()
+        self.due
     }
 
     /// The groups with members here, in the order of their keys.
@@ -383,14 +388,14 @@ impl Groups {
     /// Hands what is complete here to the coordinator.
     fn pass_on(&mut self, now: Time) {
         for contribution in self.lobby.ready() {
-            self.up(Message::Up(contribution.with_time_left(now)), now);
+            self.up(Upward::Brings(contribution.with_time_left(now)), now);
         }
     }
 
-    fn up(&mut self, message: Message, now: Time) {
+    fn up(&mut self, upward: Upward, now: Time) {
         match self.coordinator() {
-            me if me == self.me => self.take(me, message, now),
-            other => self.send(other, message),
+            me if me == self.me => self.coordinate(me, upward, now),
+            other => self.send(other, Message::Upward(upward)),
         }
     }
 
@@ -407,7 +412,10 @@ impl Groups {
         self.steps.push(Step::Answer { to, answer });
     }
 
+    /// What is to be done, at the end of everything that is.
     fn taken(&mut self) -> Vec<Step> {
+        let past = self.past.first_key_value().map(|(_, (at, _))| *at + self.settings.memory);
+        self.due = [self.lobby.deadline(), self.board.deadline(&self.settings), past].into_iter().flatten().min();
         std::mem::take(&mut self.steps)
     }
 }

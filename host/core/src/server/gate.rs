@@ -170,18 +170,13 @@ impl Server {
         request: Request,
         now: Time,
     ) -> Vec<Action> {
-        let by = By { to: Some(to), requester: Some(source.clone()), identity: self.identity_of(to.peer), at: now };
-        self.enter_as((to, source), by, named, request)
+        let by = By { to, requester: Some(source.clone()), identity: self.identity_of(to.peer), at: now };
+        self.enter_as(source, by, named, request)
     }
 
     /// The same for what is asked by somebody to policies and as `source` to the host environment.
-    pub(super) fn enter_as(
-        &mut self,
-        (to, source): (RequestId, Proc),
-        by: By,
-        named: Named,
-        request: Request,
-    ) -> Vec<Action> {
+    pub(super) fn enter_as(&mut self, source: Proc, by: By, named: Named, request: Request) -> Vec<Action> {
+        let to = by.to;
         let Named { hook, procs, users } = named;
         let refusal = match request {
             Request::JobControl { .. } | Request::Monitor { .. } | Request::Query { .. } => Refusal::Infos(to),

@@ -26,20 +26,17 @@ pub struct GroupStatus {
 impl Server {
     /// Another server is there from now on.
     pub fn server_joined(&mut self, server: ServerId) -> Vec<Action> {
-        let steps = self.groups.server_joined(server);
-        self.stepped(steps)
+        self.with_groups(|groups| groups.server_joined(server))
     }
 
     /// Another server is gone; all that it sent has come.
     pub fn server_left(&mut self, server: ServerId, now: Time) -> Vec<Action> {
-        let steps = self.groups.server_left(server, now);
-        self.stepped(steps)
+        self.with_groups(|groups| groups.server_left(server, now))
     }
 
     /// Another server sent this about groups.
     pub fn group_message(&mut self, from: ServerId, message: Message, now: Time) -> Vec<Action> {
-        let steps = self.groups.received(from, message, now);
-        self.stepped(steps)
+        self.with_groups(|groups| groups.received(from, message, now))
     }
 
     /// A request about a group that may be made.

@@ -42,11 +42,11 @@ impl Server {
     ) -> Vec<Action> {
         let Some(Actor { requester, source, identity }) = self.actor(owner) else { return Vec::new() };
         let to = answer_to(number);
-        let by = By { to: Some(to), requester, identity: Some(identity), at: now };
+        let by = By { to, requester, identity: Some(identity), at: now };
         let procs = if targets.is_empty() { vec![Proc::all(source.nspace.clone())] } else { targets.clone() };
         let named = Named { hook: Hook::JobControl, procs, users: Vec::new() };
         let request = Request::JobControl { targets, directives };
-        self.enter_as((to, source), by, named, request)
+        self.enter_as(source, by, named, request)
     }
 
     /// A module of this owner wants something logged; answered as [`Server::control_for`].

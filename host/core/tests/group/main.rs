@@ -50,15 +50,8 @@ fn a_death_that_nobody_notices_is_found_out() {
 }
 
 fn leader(named: &[Proc]) -> Construct {
-    Construct {
-        role: Role::Leader(Arc::new(named.iter().cloned().collect::<BTreeSet<_>>())),
-        wishes: Wishes { context_id: true, ..Wishes::default() },
-        additions: Vec::new(),
-        order: None,
-        infos: Vec::new(),
-        data: None,
-        job: None,
-    }
+    let role = Role::Leader(Arc::new(named.iter().cloned().collect::<BTreeSet<_>>()));
+    Construct { wishes: Wishes { context_id: true, ..Wishes::default() }, ..Construct::of(role) }
 }
 
 #[test]

@@ -153,13 +153,10 @@ fn calls(random: &mut Random, plan: &Plan) -> Vec<Deed> {
             plan.added.iter().enumerate().filter(|(i, _)| i % plan.leaders.len() == n).map(|(_, p)| p.clone());
         let leads = plan.wishes.leads && n == 0;
         let construct = Construct {
-            role,
             wishes: Wishes { leads, ..plan.wishes },
             additions: additions.collect(),
             order: plan.order.clone(),
-            infos: Vec::new(),
-            data: None,
-            job: None,
+            ..Construct::of(role)
         };
         let timeout = random.percent(30).then(|| 1000 + random.next() % 30_000);
         deeds.push(Deed::Construct(leader.clone(), plan.name.clone(), construct.clone(), timeout));
@@ -168,16 +165,7 @@ fn calls(random: &mut Random, plan: &Plan) -> Vec<Deed> {
         }
     }
     for member in &plan.added {
-        let construct = Construct {
-            role: Role::Member,
-            wishes: Wishes::default(),
-            additions: Vec::new(),
-            order: None,
-            infos: Vec::new(),
-            data: None,
-            job: None,
-        };
-        deeds.push(Deed::Construct(member.clone(), plan.name.clone(), construct, None));
+        deeds.push(Deed::Construct(member.clone(), plan.name.clone(), Construct::of(Role::Member), None));
     }
     deeds
 }

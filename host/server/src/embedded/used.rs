@@ -15,7 +15,7 @@ pub(super) fn about(asked: &str, qualifiers: &[Info], running: &[(Proc, u32)]) -
         let node = usage::of_node();
         return Ok(match named {
             None => Some(Info::new(key::PMIX_QUERY_NODE_RESOURCE_USAGE, Value::DataArray(DataArray::infos([node])))),
-            Some(Value::String(Some(name))) if *name == Text::from(usage::hostname().as_str()) => {
+            Some(Value::String(Some(name))) if *name == Text::from(crate::hostname().as_str()) => {
                 Some(Info::new(key::PMIX_QUERY_NODE_RESOURCE_USAGE, node.value))
             }
             Some(Value::String(_)) => None,

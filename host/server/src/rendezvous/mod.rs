@@ -63,7 +63,7 @@ impl ToolSettings {
             session_dir: PathBuf::new(),
             system_dir: PathBuf::new(),
             serves: Serves::default(),
-            hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            hostname: crate::hostname(),
         };
         let settings = settings.below(system_dir.unwrap_or_else(|| PathBuf::from("/tmp")));
         let session_dir = set(variable::SERVER_TMPDIR).unwrap_or_else(|| settings.session_dir.clone());

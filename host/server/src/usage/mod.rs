@@ -24,7 +24,7 @@ const LONGEST: u64 = 1 << 20;
 
 /// Looks up what somebody wants to know, as far as it is theirs to know. Blocks.
 pub(crate) fn measure(asked: &Usage, identity: Identity, host: &dyn Host) -> UsageFound {
-    let name = hostname();
+    let name = crate::hostname();
     if let Some(other) = asked.nodes.iter().find(|node| **node != name) {
         return Err((code::PMIX_ERR_NOT_FOUND, format!("{other:?} is another node; this one is {name:?}")));
     }
@@ -72,11 +72,6 @@ fn some(found: Vec<Info>, what: &str) -> UsageFound {
 /// What this node uses, as queries tell it.
 pub(crate) fn of_node() -> Info {
     node::usage(Fields::ALL)
-}
-
-/// The node's name, as the kernel has it.
-pub(crate) fn hostname() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// Which attributes are wanted; none: all.
@@ -223,7 +218,7 @@ mod tests {
     fn a_node_tells_of_its_memory_its_disks_and_its_networks() {
         let found = measure(&asked(UsageOf::Node, &[]), me(), &Nobody).unwrap();
         let infos = inner(&found[0]);
-        assert_eq!(infos[0], Info::new(key::PMIX_HOSTNAME, Value::string(&hostname())));
+        assert_eq!(infos[0], Info::new(key::PMIX_HOSTNAME, Value::string(&crate::hostname())));
         for key in [key::PMIX_NODE_LOAD_AVG, key::PMIX_NODE_MEM_TOTAL, key::PMIX_NODE_MEM_FREE] {
             assert!(matches!(infos.value_of(key), Some(Value::Float(0.0..))), "{key:?} in {infos:?}");
         }

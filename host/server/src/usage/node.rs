@@ -1,5 +1,6 @@
 //! What a node, its disks and its networks use.
-use super::{Assembly, Fields, hostname, open_directory, read};
+use super::{Assembly, Fields, open_directory, read};
+use crate::hostname;
 use peal_model::{DataArray, Info, Value, key};
 use procfs_core::{DiskStat, DiskStats, FromBufRead, FromRead, LoadAverage, Meminfo, net};
 use std::collections::BTreeSet;

@@ -1,5 +1,6 @@
 //! What a process uses.
-use super::{Assembly, Fields, hostname, open_directory, read};
+use super::{Assembly, Fields, open_directory, read};
+use crate::hostname;
 use peal_model::{Identity, Info, Proc, Value, key};
 use procfs_core::{
     FromBufRead, FromRead, Uptime,

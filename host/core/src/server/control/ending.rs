@@ -22,7 +22,7 @@ impl Server {
         let mut actions = vec![Action::Controlled { requester: requester.clone(), operation, targets, status }];
         if let Stage::Running(Work::Host(Some(to))) = before {
             let not_done = entry.not_done.iter().map(NotDone::info).collect();
-            actions.extend(answered(Some(to), status, not_done));
+            actions.push(answered(to, status, not_done));
         } else if let Some(requester) = requester {
             let more = [vec![Info::new(STATUS, Value::Status(status))], told].concat();
             actions.extend(self.tell(id, Status::PEAL_JOB_CONTROL_ENDED, &[requester], more));

@@ -19,8 +19,8 @@ use std::collections::BTreeSet;
 /// Who has something done.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct By {
-    /// The request that awaits an answer, if anybody does.
-    pub(super) to: Option<RequestId>,
+    /// The request that awaits an answer.
+    pub(super) to: RequestId,
     pub(super) requester: Option<Proc>,
     pub(super) identity: Option<Identity>,
     /// When they asked.
@@ -31,7 +31,8 @@ impl Server {
     /// A request that may be made: read whole, then begun.
     pub(super) fn control(&mut self, by: By, targets: &[Proc], directives: Vec<Info>) -> Vec<Action> {
         let to = by.to;
-        self.begin_control(by, targets, directives).unwrap_or_else(|error| refused(to, &error))
+        self.begin_control(by, targets, directives)
+            .unwrap_or_else(|error| vec![answered(to, error.status(), vec![policy::reason(&error)])])
     }
 
     fn begin_control(
@@ -50,17 +51,17 @@ impl Server {
             Wanted::Cancel(which) => {
                 let free = self.ledger.cancellable(&self.requestor(&given.by), &which)?;
                 let ended = free.into_iter().flat_map(|id| self.end(id, End::Cancelled)).collect::<Vec<_>>();
-                Ok(ended.into_iter().chain(answered(given.by.to, code::PMIX_SUCCESS, Vec::new())).collect())
+                Ok(ended.into_iter().chain([answered(given.by.to, code::PMIX_SUCCESS, Vec::new())]).collect())
             }
             Wanted::Declare { declaration, cleanup } => {
                 self.declare(&given.by, declaration)?;
-                let upcall = cleanup.zip(given.by.requester).zip(given.by.identity).zip(given.by.to);
-                Ok(match upcall {
-                    Some((((cleanup, source), identity), to)) => {
-                        vec![Action::Host(Upcall::Cleanup { to, source, identity, cleanup })]
+                let By { to, requester, identity, .. } = given.by;
+                Ok(vec![match cleanup.zip(requester).zip(identity) {
+                    Some(((cleanup, source), identity)) => {
+                        Action::Host(Upcall::Cleanup { to, source, identity, cleanup })
                     }
-                    None => answered(given.by.to, code::PMIX_SUCCESS, Vec::new()).collect(),
-                })
+                    None => answered(to, code::PMIX_SUCCESS, Vec::new()),
+                }])
             }
         }
     }
@@ -111,7 +112,7 @@ impl Server {
             JobControl { action: action.clone(), targets: targets.clone(), directives: given.directives.clone() };
         let (source, to) = (given.by.requester.clone(), given.by.to);
         let is_long = matches!(action, JobAction::Restart { .. });
-        let work = Work::Host(to.filter(|_| !is_long));
+        let work = Work::Host((!is_long).then_some(to));
         let id = self.entered(given, Operation::Act(action), targets, Stage::Running(work), Vec::new())?;
         let mut actions = if is_long { self.accepted(id, to) } else { self.mail(id) };
         actions.push(Action::Host(Upcall::JobControl { id, source, control }));
@@ -153,9 +154,10 @@ impl Server {
     }
 
     /// Whoever asked learns by which name to ask for it.
-    fn accepted(&mut self, id: ControlId, to: Option<RequestId>) -> Vec<Action> {
+    fn accepted(&mut self, id: ControlId, to: RequestId) -> Vec<Action> {
         let name = self.ledger.get(id).map(|entry| Info::new(key::PMIX_JOB_CTRL_ID, Value::string(&entry.name)));
-        answered(to, code::PMIX_SUCCESS, name.into_iter().collect()).chain(self.mail(id)).collect()
+        let answer = answered(to, code::PMIX_SUCCESS, name.into_iter().collect());
+        std::iter::once(answer).chain(self.mail(id)).collect()
     }
 
     /// Raises an event for procs that a request is about.
@@ -205,10 +207,6 @@ struct Given {
     directives: Vec<Info>,
 }
 
-fn answered(to: Option<RequestId>, status: Status, infos: Vec<Info>) -> impl Iterator<Item = Action> {
-    to.into_iter().map(move |to| Action::Reply { to, reply: Reply::Infos { status, infos: infos.clone() } })
-}
-
-fn refused(to: Option<RequestId>, error: &JobControlError) -> Vec<Action> {
-    answered(to, error.status(), vec![policy::reason(error)]).collect()
+fn answered(to: RequestId, status: Status, infos: Vec<Info>) -> Action {
+    Action::Reply { to, reply: Reply::Infos { status, infos } }
 }

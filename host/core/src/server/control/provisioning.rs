@@ -25,7 +25,7 @@ impl Server {
         let nodes = nodes::expand(&description, MAX_NODES)?;
         let (by, directives) = (given.by.clone(), given.directives.clone());
         if let Some((status, reasons)) = self.no_provisioner(&by) {
-            return Ok(answered(by.to, status, reasons).collect());
+            return Ok(vec![answered(by.to, status, reasons)]);
         }
         let operation = Operation::Provision { nodes: description, image: image.clone() };
         let id = self.entered(given, operation, Vec::new(), Stage::Accepted, Vec::new())?;
@@ -53,7 +53,7 @@ impl Server {
     fn ask_for_nodes(&mut self, by: &By, provision: Provision, id: ControlId, directives: Vec<Info>) -> Vec<Action> {
         let hook = Hook::Provision;
         let question = self.question(Matter::Provision, by.requester.clone(), by.identity, &[]);
-        let groups = by.to.map(|to| self.groups_of(to.peer)).unwrap_or_default();
+        let groups = self.groups_of(by.to.peer);
         let request = PolicyRequest { provision: Some(provision), groups, directives, ..question };
         // Whoever asked was told that it is accepted; what comes of it is told as the end of the request.
         let (requester, identity) = (by.requester.clone(), by.identity);

@@ -1,0 +1,96 @@
+//! What becomes here of what is decided: whoever waits for it is answered, and groups are known.
+use super::{
+    Answer, Change, Failure, GroupKey, Groups, Instance, Operation, Outcome, Part, Step, What, lobby::Latecomers,
+    message::about, standing::Known,
+};
+use crate::{Time, server::RequestId};
+use peal_model::{Proc, code};
+use std::collections::BTreeSet;
+
+impl Groups {
+    /// Something is decided: those who wait for it here are answered.
+    pub(super) fn apply(&mut self, outcome: Outcome, now: Time) {
+        let Outcome { key, instance, what } = &outcome;
+        // A coordinator that begins tells some of it again.
+        let is_known = self.known.get(key).is_some_and(|known| known.instance >= *instance);
+        if is_known || self.past.contains_key(instance) {
+            return;
+        }
+        self.seen = self.seen.max(*instance);
+        self.past.insert(*instance, (now, outcome.clone()));
+        let before = |part: &Part| part.after < *instance;
+        let until = now + self.settings.memory;
+        match what {
+            What::Formed(formed) => {
+                self.lobby.nobody_is_late(key, Operation::Construct);
+                let known = Known { instance: *instance, formed: formed.clone(), gone: BTreeSet::new() };
+                if !known.members_at(self.me, &self.directory).is_empty() {
+                    self.steps.push(Step::Learn(formed.clone()));
+                    self.known.insert(key.clone(), known);
+                }
+                for (to, proc) in self.lobby.answered(key, Operation::Construct, before) {
+                    let answer = if formed.members.contains(&proc) {
+                        Answer::Formed(formed.clone())
+                    } else {
+                        Answer::Failed(Failure::exists(key))
+                    };
+                    self.answer(to, answer);
+                }
+            }
+            What::NotFormed { failure, late, called } => {
+                let answered = self.lobby.answered(key, Operation::Construct, before);
+                let had: BTreeSet<Proc> = answered.iter().map(|(_, proc)| proc).chain(called).cloned().collect();
+                let awaited = late.as_ref().map(|late| late.difference(&had).cloned().collect());
+                let whom = Latecomers { awaited, answered: had };
+                self.lobby.remember(key, Operation::Construct, failure.clone(), whom, until);
+                self.fail(answered, failure);
+            }
+            What::Dissolved => {
+                self.known.remove(key);
+                for (to, _) in self.lobby.answered(key, Operation::Destruct, before) {
+                    self.answer(to, Answer::Done);
+                }
+            }
+            What::NotDissolved(failure) => {
+                let answered = self.lobby.answered(key, Operation::Destruct, before);
+                if let Some(known) = self.known.get_mut(key) {
+                    known.instance = *instance;
+                    let had: BTreeSet<Proc> = answered.iter().map(|(_, proc)| proc.clone()).collect();
+                    let members = known.members_at(self.me, &self.directory);
+                    let awaited = Some(members.difference(&had).cloned().collect());
+                    let whom = Latecomers { awaited, answered: had };
+                    self.lobby.remember(key, Operation::Destruct, failure.clone(), whom, until);
+                }
+                self.fail(answered, failure);
+            }
+            What::Changed(proc, change) => self.changed(key, *instance, proc, *change, now),
+        }
+    }
+
+    fn changed(&mut self, key: &GroupKey, instance: Instance, proc: &Proc, change: Change, now: Time) {
+        let Some(known) = self.known.get_mut(key) else { return };
+        known.instance = instance;
+        known.gone.insert(proc.clone());
+        self.lobby.left(key, proc);
+        let code = match change {
+            Change::Left => Some(code::PMIX_GROUP_LEFT),
+            Change::Failed => known.formed.notifies.then_some(code::PMIX_GROUP_MEMBER_FAILED),
+        };
+        let here: Vec<Proc> = known.members_at(self.me, &self.directory).into_iter().collect();
+        let infos = about(key, proc, known.members());
+        if here.is_empty() {
+            self.known.remove(key);
+        } else if let Some(code) = code {
+            self.tell(here, code, infos);
+        }
+        // Who waited for them to call for its end does not any more.
+        self.pass_on(now);
+    }
+
+    /// Tells those who waited why it came to nothing.
+    pub(super) fn fail(&mut self, waited: Vec<(RequestId, Proc)>, failure: &Failure) {
+        for (to, _) in waited {
+            self.answer(to, Answer::Failed(failure.clone()));
+        }
+    }
+}
