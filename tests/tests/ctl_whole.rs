@@ -10,6 +10,12 @@ fn ticks(pid: u64) -> u64 {
     fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
 }
 
+/// Whether the kernel lets us keep procs in groups of their own.
+fn kept_in_control_groups(pid: u64) -> bool {
+    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
+    std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap() != own
+}
+
 #[test]
 fn paused_procs_use_no_time_until_they_are_resumed() {
     let job = Running::start(2, &[], "echo ready; while :; do :; done");
@@ -18,6 +24,8 @@ fn paused_procs_use_no_time_until_they_are_resumed() {
     let (before, other) = (ticks(pids[1]), ticks(pids[0]));
     until("the other runs on", || ticks(pids[0]) > other + 20);
     assert_eq!(ticks(pids[1]), before);
+    // Whether it was stopped by a signal or frozen with its control group.
+    assert_eq!(job.states(), ["running", "stopped"]);
     job.ask(&["ctl", "pause", &name]).expect_status(0);
     job.ask(&["ctl", "resume", &name]).expect_status(0);
     until("it runs again", || ticks(pids[1]) > before);
@@ -52,6 +60,21 @@ fn usage_is_shown_once_and_at_a_rate() {
     for what in [&[][..], &["--node"], &["--disks"], &["--networks"]] {
         let shown = job.ask(&[&["monitor", "usage"], what].concat()).expect_status(0).stdout;
         assert!(what.contains(&"--disks") || what.contains(&"--networks") || shown.contains("PMIX_NODE_"), "{shown}");
+    }
+    job.interrupt();
+}
+
+#[test]
+fn what_a_proc_has_started_counts_also_when_it_has_ended() {
+    let works = "(i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done); sleep 1000 & echo ready; wait";
+    let job = Running::start(1, &[], works);
+    if kept_in_control_groups(job.pids()[0]) {
+        let told = &job.job()["procs"][0]["usage"];
+        assert_eq!(told["tree_processes"], 2, "the shell and what it waits for: {told}");
+        let (all, own) = (told["tree_cpu_seconds"].as_f64().unwrap(), told["cpu_seconds"].as_f64().unwrap());
+        assert!(all > own + 0.05, "{told}");
+        let table = job.ask(&["monitor", "usage", &job.nspace()]).expect_status(0).stdout;
+        assert!(table.lines().next().unwrap().contains("tree cpu s"), "{table}");
     }
     job.interrupt();
 }

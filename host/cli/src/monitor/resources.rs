@@ -70,7 +70,7 @@ fn procs(usages: &BTreeMap<Proc, Usage>) -> String {
     }
     let number = |number: Option<f64>| number.map_or_else(|| UNKNOWN.to_owned(), |number| format!("{number:.1}"));
     let row = |(proc, usage): (&Proc, &Usage)| {
-        let threads = usage.threads.map_or_else(|| UNKNOWN.to_owned(), |threads| threads.to_string());
+        let count = |count: Option<u64>| count.map_or_else(|| UNKNOWN.to_owned(), |count| count.to_string());
         [
             proc.to_string(),
             usage.os_state.clone().unwrap_or_else(|| UNKNOWN.to_owned()),
@@ -79,7 +79,10 @@ fn procs(usages: &BTreeMap<Proc, Usage>) -> String {
             number(usage.resident_mb),
             number(usage.proportional_mb),
             number(usage.virtual_mb),
-            threads,
+            count(usage.threads),
+            count(usage.tree_processes),
+            number(usage.tree_cpu_seconds),
+            number(usage.tree_mb),
         ]
     };
     let right = Side::Right;
@@ -92,6 +95,9 @@ fn procs(usages: &BTreeMap<Proc, Usage>) -> String {
         ("share MB", right),
         ("virtual MB", right),
         ("threads", right),
+        ("processes", right),
+        ("tree cpu s", right),
+        ("tree MB", right),
     ];
     table(head, &usages.iter().map(row).collect::<Vec<_>>())
 }

@@ -1,4 +1,5 @@
 //! What procs use of resources, as servers tell it under the Standard's keys.
+use peal_core::monitor::{TREE_MEMORY, TREE_PEAK_MEMORY, TREE_PROCESSES, TREE_TIME};
 use peal_model::{DataArray, Info, KeyName, Proc, Value, key};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -22,6 +23,13 @@ pub struct Usage {
     pub threads: Option<u64>,
     /// As the operating system has it.
     pub os_state: Option<String>,
+    /// How long it and all that it has started have run, in seconds.
+    pub tree_cpu_seconds: Option<f64>,
+    /// The memory that they take, in megabytes.
+    pub tree_mb: Option<f64>,
+    /// The most that it has been.
+    pub tree_peak_mb: Option<f64>,
+    pub tree_processes: Option<u64>,
 }
 
 impl Usage {
@@ -36,6 +44,10 @@ impl Usage {
             virtual_mb: amount(key::PMIX_PROC_VSIZE),
             threads: value(key::PMIX_PROC_NUM_THREADS).and_then(Value::as_u64),
             os_state: value(key::PMIX_PROC_OS_STATE).and_then(Value::as_str).map(str::to_owned),
+            tree_cpu_seconds: amount(TREE_TIME),
+            tree_mb: amount(TREE_MEMORY),
+            tree_peak_mb: amount(TREE_PEAK_MEMORY),
+            tree_processes: value(TREE_PROCESSES).and_then(Value::as_u64),
         }
     }
 
@@ -54,7 +66,8 @@ impl Usage {
         json!({
             "cpu_percent": self.cpu_percent, "cpu_seconds": self.cpu_seconds, "resident_mb": self.resident_mb,
             "proportional_mb": self.proportional_mb, "virtual_mb": self.virtual_mb, "threads": self.threads,
-            "os_state": self.os_state,
+            "os_state": self.os_state, "tree_cpu_seconds": self.tree_cpu_seconds, "tree_mb": self.tree_mb,
+            "tree_peak_mb": self.tree_peak_mb, "tree_processes": self.tree_processes,
         })
     }
 }

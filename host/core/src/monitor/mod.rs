@@ -10,7 +10,7 @@ mod usage;
 pub use book::WatchId;
 pub(crate) use book::{Beginning, Book, Due, Ended, Limits, Measured};
 pub use read::read;
-pub use usage::{Usage, UsageOf};
+pub use usage::{TREE_MEMORY, TREE_PEAK_MEMORY, TREE_PROCESSES, TREE_TIME, Usage, UsageOf};
 
 use crate::targets::UnknownTarget;
 use peal_model::{Event, Info, Key, Proc, Status, Value, code, key};

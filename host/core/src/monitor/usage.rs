@@ -1,6 +1,16 @@
 //! What of the resources in use somebody wants to know.
-use peal_model::{Key, Proc};
+use peal_model::{Key, KeyName, Proc};
 use std::collections::BTreeSet;
+
+/// How long a proc and all that it has started have run on any core, those that have ended included: a `PMIX_TIMEVAL`. Told, like the
+/// others of a tree, where the kernel keeps the proc in a control group of its own.
+pub const TREE_TIME: KeyName = KeyName("peal.proc.tree.time");
+/// What memory they take now, with their part of the page cache: a `PMIX_FLOAT`, in megabytes.
+pub const TREE_MEMORY: KeyName = KeyName("peal.proc.tree.mem");
+/// The most that it has been: a `PMIX_FLOAT`, in megabytes.
+pub const TREE_PEAK_MEMORY: KeyName = KeyName("peal.proc.tree.pkmem");
+/// How many processes they are: a `PMIX_UINT64`.
+pub const TREE_PROCESSES: KeyName = KeyName("peal.proc.tree.nprocs");
 
 /// What is asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]

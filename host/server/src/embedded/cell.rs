@@ -2,14 +2,20 @@
 //! freezes, thaws and kills as a whole, and nothing that a proc starts gets out of it.
 use super::process::Process;
 use peal_model::Rank;
+use rustix::fs::{Mode, OFlags};
 use std::{
+    ffi::OsStr,
     fs, io,
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
+
+/// How the names of jobs' groups begin; the process of their server follows, and a number.
+const JOB: &str = "peal-";
 
 /// Where the procs of a job are kept.
 #[derive(Debug)]
@@ -32,7 +38,9 @@ impl JobCell {
     pub(crate) fn make() -> io::Result<JobCell> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let dir = own()?.join(format!("peal-{}-{number}", std::process::id()));
+        let own = own()?;
+        sweep(&own);
+        let dir = own.join(format!("{JOB}{}-{number}", std::process::id()));
         fs::create_dir(&dir)?;
         let job = JobCell { dir };
         // Older kernels have control groups of version 2 that cannot be frozen.
@@ -94,6 +102,24 @@ impl Cell {
     }
 }
 
+/// The directory of the cell in which a process is, if that is one of Peal's: `peal-PID-NUMBER/RANK` by its name.
+pub(crate) fn of(pid: u32) -> Option<OwnedFd> {
+    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    let name = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let mut above = name.rsplit('/');
+    let is_number = |word: &str| word.parse::<u64>().is_ok();
+    let is_cell = is_number(above.next()?) && server_of(above.next()?).is_some();
+    let open =
+        |path: PathBuf| rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+    is_cell.then(|| open(mount()?.join(name)).ok()).flatten()
+}
+
+/// The process of the server that a job's cell is called after.
+fn server_of(name: &str) -> Option<u32> {
+    let (server, number) = name.strip_prefix(JOB)?.split_once('-')?;
+    number.parse::<u64>().ok().and(server.parse().ok())
+}
+
 impl Drop for Cell {
     fn drop(&mut self) {
         // One that is not empty belongs to a process that nobody could end, or to the proc that was started again in it.
@@ -121,12 +147,54 @@ fn take(dir: &Path, pid: u32) -> io::Result<()> {
 /// The directory of our own control group.
 fn own() -> io::Result<PathBuf> {
     let missing = || io::Error::new(io::ErrorKind::NotFound, "no control groups of version 2 are mounted");
-    let mounts = fs::read_to_string("/proc/self/mounts")?;
-    let mount = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>()).find_map(|fields| match fields[..] {
-        [_, at, "cgroup2", ..] => Some(at.to_owned()),
-        _ => None,
-    });
     let groups = fs::read_to_string("/proc/self/cgroup")?;
     let name = groups.lines().find_map(|line| line.strip_prefix("0::/")).ok_or_else(missing)?;
-    Ok(Path::new(&mount.ok_or_else(missing)?).join(name))
+    Ok(mount().ok_or_else(missing)?.join(name))
+}
+
+/// Where all control groups of version 2 are.
+fn mount() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>()).find_map(|fields| match fields[..] {
+        [_, at, "cgroup2", ..] => Some(PathBuf::from(at)),
+        _ => None,
+    })
+}
+
+/// Removes what servers left here that were killed, as far as nobody is in it.
+fn sweep(own: &Path) {
+    let left = |name: &str| server_of(name).is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists());
+    let below =
+        |dir: &Path| fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect::<Vec<_>>();
+    for job in below(own).into_iter().filter(|path| path.file_name().and_then(OsStr::to_str).is_some_and(left)) {
+        // The kernel removes no group that is not empty, and no file.
+        below(&job).into_iter().chain([job.clone()]).for_each(|dir| drop(fs::remove_dir(dir)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_killed_servers_left_goes_and_nothing_else() {
+        let own = tempfile::tempdir().unwrap();
+        let ours = format!("{JOB}{}-0", std::process::id());
+        // No process has a number like the first.
+        let made = ["peal-4294967295-0/3", &ours, "peal-4294967295", "peal-x-1", "other-4294967295-0"];
+        made.iter().for_each(|dir| fs::create_dir_all(own.path().join(dir)).unwrap());
+        fs::create_dir_all(own.path().join("peal-4294967295-1")).unwrap();
+        fs::write(own.path().join("peal-4294967295-1/busy"), "").unwrap();
+        sweep(own.path());
+        let left = made.map(|dir| own.path().join(dir).exists());
+        assert_eq!(left, [false, true, true, true, true]);
+        assert!(!own.path().join("peal-4294967295-0").exists() && own.path().join("peal-4294967295-1").exists());
+    }
+
+    #[test]
+    fn nobody_is_in_a_cell_who_was_not_put_there() {
+        assert!(of(std::process::id()).is_none());
+        assert_eq!(server_of("peal-17-3"), Some(17));
+        assert_eq!(["peal-17", "peal--3", "peal-17-", "peal-a-b", "17-3"].map(server_of), [None; 5]);
+    }
 }

@@ -1,7 +1,7 @@
 //! The embedded host environment: starts the procs of a job on this node, forwards their output, reaps them, reports
 //! abnormal ends as events, and ends the job as configured.
 
-mod cell;
+pub(crate) mod cell;
 mod cleanup;
 mod control;
 mod controlling;

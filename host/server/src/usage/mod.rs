@@ -1,6 +1,7 @@
 //! What is used of this node's resources: by procs, and in all.
 mod node;
 mod process;
+mod tree;
 
 use crate::host::{Host, ProcessOf};
 use peal_core::{
@@ -19,7 +20,7 @@ use std::{
 
 pub(crate) use process::of_proc;
 
-/// The most of a file in `/proc` that is read, in bytes; what is longer is as if it were not there.
+/// The most of a file of the kernel's that is read, in bytes; what is longer is as if it were not there.
 const LONGEST: u64 = 1 << 20;
 
 /// Looks up what somebody wants to know, as far as it is theirs to know. Blocks.
@@ -136,7 +137,7 @@ fn megabytes(bytes: u64) -> Value {
     Value::Float(bytes as f32 / (1 << 20) as f32)
 }
 
-/// A file in `/proc`, below a directory of it that is open.
+/// A file of the kernel's, below a directory of it that is open.
 fn read(directory: impl AsFd, name: &str) -> io::Result<Vec<u8>> {
     let file = File::from(openat(directory, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?);
     let mut bytes = Vec::new();

@@ -1,5 +1,5 @@
 //! What a process uses.
-use super::{Assembly, Fields, open_directory, read};
+use super::{Assembly, Fields, open_directory, read, tree};
 use crate::hostname;
 use peal_model::{Identity, Info, Proc, Value, key};
 use procfs_core::{
@@ -9,6 +9,9 @@ use procfs_core::{
 use rustix::{fs::fstat, param::clock_ticks_per_second};
 use std::io;
 
+/// As the kernel has processes that a signal stopped; of those that it froze it says that they sleep.
+const STOPPED: char = 'T';
+
 /// What the kernel says of a process, as text; what it does not show us is empty.
 #[derive(Clone, Debug, Default)]
 struct Texts {
@@ -16,6 +19,7 @@ struct Texts {
     status: Vec<u8>,
     shares: Vec<u8>,
     uptime: Vec<u8>,
+    tree: Option<tree::Texts>,
 }
 
 /// The usage of a proc whose process is of this id; nothing, if it has ended.
@@ -51,6 +55,7 @@ fn look(pid: u32, fields: Fields<'_>) -> io::Result<(u32, Texts)> {
             Vec::new()
         },
         uptime: open_directory("/proc").and_then(|proc| read(proc, "uptime")).unwrap_or_default(),
+        tree: tree::look(pid),
     };
     Ok((owner, texts))
 }
@@ -68,7 +73,8 @@ fn assemble(texts: &Texts, mut head: Vec<Info>, fields: Fields<'_>) -> Option<In
     let mut of = Assembly::of(head, fields);
     let hertz = clock_ticks_per_second().max(1);
     let used = stat.utime.saturating_add(stat.stime);
-    of.put(key::PMIX_PROC_OS_STATE, || Value::string(&stat.state.to_string()));
+    let is_frozen = texts.tree.as_ref().is_some_and(tree::Texts::is_frozen);
+    of.put(key::PMIX_PROC_OS_STATE, || Value::string(&if is_frozen { STOPPED } else { stat.state }.to_string()));
     of.put(key::PMIX_PROC_TIME, || Value::Timeval {
         seconds: (used / hertz).cast_signed(),
         microseconds: (used % hertz * 1_000_000 / hertz).cast_signed(),
@@ -93,6 +99,9 @@ fn assemble(texts: &Texts, mut head: Vec<Info>, fields: Fields<'_>) -> Option<In
         (key::PMIX_PROC_PEAK_VSIZE, kilobytes(|status| status.vmpeak)),
         (key::PMIX_PROC_PSS, shares),
     ]);
+    if let Some(tree) = &texts.tree {
+        tree.put(&mut of);
+    }
     Some(of.done(key::PMIX_PROC_RESOURCE_USAGE, key::PMIX_PROC_SAMPLE_TIME))
 }
 
