@@ -18,64 +18,6 @@
 
 #include <signal.h>
 
-/* What is known of a member beside what the Standard has a key for. */
-#define NOTE "test.note"
-#define POSTED "test.posted"
-
-/* What each member says of itself. */
-static pmix_data_array_t *own_infos(void)
-{
-    pmix_data_array_t *infos;
-    size_t local_id = 100 + me.rank;
-    char note[32];
-    snprintf(note, sizeof note, "rank %u was here", me.rank);
-    PMIX_DATA_ARRAY_CREATE(infos, 2, PMIX_INFO);
-    PMIX_INFO_LOAD((pmix_info_t *) infos->array, PMIX_GROUP_LOCAL_CID, &local_id, PMIX_SIZE);
-    PMIX_INFO_LOAD((pmix_info_t *) infos->array + 1, NOTE, note, PMIX_STRING);
-    return infos;
-}
-
-/* Says what a member said of itself in the group of that number. */
-static void say_info_of(pmix_rank_t rank, const char *key, size_t number)
-{
-    pmix_proc_t member;
-    pmix_info_t of_group;
-    pmix_value_t *value;
-    PMIX_LOAD_PROCID(&member, me.nspace, rank);
-    PMIX_INFO_LOAD(&of_group, PMIX_GROUP_CONTEXT_ID, &number, PMIX_SIZE);
-    PMIX_INFO_SET_QUALIFIER(&of_group);
-    pmix_status_t status = PMIx_Get(&member, key, &of_group, 1, &value);
-    PMIX_INFO_DESTRUCT(&of_group);
-    if (PMIX_SUCCESS != status) {
-        miss("%s of %u: %s (%d)", key, rank, PMIx_Error_string(status), status);
-        return;
-    }
-    if (PMIX_SIZE == value->type) {
-        say("%s of %u: size %zu", key, rank, value->data.size);
-    } else {
-        char *text = value_text(value);
-        say("%s of %u: %s", key, rank, text);
-        free(text);
-    }
-    PMIX_VALUE_RELEASE(value);
-}
-
-static void say_posted_by(pmix_rank_t rank)
-{
-    pmix_proc_t member;
-    pmix_value_t *value;
-    PMIX_LOAD_PROCID(&member, me.nspace, rank);
-    pmix_status_t status = PMIx_Get(&member, POSTED, NULL, 0, &value);
-    if (PMIX_SUCCESS != status) {
-        miss("what %u posted: %s (%d)", rank, PMIx_Error_string(status), status);
-        return;
-    }
-    char *text = value_text(value);
-    say("posted by %u: %s", rank, text);
-    free(text);
-    PMIX_VALUE_RELEASE(value);
-}
-
 /* Whether all have been told the same number. */
 static void compare_numbers(const char *key, size_t number)
 {
@@ -90,31 +32,15 @@ static void compare_numbers(const char *key, size_t number)
     PMIX_VALUE_RELEASE(of_first);
 }
 
-static size_t numbered(const char *name, const pmix_proc_t *procs, size_t nprocs)
-{
-    pmix_info_t infos[2];
-    bool yes = true;
-    PMIX_INFO_LOAD(&infos[0], PMIX_GROUP_ASSIGN_CONTEXT_ID, &yes, PMIX_BOOL);
-    PMIX_INFO_CONSTRUCT(&infos[1]);
-    PMIX_LOAD_KEY(infos[1].key, PMIX_GROUP_INFO);
-    infos[1].value.type = PMIX_DATA_ARRAY;
-    infos[1].value.data.darray = own_infos();
-    size_t number = construct(name, procs, nprocs, infos, 2, PMIX_SUCCESS);
-    PMIX_INFO_DESTRUCT(&infos[1]);
-    return number;
-}
-
 static void whole(void)
 {
     pmix_proc_t all = all_of(me.nspace);
-    pmix_value_t posted = {.type = PMIX_UINT32, .data.uint32 = 1000 + me.rank};
-    need("put", PMIx_Put(PMIX_GLOBAL, POSTED, &posted));
-    need("commit", PMIx_Commit());
+    post(PMIX_GLOBAL);
     size_t first = numbered("whole", &all, 1);
     for (pmix_rank_t rank = 0; rank < job_size; rank++) {
-        say_posted_by(rank);
-        say_info_of(rank, PMIX_GROUP_LOCAL_CID, first);
-        say_info_of(rank, NOTE, first);
+        say_value_of(me.nspace, rank, POSTED, SIZE_MAX);
+        say_value_of(me.nspace, rank, PMIX_GROUP_LOCAL_CID, first);
+        say_value_of(me.nspace, rank, NOTE, first);
     }
     compare_numbers("test.first", first);
     fence_of_group("whole");

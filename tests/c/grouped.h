@@ -1,6 +1,6 @@
 /* What the programs about groups share: calls that say how they ended, and events that are heard one after the other.
  *
- * Included by group.c and invite.c; not a program. */
+ * Included by group.c, across.c and invite.c; not a program. */
 #ifndef GROUPED_H
 #define GROUPED_H
 
@@ -39,7 +39,7 @@ static pmix_proc_t all_of(const char *nspace)
 }
 
 /* All ranks below `end` but one; how many those are. */
-static size_t load_procs(pmix_proc_t *procs, pmix_rank_t end, pmix_rank_t without)
+static inline size_t load_procs(pmix_proc_t *procs, pmix_rank_t end, pmix_rank_t without)
 {
     size_t number = 0;
     for (pmix_rank_t rank = 0; rank < end; rank++) {
@@ -148,6 +148,75 @@ static inline void destruct(const char *group, pmix_status_t expected)
     char what[64];
     snprintf(what, sizeof what, "destruct %s", group);
     say_status(what, PMIx_Group_destruct(group, NULL, 0), expected);
+}
+
+/* What is known of a member beside what the Standard has a key for. */
+#define NOTE "test.note"
+#define POSTED "test.posted"
+
+static inline void post(pmix_scope_t scope)
+{
+    pmix_value_t posted = {.type = PMIX_UINT32, .data.uint32 = 1000 + me.rank};
+    need("put", PMIx_Put(scope, POSTED, &posted));
+    need("commit", PMIx_Commit());
+}
+
+/* What each member says of itself. */
+static inline pmix_data_array_t *own_infos(void)
+{
+    pmix_data_array_t *infos;
+    size_t local_id = 100 + me.rank;
+    char note[32];
+    snprintf(note, sizeof note, "rank %u was here", me.rank);
+    PMIX_DATA_ARRAY_CREATE(infos, 2, PMIX_INFO);
+    PMIX_INFO_LOAD((pmix_info_t *) infos->array, PMIX_GROUP_LOCAL_CID, &local_id, PMIX_SIZE);
+    PMIX_INFO_LOAD((pmix_info_t *) infos->array + 1, NOTE, note, PMIX_STRING);
+    return infos;
+}
+
+/* Forms a group with a number, in which each says something of itself and wants to know who dies; returns the number. */
+static inline size_t numbered(const char *name, const pmix_proc_t *procs, size_t nprocs)
+{
+    pmix_info_t infos[3];
+    bool yes = true;
+    PMIX_INFO_LOAD(&infos[0], PMIX_GROUP_ASSIGN_CONTEXT_ID, &yes, PMIX_BOOL);
+    PMIX_INFO_LOAD(&infos[2], PMIX_GROUP_NOTIFY_TERMINATION, &yes, PMIX_BOOL);
+    PMIX_INFO_CONSTRUCT(&infos[1]);
+    PMIX_LOAD_KEY(infos[1].key, PMIX_GROUP_INFO);
+    infos[1].value.type = PMIX_DATA_ARRAY;
+    infos[1].value.data.darray = own_infos();
+    size_t number = construct(name, procs, nprocs, infos, 3, PMIX_SUCCESS);
+    PMIX_INFO_DESTRUCT(&infos[1]);
+    return number;
+}
+
+/* Says a value of a member, in the group of that number if it is one. */
+static inline void say_value_of(const char *nspace, pmix_rank_t rank, const char *key, size_t number)
+{
+    pmix_proc_t member;
+    pmix_info_t of_group;
+    pmix_value_t *value;
+    PMIX_LOAD_PROCID(&member, nspace, rank);
+    PMIX_INFO_LOAD(&of_group, PMIX_GROUP_CONTEXT_ID, &number, PMIX_SIZE);
+    PMIX_INFO_SET_QUALIFIER(&of_group);
+    pmix_status_t status = PMIx_Get(&member, key, &of_group, SIZE_MAX == number ? 0 : 1, &value);
+    PMIX_INFO_DESTRUCT(&of_group);
+    char whose[16] = "the job";
+    if (PMIX_RANK_WILDCARD != rank) {
+        snprintf(whose, sizeof whose, "%u", rank);
+    }
+    if (PMIX_SUCCESS != status) {
+        miss("%s of %s: %s (%d)", key, whose, PMIx_Error_string(status), status);
+        return;
+    }
+    if (PMIX_SIZE == value->type) {
+        say("%s of %s: size %zu", key, whose, value->data.size);
+    } else {
+        char *text = value_text(value);
+        say("%s of %s: %s", key, whose, text);
+        free(text);
+    }
+    PMIX_VALUE_RELEASE(value);
 }
 
 /* ---- events ------------------------------------------------------------ */

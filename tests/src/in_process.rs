@@ -4,9 +4,12 @@ use peal_core::{class::Levels, job::JobSpec};
 use peal_model::{Event, Info, Nspace, Proc, Rank, Status, code};
 use peal_sandbox::{GuestPool, PoolSettings};
 use peal_server::{
-    EmbeddedFabric, GuestPools, Host, Hosted, Notices, Observer, Parts, Server, ServerSettings, embedded::EmbeddedHost,
+    EmbeddedFabric, GuestPools, Host, Hosted, Notices, Observer, Parts, Server, ServerSettings,
+    embedded::{EmbeddedHost, environment},
 };
 use std::{
+    path::Path,
+    process::{Command, Stdio},
     sync::{Arc, LazyLock},
     time::Duration,
 };
@@ -109,6 +112,14 @@ impl Node {
     /// What a proc of the job would find in its environment.
     pub fn environment(&self, rank: u32) -> Environment {
         Environment { me: self.proc(rank), server: self.server.uri().clone(), release: None }
+    }
+
+    /// A program as a proc of the job, not started yet. What it prints can be read.
+    pub fn program(&self, rank: u32, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        let variables = environment(&self.nspace, "node", Rank(rank), &self.server.uri().to_string());
+        command.envs(variables).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
     }
 
     /// A proc of the job, connected.

@@ -4,7 +4,7 @@ use crate::{
     deadlines::Deadlines,
     server::{PeerId, RequestId},
 };
-use peal_model::{Nspace, Proc};
+use peal_model::{Nspace, Proc, RankData};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A fence under way on this server, as the fabric knows it.
@@ -29,6 +29,22 @@ pub enum Attendance {
     Partial,
 }
 
+impl Attendance {
+    /// That of two parts of one fence.
+    pub fn and(self, other: Attendance) -> Attendance {
+        if self == Attendance::Full { other } else { Attendance::Partial }
+    }
+}
+
+/// What a server brings to a fence, or the others bring to it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Brought {
+    /// What its procs have put for others.
+    pub data: Vec<RankData>,
+    /// Whether all of its procs took part.
+    pub attendance: Attendance,
+}
+
 #[derive(Debug)]
 struct Fence {
     id: FenceId,
@@ -48,6 +64,7 @@ pub(crate) struct LocallyComplete {
     pub(crate) procs: Vec<Proc>,
     pub(crate) arrived: Vec<Proc>,
     pub(crate) collect: Collect,
+    pub(crate) attendance: Attendance,
 }
 
 /// A proc's arrival.
@@ -196,6 +213,7 @@ impl Fence {
             procs: self.procs.iter().cloned().collect(),
             arrived: self.arrived.iter().cloned().collect(),
             collect: self.collect,
+            attendance: self.attendance,
         })
     }
 }

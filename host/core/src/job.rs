@@ -149,23 +149,31 @@ impl Job {
         }
         self.info = Arc::new(info);
     }
+}
 
-    /// What the host said of one rank, or of the job as a whole for the wildcard rank.
-    pub(crate) fn values_of(&self, proc: &Proc) -> RankData {
-        RankData { proc: proc.clone(), kvals: self.said_of(proc).cloned().collect() }
-    }
+/// What the host said of one rank, or of the job as a whole for the wildcard rank.
+pub(crate) fn values_of(info: &JobInfo, proc: &Proc) -> RankData {
+    RankData { proc: proc.clone(), kvals: said_of(info, proc).cloned().collect() }
+}
 
-    /// Whether the host said something of this key about a rank, or about the job.
-    pub(crate) fn says(&self, proc: &Proc, key: &Key) -> bool {
-        self.said_of(proc).any(|kval| kval.key == *key)
-    }
+/// Whether the host said something of this key about a rank, or about the job.
+pub(crate) fn says(info: &JobInfo, proc: &Proc, key: &Key) -> bool {
+    said_of(info, proc).any(|kval| kval.key == *key)
+}
 
-    fn said_of<'a>(&'a self, proc: &Proc) -> impl Iterator<Item = &'a Kval> {
-        let rank = proc.rank;
-        self.info.entries.iter().flat_map(move |entry| match entry {
-            JobEntry::Rank(of, kvals) if *of == rank => kvals.as_slice(),
-            JobEntry::Job(kval) if !rank.is_valid() => std::slice::from_ref(kval),
-            _ => &[],
-        })
-    }
+/// The procs of which the host said anything.
+pub(crate) fn procs_of(info: &JobInfo) -> impl Iterator<Item = Proc> {
+    info.entries.iter().filter_map(|entry| match entry {
+        JobEntry::Rank(rank, _) => Some(Proc::new(info.nspace.clone(), *rank)),
+        JobEntry::Job(_) => None,
+    })
+}
+
+fn said_of<'a>(info: &'a JobInfo, proc: &Proc) -> impl Iterator<Item = &'a Kval> {
+    let rank = proc.rank;
+    info.entries.iter().flat_map(move |entry| match entry {
+        JobEntry::Rank(of, kvals) if *of == rank => kvals.as_slice(),
+        JobEntry::Job(kval) if !rank.is_valid() => std::slice::from_ref(kval),
+        _ => &[],
+    })
 }

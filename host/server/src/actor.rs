@@ -401,7 +401,7 @@ impl Actor {
             }
             Action::Denied(denial) => self.decisions.denied(&denial),
             Action::Group { to, message } => self.fabric.group(self.id, to, message),
-            Action::Gather { id, procs, data } => self.gather(id, procs, data),
+            Action::Gather { id, procs, brought } => self.gather(id, procs, brought),
             Action::File { watch, look } => self.watchman.look(watch, look),
             Action::Measure { watch, usage, identity } => self.watchman.measure(watch, usage, identity),
             Action::Host(upcall) => self.tell_host(upcall),

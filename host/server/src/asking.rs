@@ -3,9 +3,9 @@
 use crate::{actor::Actor, handle::Internal, host::Host, notice::Notice, upcalls};
 use peal_core::{
     job::Life,
-    server::{DemandId, FenceId, RequestId, Upcall},
+    server::{Brought, DemandId, FenceId, RequestId, Upcall},
 };
-use peal_model::{Proc, RankData, Reply, Request, Status, code};
+use peal_model::{Proc, Reply, Request, Status, code};
 use std::{
     sync::Arc,
     task::{Context, Poll, Waker},
@@ -13,10 +13,10 @@ use std::{
 
 impl Actor {
     /// Gathers what other servers have for a fence.
-    pub(crate) fn gather(&mut self, id: FenceId, procs: Vec<Proc>, data: Vec<RankData>) {
+    pub(crate) fn gather(&mut self, id: FenceId, procs: Vec<Proc>, brought: Brought) {
         let (fabric, me) = (self.fabric.clone(), self.id);
         self.go_on(async move {
-            let outcome = fabric.gather(me, procs, data).await;
+            let outcome = fabric.gather(me, procs, brought).await;
             Internal::Gathered { id, outcome }
         });
     }

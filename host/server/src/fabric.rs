@@ -6,9 +6,9 @@ use peal_core::{
     group::Message,
     log::{Gateway, Origin},
     reach::Reach,
-    server::Allowance,
+    server::{Allowance, Attendance, Brought},
 };
-use peal_model::{Event, LogRequest, Nspace, Proc, RankData, Status, code};
+use peal_model::{Event, LogRequest, Nspace, Proc, Status, code};
 use std::{
     collections::BTreeMap,
     future::Future,
@@ -33,9 +33,9 @@ pub trait Fabric: Send + Sync + 'static {
     /// Makes an event known to the other servers, to those whom it may reach; the handlers there may raise so many in turn.
     fn distribute(&self, from: ServerId, event: Arc<Event>, reach: Reach, allowance: Allowance);
 
-    /// Hands the contributions of all servers that host one of these procs to each of them. Servers that gather for the same
-    /// procs at the same time meet; each gets the contributions of the others.
-    fn gather(&self, from: ServerId, procs: Vec<Proc>, data: Vec<RankData>) -> Gathered<'_, Vec<RankData>>;
+    /// Hands what all servers that host one of these procs bring to each of them. Servers that gather for the same procs at the same
+    /// time meet; each gets what the others bring, and whether all took part.
+    fn gather(&self, from: ServerId, procs: Vec<Proc>, brought: Brought) -> Gathered<'_, Brought>;
 
     /// Sends something about groups to another server, which gets what one sends it in its order. One that is gone gets nothing.
     fn group(&self, from: ServerId, to: ServerId, message: Message);
@@ -57,7 +57,19 @@ pub enum Duty {
     Gateway,
 }
 
-type Meeting = Vec<(ServerId, Vec<RankData>, oneshot::Sender<Vec<RankData>>)>;
+/// A server that waits for others.
+struct Arrived {
+    server: ServerId,
+    brought: Brought,
+    tell: oneshot::Sender<Brought>,
+}
+
+/// Servers that gather for the same procs.
+struct Meeting {
+    arrived: Vec<Arrived>,
+    /// Whether everybody is still there for whom they wait.
+    attendance: Attendance,
+}
 
 #[derive(Default)]
 struct Inner {
@@ -111,15 +123,7 @@ impl EmbeddedFabric {
         let mut inner = self.lock();
         inner.servers.remove(&id);
         inner.servers.values().for_each(|(other, _)| other.server_left(id));
-        for hosts in inner.hosts.values_mut() {
-            hosts.retain(|host| *host != id);
-        }
-        // Nobody waits for it any more; those who met it go on with what they have.
-        let Inner { hosts, meetings, .. } = &mut *inner;
-        for (procs, meetings) in meetings {
-            meetings.extract_if(.., |meeting| is_complete(hosts, procs, meeting)).for_each(conclude);
-        }
-        inner.meetings.retain(|_, meetings| !meetings.is_empty());
+        inner.host_no_more(id, |_| true);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
@@ -129,20 +133,20 @@ impl EmbeddedFabric {
 
     /// Adds a contribution to the first meeting for these procs that this server has not joined; when the last one has come,
     /// everybody is told.
-    fn meet(&self, from: ServerId, procs: Vec<Proc>, data: Vec<RankData>) -> oneshot::Receiver<Vec<RankData>> {
+    fn meet(&self, from: ServerId, procs: Vec<Proc>, brought: Brought) -> oneshot::Receiver<Brought> {
         let (tell, told) = oneshot::channel();
         let mut inner = self.lock();
         let Inner { hosts, meetings, .. } = &mut *inner;
         let open = meetings.entry(procs.clone()).or_default();
-        let at = open.iter().position(|meeting| !meeting.iter().any(|(id, _, _)| *id == from));
+        let at = open.iter().position(|meeting| !meeting.has(from));
         let at = at.unwrap_or_else(|| {
-            open.push(Meeting::new());
+            open.push(Meeting { arrived: Vec::new(), attendance: Attendance::Full });
             open.len() - 1
         });
         let Some(meeting) = open.get_mut(at) else { return told };
-        meeting.push((from, data, tell));
-        if is_complete(hosts, &procs, meeting) {
-            conclude(open.swap_remove(at));
+        meeting.arrived.push(Arrived { server: from, brought, tell });
+        if meeting.is_complete(hosts, &procs) {
+            open.swap_remove(at).conclude();
             if open.is_empty() {
                 meetings.remove(&procs);
             }
@@ -151,19 +155,50 @@ impl EmbeddedFabric {
     }
 }
 
-/// Whether every server that hosts one of these procs has come.
-fn is_complete(hosts: &BTreeMap<Nspace, Vec<ServerId>>, procs: &[Proc], meeting: &Meeting) -> bool {
-    let mut expected = procs.iter().filter_map(|proc| hosts.get(&proc.nspace)).flatten();
-    expected.all(|id| meeting.iter().any(|(arrived, _, _)| arrived == id))
+impl Inner {
+    /// A server hosts these namespaces no more. Nobody waits for it because of them; those who met go on with what they have.
+    fn host_no_more(&mut self, server: ServerId, is_meant: impl Fn(&Nspace) -> bool) {
+        let Inner { hosts, meetings, .. } = self;
+        let lost = |nspace: &Nspace, hosts: &mut Vec<ServerId>| {
+            let before = hosts.len();
+            hosts.retain(|host| *host != server || !is_meant(nspace));
+            hosts.len() < before
+        };
+        let lost: Vec<Nspace> =
+            hosts.iter_mut().filter_map(|(nspace, hosts)| lost(nspace, hosts).then(|| nspace.clone())).collect();
+        hosts.retain(|_, hosts| !hosts.is_empty());
+        for (procs, meetings) in meetings.iter_mut() {
+            if procs.iter().any(|proc| lost.contains(&proc.nspace)) {
+                let deserted = meetings.iter_mut().filter(|meeting| !meeting.has(server));
+                deserted.for_each(|meeting| meeting.attendance = Attendance::Partial);
+                meetings.extract_if(.., |meeting| meeting.is_complete(hosts, procs)).for_each(Meeting::conclude);
+            }
+        }
+        meetings.retain(|_, meetings| !meetings.is_empty());
+    }
 }
 
-fn conclude(meeting: Meeting) {
-    let contributions: Vec<(ServerId, Vec<RankData>)> =
-        meeting.iter().map(|(id, data, _)| (*id, data.clone())).collect();
-    for (id, _, tell) in meeting {
-        let others = contributions.iter().filter(|(other, _)| *other != id).flat_map(|(_, data)| data.clone());
-        // Who no longer listens has given the fence up.
-        let _ = tell.send(others.collect());
+impl Meeting {
+    fn has(&self, server: ServerId) -> bool {
+        self.arrived.iter().any(|arrived| arrived.server == server)
+    }
+
+    /// Whether every server that hosts one of these procs has come.
+    fn is_complete(&self, hosts: &BTreeMap<Nspace, Vec<ServerId>>, procs: &[Proc]) -> bool {
+        let mut expected = procs.iter().filter_map(|proc| hosts.get(&proc.nspace)).flatten();
+        expected.all(|server| self.has(*server))
+    }
+
+    fn conclude(self) {
+        let all: Vec<(ServerId, Brought)> =
+            self.arrived.iter().map(|arrived| (arrived.server, arrived.brought.clone())).collect();
+        for Arrived { server, tell, .. } in self.arrived {
+            let others = || all.iter().filter(|(other, _)| *other != server).map(|(_, brought)| brought);
+            let attendance = others().fold(self.attendance, |all, brought| all.and(brought.attendance));
+            let data = others().flat_map(|brought| brought.data.clone()).collect();
+            // Who no longer listens has given the fence up.
+            let _ = tell.send(Brought { data, attendance });
+        }
     }
 }
 
@@ -177,13 +212,7 @@ impl Fabric for EmbeddedFabric {
     }
 
     fn forgets(&self, server: ServerId, nspace: &Nspace) {
-        let mut inner = self.lock();
-        if let Some(hosts) = inner.hosts.get_mut(nspace) {
-            hosts.retain(|host| *host != server);
-            if hosts.is_empty() {
-                inner.hosts.remove(nspace);
-            }
-        }
+        self.lock().host_no_more(server, |hosted| hosted == nspace);
     }
 
     fn distribute(&self, from: ServerId, event: Arc<Event>, reach: Reach, allowance: Allowance) {
@@ -196,8 +225,8 @@ impl Fabric for EmbeddedFabric {
         }
     }
 
-    fn gather(&self, from: ServerId, procs: Vec<Proc>, data: Vec<RankData>) -> Gathered<'_, Vec<RankData>> {
-        let told = self.meet(from, procs, data);
+    fn gather(&self, from: ServerId, procs: Vec<Proc>, brought: Brought) -> Gathered<'_, Brought> {
+        let told = self.meet(from, procs, brought);
         Box::pin(async move { told.await.map_err(|_| code::PMIX_ERR_LOST_CONNECTION) })
     }
 
@@ -224,36 +253,45 @@ impl Fabric for EmbeddedFabric {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use peal_model::Rank;
+    use peal_model::{Rank, RankData};
 
     fn nspace() -> Nspace {
         Nspace::new("job").unwrap()
     }
 
-    fn data(rank: u32) -> Vec<RankData> {
-        vec![RankData { proc: Proc::new(nspace(), Rank(rank)), kvals: Vec::new() }]
+    fn brings(ranks: &[u32], attendance: Attendance) -> Brought {
+        let data = |rank: &u32| RankData { proc: Proc::new(nspace(), Rank(*rank)), kvals: Vec::new() };
+        Brought { data: ranks.iter().map(data).collect(), attendance }
+    }
+
+    fn of_two() -> (Arc<EmbeddedFabric>, ServerId, ServerId) {
+        let fabric = EmbeddedFabric::new();
+        let (one, two) = (fabric.allot(), fabric.allot());
+        fabric.hosts(one, nspace());
+        fabric.hosts(two, nspace());
+        (fabric, one, two)
     }
 
     #[tokio::test]
     async fn servers_that_host_the_same_job_meet_and_each_gets_what_the_others_bring() {
-        let fabric = EmbeddedFabric::new();
-        let (one, two) = (fabric.allot(), fabric.allot());
-        fabric.hosts(one, nspace());
-        fabric.hosts(two, nspace());
+        let (fabric, one, two) = of_two();
         let all = || vec![Proc::all(nspace())];
-        let (first, second) = tokio::join!(fabric.gather(one, all(), data(0)), fabric.gather(two, all(), data(1)));
-        assert_eq!((first, second), (Ok(data(1)), Ok(data(0))));
+        let (first, second) = tokio::join!(
+            fabric.gather(one, all(), brings(&[0], Attendance::Partial)),
+            fabric.gather(two, all(), brings(&[1], Attendance::Full))
+        );
+        assert_eq!((first, second), (Ok(brings(&[1], Attendance::Full)), Ok(brings(&[0], Attendance::Partial))));
         assert!(fabric.lock().meetings.is_empty(), "nothing is left of a meeting that is over");
     }
 
     #[tokio::test]
-    async fn a_server_that_leaves_is_not_waited_for() {
-        let fabric = EmbeddedFabric::new();
-        let (one, two) = (fabric.allot(), fabric.allot());
-        fabric.hosts(one, nspace());
-        fabric.hosts(two, nspace());
-        let waiting = fabric.gather(one, vec![Proc::all(nspace())], data(0));
-        fabric.leave(two);
-        assert_eq!(waiting.await, Ok(Vec::new()));
+    async fn a_server_that_leaves_or_has_no_such_job_any_more_is_not_waited_for_and_that_is_told() {
+        for forgets in [|fabric: &EmbeddedFabric, id| fabric.leave(id), |fabric, id| fabric.forgets(id, &nspace())] {
+            let (fabric, one, two) = of_two();
+            let waiting = fabric.gather(one, vec![Proc::all(nspace())], brings(&[0], Attendance::Full));
+            forgets(&fabric, two);
+            assert_eq!(waiting.await, Ok(brings(&[], Attendance::Partial)));
+            assert!(fabric.lock().meetings.is_empty());
+        }
     }
 }

@@ -9,9 +9,9 @@ use peal_core::{
     monitor::{Seen, WatchId},
     policy::Verdict,
     reach::Reach,
-    server::{Allowance, DecisionId, DemandId, FenceId, FileSeen, PeerId, Raiser, RequestId, Seq, UsageFound},
+    server::{Allowance, Brought, DecisionId, DemandId, FenceId, FileSeen, PeerId, Raiser, RequestId, Seq, UsageFound},
 };
-use peal_model::{Event, Info, LogRequest, Nspace, Proc, RankData, Reply, Status, code};
+use peal_model::{Event, Info, LogRequest, Nspace, Proc, Reply, Status, code};
 use std::sync::Arc;
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
@@ -58,7 +58,7 @@ pub(crate) enum Internal {
     ServerJoined(ServerId),
     ServerLeft(ServerId),
     Group { from: ServerId, message: Message },
-    Gathered { id: FenceId, outcome: Result<Vec<RankData>, Status> },
+    Gathered { id: FenceId, outcome: Result<Brought, Status> },
     HostRegistered { id: DemandId, answer: Result<(), Status> },
     HostRegisters(Vec<Status>),
     HostDeregisters(Vec<Status>),

@@ -39,6 +39,16 @@ impl Members {
         self.by_job.get(&proc.nspace).is_some_and(|ranks| ranks.contains(&proc.rank))
     }
 
+    /// Their jobs.
+    pub(super) fn jobs(&self) -> impl Iterator<Item = &Nspace> {
+        self.by_job.keys()
+    }
+
+    /// Whether any of them is of this job.
+    pub(super) fn has_job(&self, nspace: &Nspace) -> bool {
+        self.by_job.contains_key(nspace)
+    }
+
     /// Those of a job.
     pub fn of_job(&self, nspace: &Nspace) -> impl Iterator<Item = Proc> {
         let ranks = self.by_job.get(nspace).into_iter().flatten();

@@ -17,6 +17,7 @@ mod lobby;
 mod members;
 mod message;
 mod read;
+mod shared;
 mod standing;
 mod takeover;
 mod told;
@@ -93,6 +94,8 @@ pub enum Step {
     },
     /// A group with members here is there: what the others have put is to be had from now on.
     Learn(Arc<Formed>),
+    /// What was learnt of these jobs is nobody's business here any more.
+    Forget(Vec<Nspace>),
     /// Raise an event for procs of this server.
     Tell {
         /// Whom.
@@ -277,12 +280,6 @@ impl Groups {
             self.up(Upward::Announce { key: key.clone(), members: members.into_iter().collect() }, now);
         }
         self.taken()
-    }
-
-    /// What a member said of itself when the group of this number was formed.
-    pub fn said(&self, proc: &Proc, context_id: u64) -> Option<&[Info]> {
-        let mut groups = self.known.values().filter(|known| known.formed.context_id == Some(context_id));
-        groups.find_map(|known| known.formed.infos.iter().find(|(member, _)| member == proc)).map(|(_, said)| &said[..])
     }
 
     /// A proc says what is to become of a construct in which somebody failed.

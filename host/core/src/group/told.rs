@@ -24,6 +24,7 @@ impl Groups {
             What::Formed(formed) => {
                 self.lobby.nobody_is_late(key, Operation::Construct);
                 let known = Known { instance: *instance, formed: formed.clone(), gone: BTreeSet::new() };
+                self.forget(key);
                 if !known.members_at(self.me, &self.directory).is_empty() {
                     self.steps.push(Step::Learn(formed.clone()));
                     self.known.insert(key.clone(), known);
@@ -46,7 +47,7 @@ impl Groups {
                 self.fail(answered, failure);
             }
             What::Dissolved => {
-                self.known.remove(key);
+                self.forget(key);
                 for (to, _) in self.lobby.answered(key, Operation::Destruct, before) {
                     self.answer(to, Answer::Done);
                 }
@@ -79,12 +80,20 @@ impl Groups {
         let here: Vec<Proc> = known.members_at(self.me, &self.directory).into_iter().collect();
         let infos = about(key, proc, known.members());
         if here.is_empty() {
-            self.known.remove(key);
+            self.forget(key);
         } else if let Some(code) = code {
             self.tell(here, code, infos);
         }
         // Who waited for them to call for its end does not any more.
         self.pass_on(now);
+    }
+
+    /// A group is not here any more, or another one instead.
+    fn forget(&mut self, key: &GroupKey) {
+        let estranged = self.known.remove(key).map(|known| self.estranged(&known)).unwrap_or_default();
+        if !estranged.is_empty() {
+            self.steps.push(Step::Forget(estranged));
+        }
     }
 
     /// Tells those who waited why it came to nothing.

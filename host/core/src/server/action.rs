@@ -1,7 +1,7 @@
 //! What a server wants done: by whoever steps it, and by the host environment.
 #[cfg(doc)]
 use super::Server;
-use super::{Allowance, DecisionId, DemandId, Denial, FenceId, PeerId, RequestId, Seq};
+use super::{Allowance, Brought, DecisionId, DemandId, Denial, FenceId, PeerId, RequestId, Seq};
 use crate::{
     group::{Message, ServerId},
     job_control::{Cleanup, ControlId, JobControl, Operation},
@@ -96,8 +96,8 @@ pub enum Action {
         id: FenceId,
         /// The procs that take part, everywhere.
         procs: Vec<Proc>,
-        /// What the procs here have put for others; empty unless the fence collects.
-        data: Vec<peal_model::RankData>,
+        /// What the procs here have put for others, nothing unless the fence collects; and whether all took part.
+        brought: Brought,
     },
     /// Send this to another server, behind all that was sent there before.
     Group {

@@ -1,22 +1,24 @@
 //! Commit, fence and get.
-use super::{Action, Attendance, Collect, FenceId, LocallyComplete, RequestId, Server, reply};
+use super::{Action, Attendance, Brought, Collect, FenceId, LocallyComplete, RequestId, Server, reply};
 use crate::{
     Time,
     fence::{Arrival, Participants},
-    job::{Job, Life},
+    job::{self, Job, Life},
     modex::TooMuch,
 };
 use peal_model::{
-    Commit, Info, Infos, Key, Proc, Rank, RankData, Reply, SharedData, Status, Text, Value, code, key, rank,
+    Commit, Info, Infos, JobInfo, Key, Nspace, Proc, Rank, Reply, SharedData, Status, Text, Value, code, key, rank,
 };
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 impl Server {
     pub(super) fn commit(&mut self, to: RequestId, source: &Proc, commits: Vec<Commit>) -> Vec<Action> {
         match self.modex.commit(source, commits) {
             Err(TooMuch) => vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)],
+            Ok(waiting) if waiting.is_empty() => vec![reply(to, code::PMIX_SUCCESS)],
             Ok(waiting) => {
-                let data = self.known(source);
+                let info = self.info_of(source, &source.nspace);
+                let data = info.map(|info| self.modex.answer(source, || job::values_of(&info, source)));
                 let answers = waiting.into_iter().map(|to| Action::Reply { to, reply: found(data.clone()) });
                 std::iter::once(reply(to, code::PMIX_SUCCESS)).chain(answers).collect()
             }
@@ -51,11 +53,15 @@ impl Server {
     }
 
     /// The procs of this server that a set names and that can still arrive, and whether some cannot. A fence that names a
-    /// job or rank nobody knows could never end; jobs of others are nobody's.
+    /// job or rank nobody knows could never end; jobs of others are nobody's. Those of other servers are named by who is in a group with
+    /// them.
     fn participants(&self, source: &Proc, procs: BTreeSet<Proc>) -> Result<Participants, Status> {
         let mut expected = BTreeSet::new();
         let mut attendance = Attendance::Full;
         for named in &procs {
+            if self.groups.is_elsewhere(&named.nspace) && self.groups.meets(source, named) {
+                continue;
+            }
             let job = self.jobs.get(&named.nspace).filter(|_| self.may_see(source, &named.nspace));
             let job = job.ok_or(code::PMIX_ERR_INVALID_NAMESPACE)?;
             let ranks = ranks_of(job, named.rank).ok_or(code::PMIX_ERR_BAD_PARAM)?;
@@ -79,18 +85,19 @@ impl Server {
             Collect::Data => complete.arrived.iter().filter_map(|proc| self.modex.for_others(proc)).collect(),
             Collect::Nothing => Vec::new(),
         };
-        Action::Gather { id: complete.id, procs: complete.procs, data }
+        let brought = Brought { data, attendance: complete.attendance };
+        Action::Gather { id: complete.id, procs: complete.procs, brought }
     }
 
     /// All servers have arrived at a fence, or gathering failed: what the others handed round is stored, and everybody who
     /// waits is answered.
-    pub fn gathered(&mut self, id: FenceId, outcome: Result<Vec<RankData>, Status>) -> Vec<Action> {
-        let Some((waiting, attendance)) = self.fences.finish(id) else { return Vec::new() };
-        let status = match (outcome, attendance) {
-            (Err(status), _) => status,
-            (Ok(data), attendance) => {
+    pub fn gathered(&mut self, id: FenceId, outcome: Result<Brought, Status>) -> Vec<Action> {
+        let Some((waiting, here)) = self.fences.finish(id) else { return Vec::new() };
+        let status = match outcome {
+            Err(status) => status,
+            Ok(Brought { data, attendance }) => {
                 data.into_iter().for_each(|data| self.modex.learn(data));
-                match attendance {
+                match attendance.and(here) {
                     Attendance::Full => code::PMIX_SUCCESS,
                     Attendance::Partial => code::PMIX_ERR_PARTIAL_SUCCESS,
                 }
@@ -102,9 +109,9 @@ impl Server {
     pub(super) fn get(
         &mut self,
         to: RequestId,
-        proc: Proc,
+        source: &Proc,
+        (proc, key): (Proc, Option<Text>),
         infos: &[Info],
-        key: Option<Text>,
         now: Time,
     ) -> Vec<Action> {
         let key = match key.as_ref().map(|text| text.as_str().and_then(|text| Key::new(text).ok())) {
@@ -112,11 +119,14 @@ impl Server {
             Some(Some(key)) => Some(key),
             None => None,
         };
-        if let Some(said) = self.group_value(&proc, key.as_ref(), infos) {
+        if let Some(said) = self.group_value(source, &proc, key.as_ref(), infos) {
             return vec![Action::Reply { to, reply: found(Some(said.into())) }];
         }
-        if let Some(proc) = self.knows(&proc, key.as_ref()) {
-            return vec![Action::Reply { to, reply: found(self.known(&proc)) }];
+        if let Some(info) = self.info_of(source, &proc.nspace)
+            && let Some(proc) = self.knows(&info, &proc, key.as_ref())
+        {
+            let data = self.modex.answer(&proc, || job::values_of(&info, &proc));
+            return vec![Action::Reply { to, reply: found(Some(data)) }];
         }
         let now_or_never = infos.is_true(key::PMIX_IMMEDIATE) || infos.is_true(key::PMIX_OPTIONAL);
         let may_come = self.may_put(&proc);
@@ -141,25 +151,23 @@ impl Server {
         }
     }
 
+    /// What the host said of a job of this server, or of one of which somebody in a group with the requester is.
+    fn info_of(&self, source: &Proc, nspace: &Nspace) -> Option<Arc<JobInfo>> {
+        let job = self.jobs.get(nspace).map(|job| &job.info);
+        job.or_else(|| self.groups.shared_job(source, nspace)).cloned()
+    }
+
     /// The proc (or job) of which this key is known, or for no key anything that it put. No rank means whichever has it.
-    fn knows(&self, proc: &Proc, key: Option<&Key>) -> Option<Proc> {
-        let job = self.jobs.get(&proc.nspace)?;
+    fn knows(&self, info: &JobInfo, proc: &Proc, key: Option<&Key>) -> Option<Proc> {
         if proc.rank == rank::PMIX_RANK_UNDEF {
-            let mut procs = job.procs.keys().map(|rank| Proc::new(proc.nspace.clone(), *rank));
-            return procs.find(|proc| self.modex.has(proc, key));
+            return job::procs_of(info).find(|proc| self.modex.has(proc, key));
         }
         let knows = match key {
-            Some(key) => self.modex.has(proc, Some(key)) || job.says(proc, key),
+            Some(key) => self.modex.has(proc, Some(key)) || job::says(info, proc, key),
             // What the host said of a proc the requester has already.
             None => self.modex.has(proc, None) || !proc.rank.is_valid(),
         };
         knows.then(|| proc.clone())
-    }
-
-    /// All that is known of a proc (or job).
-    fn known(&mut self, proc: &Proc) -> Option<SharedData> {
-        let job = self.jobs.get(&proc.nspace)?;
-        Some(self.modex.answer(proc, || job.values_of(proc)))
     }
 }
 

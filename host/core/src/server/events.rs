@@ -146,6 +146,7 @@ impl Server {
     }
 
     pub(super) fn client_notifies(&mut self, to: RequestId, mut event: Event, now: Time) -> Vec<Action> {
+        self.name_members(&mut event);
         match self.check(&mut event) {
             Err(status) => vec![reply(to, status)],
             Ok(()) => self.enter_event(Raising::Client(to, now), event, self.identity_of(to.peer)),

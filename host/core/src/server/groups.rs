@@ -116,6 +116,31 @@ impl Server {
         self.members_named(self.uid_of(source), procs).into_iter().collect()
     }
 
+    /// A request in which members stand for the groups that it names among procs.
+    pub(super) fn naming_members(&self, source: &Proc, mut request: Request) -> Request {
+        if let Request::JobControl { targets: procs, .. }
+        | Request::Abort { targets: procs, .. }
+        | Request::Connect { procs, .. }
+        | Request::Disconnect { procs, .. } = &mut request
+        {
+            *procs = self.named_by(source, std::mem::take(procs));
+        }
+        request
+    }
+
+    /// The same for those whom an event is meant for.
+    pub(super) fn name_members(&self, event: &mut Event) {
+        let Some(source) = &event.source else { return };
+        let targets = event.infos.iter_mut().filter(|info| info.key == key::PMIX_EVENT_CUSTOM_RANGE);
+        for info in targets {
+            if let Some(procs) = info.value.as_procs()
+                && procs.iter().any(|proc| !self.jobs.contains_key(&proc.nspace))
+            {
+                info.value = Value::procs(self.named_by::<Vec<Proc>>(source, procs));
+            }
+        }
+    }
+
     fn of_group(&self, uid: u32, proc: Proc) -> Vec<Proc> {
         let key = GroupKey { uid, name: Text::from(proc.nspace.as_str()) };
         match (self.groups.members(&key), proc.rank) {
@@ -130,9 +155,15 @@ impl Server {
     }
 
     /// What a member said of itself when a group was formed, for whoever names that group by its number.
-    pub(super) fn group_value(&self, proc: &Proc, key: Option<&peal_model::Key>, infos: &[Info]) -> Option<RankData> {
+    pub(super) fn group_value(
+        &self,
+        source: &Proc,
+        proc: &Proc,
+        key: Option<&peal_model::Key>,
+        infos: &[Info],
+    ) -> Option<RankData> {
         let context_id = infos.value_of(key::PMIX_GROUP_CONTEXT_ID).and_then(Value::as_u64)?;
-        let said = self.groups.said(proc, context_id)?;
+        let said = self.groups.said(source, proc, context_id)?;
         let qualifier = Info {
             key: key::PMIX_GROUP_CONTEXT_ID.into(),
             value: Value::Size(context_id),
@@ -203,6 +234,7 @@ impl Server {
                     let data: Vec<RankData> = formed.data.iter().filter(elsewhere).cloned().collect();
                     data.into_iter().for_each(|data| self.modex.learn(data));
                 }
+                Step::Forget(jobs) => jobs.iter().for_each(|nspace| self.modex.drop_job(nspace)),
                 Step::Tell { procs, code, infos } => {
                     let targets = Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::procs(procs));
                     let infos = [vec![targets], infos].concat();

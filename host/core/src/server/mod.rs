@@ -37,7 +37,7 @@ use crate::{
 };
 pub use crate::{
     allowance::Allowance,
-    fence::{Attendance, Collect, FenceId},
+    fence::{Attendance, Brought, Collect, FenceId},
     job::Life,
     retained::Seq,
 };
@@ -328,7 +328,7 @@ impl Server {
                 vec![reply(to, code::PMIX_ERR_NO_PERMISSIONS)]
             }
             Request::GroupLeave { .. } => self.group(to, source, request, now),
-            Request::Get { proc, infos, key } => self.get(to, proc, &infos, key, now),
+            Request::Get { proc, infos, key } => self.get(to, &source, (proc, key), &infos, now),
             Request::Finalize => self.finalize(to, source, now),
             Request::Notify { code, range, infos } => {
                 self.client_notifies(to, Event { code, source: Some(source), range, infos }, now)
@@ -336,10 +336,13 @@ impl Server {
             Request::RegisterEvents { codes, infos } => self.enter_registration(to, source, codes, infos),
             Request::DeregisterEvents { codes } => self.deregister(to.peer, codes),
             Request::Log { timestamp, data, directives } => self.log(to, source, timestamp, data, directives),
-            request => match named::by(&request, &source) {
-                Some(named) => self.enter(to, source, named, request, now),
-                None => vec![Action::Host(Upcall::Request { to, source, request })],
-            },
+            request => {
+                let request = self.naming_members(&source, request);
+                match named::by(&request, &source) {
+                    Some(named) => self.enter(to, source, named, request, now),
+                    None => vec![Action::Host(Upcall::Request { to, source, request })],
+                }
+            }
         }
     }
 

@@ -81,6 +81,11 @@ fn nspace() -> Nspace {
     Nspace::new("job").unwrap()
 }
 
+/// What other servers bring to a fence of this one alone.
+fn nothing() -> Brought {
+    Brought { data: Vec::new(), attendance: Attendance::Full }
+}
+
 fn proc(rank: u32) -> Proc {
     Proc::new(nspace(), Rank(rank))
 }
@@ -216,12 +221,12 @@ fn a_fence_ends_when_all_have_come_and_carries_what_was_put_for_others() {
     let (first, actions) = stage.fence(0, collect());
     assert!(actions.is_empty());
     let (second, actions) = stage.fence(1, collect());
-    let [Action::Gather { id, procs, data }] = &actions[..] else { panic!("{actions:?}") };
+    let [Action::Gather { id, procs, brought }] = &actions[..] else { panic!("{actions:?}") };
     assert_eq!(*procs, [Proc::all(nspace())]);
-    assert_eq!(*data, [RankData { proc: proc(0), kvals: vec![Kval::new(A, Value::Uint32(1))] }]);
-    let answers = stage.server.gathered(*id, Ok(data.clone()));
+    assert_eq!(brought.data, [RankData { proc: proc(0), kvals: vec![Kval::new(A, Value::Uint32(1))] }]);
+    let answers = stage.server.gathered(*id, Ok(brought.clone()));
     assert_eq!(statuses(&answers), [(first, code::PMIX_SUCCESS), (second, code::PMIX_SUCCESS)]);
-    assert!(stage.server.gathered(*id, Ok(Vec::new())).is_empty(), "nobody is answered twice");
+    assert!(stage.server.gathered(*id, Ok(nothing())).is_empty(), "nobody is answered twice");
 }
 
 #[test]
@@ -245,7 +250,7 @@ fn a_fence_goes_on_without_a_proc_that_died_and_says_so() {
     let actions = stage.server.disconnected(stage.peers[2], Time(0));
     let gather =
         actions.iter().find_map(|action| if let Action::Gather { id, .. } = action { Some(*id) } else { None });
-    let answers = stage.server.gathered(gather.unwrap(), Ok(Vec::new()));
+    let answers = stage.server.gathered(gather.unwrap(), Ok(nothing()));
     assert_eq!(answers.len(), 2);
     assert_eq!(status(&answers), code::PMIX_ERR_PARTIAL_SUCCESS);
 }

@@ -61,6 +61,8 @@ pub struct Sim {
     pub overlooks_deaths: bool,
     /// Who heard what of which group.
     pub heard: Vec<(Proc, Status, String)>,
+    /// Of which other servers' jobs each server has learnt something.
+    learnt: BTreeMap<ServerId, BTreeSet<Nspace>>,
 }
 
 pub fn settings() -> Settings {
@@ -96,6 +98,7 @@ impl Sim {
             order,
             overlooks_deaths: false,
             heard: Vec::new(),
+            learnt: BTreeMap::new(),
         };
         for number in 1..=servers {
             let id = ServerId(number);
@@ -127,7 +130,15 @@ impl Sim {
                     }
                 }
                 Step::Answer { to, answer } => self.made[to.tag as usize].answers.push(answer),
-                Step::Learn(_) => {}
+                Step::Learn(formed) => {
+                    let jobs = formed.members.iter().map(|member| &member.nspace);
+                    let elsewhere = jobs.filter(|nspace| self.homes.get(nspace) != Some(&at)).cloned();
+                    self.learnt.entry(at).or_default().extend(elsewhere);
+                }
+                Step::Forget(jobs) => {
+                    let learnt = self.learnt.entry(at).or_default();
+                    jobs.iter().for_each(|nspace| assert!(learnt.remove(nspace), "{nspace} was learnt"));
+                }
                 Step::Tell { procs, code, infos } => self.hear(&procs, code, &infos),
             }
         }
@@ -277,6 +288,9 @@ impl Sim {
         for (id, groups) in &self.servers {
             if let Some(left) = groups.leftovers() {
                 return Err(format!("server {id:?} still has {left}"));
+            }
+            if let Some(learnt) = self.learnt.get(id).filter(|learnt| !learnt.is_empty()) {
+                return Err(format!("server {id:?} still knows something of {learnt:?}"));
             }
         }
         Ok(())

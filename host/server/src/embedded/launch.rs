@@ -139,7 +139,7 @@ pub(crate) fn spawn(
 }
 
 /// The variables by which a client finds its server (`pmix-wire.md`, section 1.1).
-pub(crate) fn environment(nspace: &Nspace, hostname: &str, rank: Rank, uri: &str) -> Vec<(&'static str, String)> {
+pub fn environment(nspace: &Nspace, hostname: &str, rank: Rank, uri: &str) -> Vec<(&'static str, String)> {
     let mut variables = vec![
         (variable::NAMESPACE, nspace.to_string()),
         (variable::RANK, rank.0.to_string()),

@@ -21,13 +21,12 @@ mod used;
 
 pub use cleanup::CleanupSettings;
 pub use end::{JobEnd, ProcEnd};
-pub use launch::{ControlGroups, JobRequest, LaunchError, OnAbort, RestartOf};
+pub use launch::{ControlGroups, JobRequest, LaunchError, OnAbort, RestartOf, environment};
 pub use output::Tagging;
 pub use reporting::{Reported, Reporting};
 pub use running::RunningJob;
 pub use sink::Stream;
 
-pub(crate) use launch::environment;
 
 use self::{
     cleanup::{Cleanups, Registered},
