@@ -195,6 +195,7 @@ fn request(matter: Matter) -> PolicyRequest {
         provision: None,
         peer: None,
         targets: Vec::new(),
+        group_name: None,
         codes: Vec::new(),
         infos: Vec::new(),
         directives: Vec::new(),

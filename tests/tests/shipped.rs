@@ -50,6 +50,7 @@ fn request(matter: Matter, targets: Vec<Target>) -> PolicyRequest {
         provision: None,
         peer: None,
         targets,
+        group_name: None,
         codes: Vec::new(),
         infos: Vec::new(),
         directives: Vec::new(),

@@ -30,6 +30,7 @@ fn request(matter: Matter, owner: u32) -> Arc<PolicyRequest> {
         provision: None,
         peer: None,
         targets: vec![Target { proc, owner: Some(Identity { uid: owner, gid: 100 }) }],
+        group_name: None,
         codes: Vec::new(),
         infos: vec![note("infos as asked")],
         directives: vec![note("directives as asked")],

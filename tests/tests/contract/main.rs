@@ -227,6 +227,7 @@ fn call(module: &Module) {
             provision: None,
             peer: None,
             targets: vec![Target { proc: proc.clone(), owner: user }],
+            group_name: None,
             codes: vec![Status(-3001)],
             infos: Vec::new(),
             directives: Vec::new(),
