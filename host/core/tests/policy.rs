@@ -6,7 +6,7 @@ use peal_core::{
     registration::{Mode, Place, RegistrationError},
 };
 use peal_model::{
-    Amendment, Identity, Info, Infos, KeyName, Matter, Nspace, PolicyOutcome, PolicyRequest, Proc, Range, Rank, Status,
+    Amendment, GroupKind, Identity, Info, Infos, KeyName, Matter, Nspace, PolicyOutcome, PolicyRequest, Proc, Range, Rank, Status,
     Target, Value, code,
 };
 use proptest::prelude::*;
@@ -182,6 +182,8 @@ fn amendments_are_seen_by_those_after_and_by_the_host() {
         (Matter::Registration, "directives"),
         (Matter::Monitor, "directives"),
         (Matter::Log, "directives"),
+        (Matter::Group(GroupKind::Construct), "directives"),
+        (Matter::Group(GroupKind::Destruct), "directives"),
         (event, "infos"),
     ] {
         let asked = request(matter, ME.uid);
@@ -189,7 +191,7 @@ fn amendments_are_seen_by_those_after_and_by_the_host() {
         let one = first.policy().clone();
         let NextPolicy::Ask(second) = first.finish(one).advance() else { panic!() };
         let (amended, other) = match matter {
-            Matter::JobControl | Matter::Monitor | Matter::Registration | Matter::Log => {
+            Matter::JobControl | Matter::Monitor | Matter::Registration | Matter::Log | Matter::Group(_) => {
                 (&second.request().directives, &second.request().infos)
             }
             _ => (&second.request().infos, &second.request().directives),

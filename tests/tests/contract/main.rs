@@ -5,7 +5,7 @@ mod compare;
 
 use compare::{Change, compare};
 use peal_model::{
-    ConnectionKind, Event, Identity, Info, Key, LogRequest, Matter, Nspace, PolicyRequest, Proc, Range, Rank, Status,
+    ConnectionKind, Event, GroupKind, Identity, Info, Key, LogRequest, Matter, Nspace, PolicyRequest, Proc, Range, Rank, Status,
     Target, Value, key,
 };
 use peal_sandbox::{
@@ -216,6 +216,7 @@ fn call(module: &Module) {
         (Role::MonitorPolicy, Matter::Monitor),
         (Role::ProvisionPolicy, Matter::Provision),
         (Role::LogPolicy, Matter::Log),
+        (Role::GroupPolicy, Matter::Group(GroupKind::Join)),
     ];
     for (_, matter) in matters.into_iter().filter(|(role, _)| module.has_role(*role)) {
         let request = PolicyRequest {

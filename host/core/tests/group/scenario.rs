@@ -294,9 +294,11 @@ fn nothing_comes_of_what_somebody_may_not(sim: &Sim, plans: &[Plan], weather: We
     for plan in plans {
         let of_plan = |made: &&Made| plan.is_of(made) && made.construct.is_some() && !made.is_second;
         for made in sim.made.iter().filter(of_plan).filter(|_| plan.refused.is_some()) {
-            let is_there = plan.refused.as_ref().is_some_and(|refused| sim.alive.contains(refused));
+            // Whoever adds somebody may have died before it could say so.
+            let is_meant = |refused: &Proc| weather == Weather::Calm || plan.leaders.contains(refused);
+            let is_there = plan.refused.as_ref().is_some_and(|who| sim.alive.contains(who) && is_meant(who));
             match made.answers.first() {
-                Some(Answer::Formed(_)) if is_there => return Err(format!("{made:?} of a group that may not be")),
+                Some(Answer::Formed(_)) if is_there => return Err(format!("{made:?} of a group that may not be, {:?}", plan.refused)),
                 Some(Answer::Failed(failure))
                     if weather == Weather::Calm && plan.is_sound && !is_refusal(failure) && !may_be(failure.status) =>
                 {
