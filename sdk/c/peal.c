@@ -407,6 +407,16 @@ const void *peal_run_policy_(peal_policy *decide, const peal_request *request) {
   return &raw;
 }
 
+const void *peal_run_group_(peal_policy *decide, peal_group_kind kind, const peal_string *name, uint32_t steps) {
+  peal_request request = {
+      .matter = PEAL_GROUP,
+      .group_kind = kind,
+      .group_name = name == NULL ? NULL : peal_text_of((const uint8_t *)name->ptr, name->len),
+      .step_count = steps,
+  };
+  return peal_run_policy_(decide, &request);
+}
+
 const void *peal_run_provision_(peal_policy *decide, const peal_string *nodes, size_t count, const peal_string *image,
                                 uint32_t steps) {
   const char **names = peal_alloc(count * sizeof *names);

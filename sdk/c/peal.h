@@ -254,7 +254,19 @@ typedef int32_t peal_event_handler(const peal_event *event);
 
 // ---- policies
 
-typedef enum { PEAL_CONNECTION, PEAL_EVENT, PEAL_REGISTRATION, PEAL_JOB_CONTROL, PEAL_LOG, PEAL_MONITOR, PEAL_PROVISION } peal_matter;
+typedef enum {
+  PEAL_CONNECTION,
+  PEAL_EVENT,
+  PEAL_REGISTRATION,
+  PEAL_JOB_CONTROL,
+  PEAL_LOG,
+  PEAL_MONITOR,
+  PEAL_PROVISION,
+  PEAL_GROUP
+} peal_matter;
+
+// What is to be done about a group.
+typedef enum { PEAL_CONSTRUCT, PEAL_DESTRUCT, PEAL_INVITE, PEAL_JOIN } peal_group_kind;
 
 typedef struct {
   peal_matter matter;
@@ -265,6 +277,8 @@ typedef struct {
   size_t code_count;
   peal_strings nodes;  // that are to be provided
   const char *image;   // to be put on them, or NULL
+  peal_group_kind group_kind;
+  const char *group_name;  // or NULL
   uint32_t step_count;  // how many policies of this chain were asked before
 } peal_request;
 
@@ -410,6 +424,15 @@ int32_t peal_usage_of(peal_procs procs, peal_infos *used);
     return peal_run_policy_(decide, &request);                                                                   \
   }
 
+#define PEAL_GROUP_POLICY(decide)                                                                                \
+  PEAL_EXPORT_("group-policy@0.1.0#decide")                                                                      \
+  const void *peal_export_decide_group(int32_t kind, int32_t is_named, const char *name, size_t len,             \
+                                       int32_t targets, int32_t directives, int32_t steps) {                     \
+    (void)targets, (void)directives;                                                                             \
+    peal_string named = {name, len};                                                                             \
+    return peal_run_group_(decide, (peal_group_kind)kind, is_named ? &named : NULL, (uint32_t)steps);            \
+  }
+
 #define PEAL_JOB_CONTROL_POLICY(decide)                                                                          \
   PEAL_EXPORT_("job-control-policy@0.1.0#decide")                                                                \
   const void *peal_export_decide_job_control(int32_t targets, int32_t directives, int32_t steps) {               \
@@ -469,6 +492,7 @@ int32_t peal_usage_of(peal_procs procs, peal_infos *used);
 // What the macros call; not for authors.
 int32_t peal_run_handler_(peal_event_handler *handle, const peal_event *event);
 const void *peal_run_policy_(peal_policy *decide, const peal_request *request);
+const void *peal_run_group_(peal_policy *decide, peal_group_kind kind, const peal_string *name, uint32_t steps);
 const void *peal_run_provision_(peal_policy *decide, const peal_string *nodes, size_t count, const peal_string *image,
                                 uint32_t steps);
 int32_t peal_run_channel_(peal_log_channel *log, const char *channel, size_t len, uint64_t timestamp, uint32_t infos,

@@ -112,9 +112,9 @@ export interface Event extends View {
 
 /** The request being decided about. */
 export interface Request extends View {
-  readonly matter: "connection" | "event" | "registration" | "job-control" | "monitor" | "provision" | "log";
-  /** Of a connection. */
-  readonly kind?: "client" | "tool";
+  readonly matter: "connection" | "event" | "registration" | "job-control" | "monitor" | "provision" | "log" | "group";
+  /** Of a connection, or of what is to be done about a group. */
+  readonly kind?: "client" | "tool" | "construct" | "destruct" | "invite" | "join";
   /** Of an event. */
   readonly code?: number;
   readonly range?: Range;
@@ -124,6 +124,8 @@ export interface Request extends View {
   readonly nodes: string[];
   /** What is to be put on them. */
   readonly image?: string;
+  /** Of a group, where the request names it. */
+  readonly groupName?: string;
   /** Of a connection: its process by the kernel's word, if that is known, and the release of its library by its own word. */
   readonly peer?: { pid?: number; release: string };
   /** The groups of the requester's process by the kernel's word: the one that it runs as comes first. */
@@ -195,6 +197,7 @@ export function monitorPolicy(decide: (request: Request) => PolicyOutcome): obje
 /** What is added to a grant the requester is told. */
 export function provisionPolicy(decide: (request: Request) => PolicyOutcome): object;
 export function logPolicy(decide: (request: Request) => PolicyOutcome): object;
+export function groupPolicy(decide: (request: Request) => PolicyOutcome): object;
 
 /** The settings of this module in the admin's file. */
 export interface Config {

@@ -79,6 +79,7 @@ export class Request extends View {
     this.codes = Array.from(head.codes ?? []);
     this.nodes = head.nodes ?? [];
     this.image = head.image ?? undefined;
+    this.groupName = head.name ?? undefined;
     this.stepCount = head.steps;
   }
 
@@ -244,6 +245,9 @@ export const provisionPolicy = (decide) => ({ decide: decides("provision", decid
 
 /** The interface `log-policy`, of a function from Request to PolicyOutcome. */
 export const logPolicy = (decide) => ({ decide: decides("log", decide) });
+
+/** The interface `group-policy`, of a function from Request to PolicyOutcome. */
+export const groupPolicy = (decide) => ({ decide: decides("group", decide) });
 
 /** What a module wishes to handle, as the contract has it. */
 export const lowerWish = ({ tag = 0, name = undefined, codes = [], directives = [] }) => ({

@@ -1,8 +1,8 @@
 //! The way of an author: a new project outside of the repository, changed, built with the language's own tools, tried, and dropped
 //! into the directory of a running server, where it decides.
 use peal_model::{
-    Amendment, ConnectionKind, Hook, Identity, Info, Key, LogRequest, Matter, Peer, PolicyOutcome, PolicyRequest,
-    Provision, Range, Status, Value, code, key,
+    Amendment, ConnectionKind, GroupKind, Hook, Identity, Info, Key, LogRequest, Matter, Peer, PolicyOutcome,
+    PolicyRequest, Provision, Range, Status, Value, code, key,
 };
 use peal_sandbox::{
     Access, ChannelCall, Directory, Grants, InitError, Limits, Module, PolicyCall, PolicyResult, Services, Sink,
@@ -24,7 +24,7 @@ use std::{
 /// The line that its author changes, and what in it.
 const EDIT: [&str; 3] = ["not so loud", "PMIX_ERR_NO_PERMISSIONS", "PMIX_ERR_RESOURCE_BUSY"];
 
-const ROLES: [&str; 8] = [
+const ROLES: [&str; 9] = [
     "event-handler",
     "connection-policy",
     "event-policy",
@@ -32,6 +32,7 @@ const ROLES: [&str; 8] = [
     "monitor-policy",
     "provision-policy",
     "log-policy",
+    "group-policy",
     "log-channel",
 ];
 
@@ -195,6 +196,7 @@ fn request(matter: Matter) -> PolicyRequest {
         provision: None,
         peer: None,
         targets: Vec::new(),
+        group_name: None,
         codes: Vec::new(),
         infos: Vec::new(),
         directives: Vec::new(),
@@ -232,6 +234,12 @@ fn decides_as_it_says(language: &str, name: &str, module: &Module, written: &Wri
     let file = Info::new(key::PMIX_MONITOR_FILE, Value::string("/tmp/out"));
     denied(decide(module, PolicyRequest { infos: vec![file], ..request(Matter::Monitor) }), "send heartbeats instead");
     passed(decide(module, request(Matter::Monitor)));
+    let group = |name: &str| {
+        let group_name = Some(name.to_owned());
+        decide(module, PolicyRequest { group_name, ..request(Matter::Group(GroupKind::Construct)) })
+    };
+    denied(group("site"), "that name is the site's");
+    passed(group("crew"));
     let nodes = |names: &[&str]| {
         let nodes = names.iter().map(|name| (*name).to_owned()).collect();
         decide(

@@ -130,6 +130,7 @@ fn ask(module: &Module, number: u64) {
         server,
         peer: None,
         targets,
+        group_name: None,
         codes,
         provision: None,
         infos,

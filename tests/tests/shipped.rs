@@ -50,6 +50,7 @@ fn request(matter: Matter, targets: Vec<Target>) -> PolicyRequest {
         provision: None,
         peer: None,
         targets,
+        group_name: None,
         codes: Vec::new(),
         infos: Vec::new(),
         directives: Vec::new(),
@@ -158,7 +159,19 @@ fn a_guest_asks_for_what_it_uses_and_nothing_else() {
     let channel = [Role::LogChannel, Role::Lifecycle];
     for (name, roles, capabilities) in [
         ("complete", &[Role::EventHandler][..], &[][..]),
-        ("same-user", &[Role::ConnectionPolicy, Role::EventPolicy, Role::JobControlPolicy, Role::MonitorPolicy], &[]),
+        (
+            "same-user",
+            &[
+                Role::ConnectionPolicy,
+                Role::EventPolicy,
+                Role::JobControlPolicy,
+                Role::MonitorPolicy,
+                Role::GroupPolicy,
+            ],
+            &[],
+        ),
+        ("group-rule", &[Role::GroupPolicy, Role::Lifecycle], &[]),
+        ("join-by-rule", &[Role::EventHandler, Role::Lifecycle], &[]),
         ("admin-group", &[Role::JobControlPolicy, Role::Lifecycle], &[]),
         ("provision-dry", &[Role::ProvisionPolicy, Role::Lifecycle], &[]),
         (

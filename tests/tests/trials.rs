@@ -58,6 +58,8 @@ fn what_ships_does_what_its_cases_say() {
         "maintenance-window",
         "admin-group",
         "provision-dry",
+        "group-rule",
+        "join-by-rule",
         "escalate",
         "watchdog",
         "same-user",

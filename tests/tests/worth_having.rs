@@ -95,6 +95,8 @@ fn the_settings_that_are_documented_can_be_used() {
         ("policies", "log-limit"),
         ("policies", "admin-group"),
         ("policies", "provision-dry"),
+        ("policies", "group-rule"),
+        ("handlers", "join-by-rule"),
         ("handlers", "escalate"),
         ("handlers", "watchdog"),
     ] {

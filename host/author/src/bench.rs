@@ -193,7 +193,7 @@ fn quantile(sorted: &[Duration], percent: usize) -> Duration {
 }
 
 /// What modules without cases are called with, by their roles.
-const USUAL: [(Role, &str); 8] = [
+const USUAL: [(Role, &str); 9] = [
     (Role::EventHandler, "event = { code = -3001, source = \"solver:0\", user = 1000, infos = [\"site.load=5\"] }"),
     (
         Role::ConnectionPolicy,
@@ -219,6 +219,11 @@ const USUAL: [(Role, &str); 8] = [
     (
         Role::LogPolicy,
         "request = { hook = \"log\", requester = \"solver:0\", user = 1000, infos = [\"PMIX_LOG_STDOUT=a line\"] }",
+    ),
+    (
+        Role::GroupPolicy,
+        "request = { hook = \"group\", kind = \"construct\", name = \"crew\", requester = \"solver:0\", user = 1000, \
+         targets = [{ proc = \"solver:*\", owner = 1000 }] }",
     ),
     (
         Role::LogChannel,

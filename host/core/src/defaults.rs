@@ -64,6 +64,8 @@ pub enum What<'a> {
     Log,
     /// To have nodes provided.
     Provision,
+    /// To form a group of procs, to invite them, or to come.
+    Group,
     /// To control, watch or ask about others, or to act as some user.
     Others {
         /// Which hook it is.
@@ -84,6 +86,7 @@ impl<'a> Case<'a> {
             Matter::Monitor => What::Others { hook: Hook::Monitor, users: &[] },
             Matter::Provision => What::Provision,
             Matter::Log => What::Log,
+            Matter::Group(_) => What::Group,
         };
         let PolicyRequest { requester, identity, server, targets, .. } = request;
         Case { requester: requester.as_ref(), identity: *identity, server: *server, targets, what }
@@ -98,6 +101,7 @@ impl What<'_> {
             What::Event { .. } | What::Registration => Hook::Event,
             What::Log => Hook::Log,
             What::Provision => Hook::Provision,
+            What::Group => Hook::Group,
             What::Others { hook, .. } => *hook,
         }
     }
@@ -190,6 +194,7 @@ fn built_in(case: &Case<'_>) -> Result<(), Refused> {
         // Only what the site's own modules ask for has no name.
         What::Others { .. } if case.requester.is_none() && case.identity == Some(case.server) => Ok(()),
         What::Others { users, .. } => own_only(case, users),
+        What::Group => own_as_far_as_known(case),
     }
 }
 
@@ -206,20 +211,36 @@ fn own_event(case: &Case<'_>, claimed: Option<&Value>) -> Result<(), Refused> {
     }
 }
 
+/// The same of those whose jobs are here. Others may be on other servers, and whoever is not of this user there cannot come: the names
+/// of groups are each user's own.
+fn own_as_far_as_known(case: &Case<'_>) -> Result<(), Refused> {
+    none_foreign(case, uid_of(case)?)
+}
+
 /// All that is named belongs to the requester's user.
 fn own_only(case: &Case<'_>, users: &[u32]) -> Result<(), Refused> {
-    let requester = || case.requester.cloned();
-    let uid = case.identity.ok_or_else(|| Refused::Nobody(requester()))?.uid;
-    for Target { proc, owner } in case.targets {
-        let owner = owner.ok_or_else(|| Refused::Unknown(proc.clone()))?.uid;
-        if owner != uid {
-            return Err(Refused::Foreign { requester: requester(), uid, target: proc.clone(), owner });
-        }
+    let uid = uid_of(case)?;
+    if let Some(unknown) = case.targets.iter().find(|target| target.owner.is_none()) {
+        return Err(Refused::Unknown(unknown.proc.clone()));
     }
+    none_foreign(case, uid)?;
     match users.iter().find(|user| **user != uid) {
-        Some(named) => Err(Refused::ForeignUser { requester: requester(), uid, named: *named }),
+        Some(named) => Err(Refused::ForeignUser { requester: case.requester.cloned(), uid, named: *named }),
         None => Ok(()),
     }
+}
+
+fn uid_of(case: &Case<'_>) -> Result<u32, Refused> {
+    case.identity.map(|identity| identity.uid).ok_or_else(|| Refused::Nobody(case.requester.cloned()))
+}
+
+/// None of those whose owner is known belongs to another user than this.
+fn none_foreign(case: &Case<'_>, uid: u32) -> Result<(), Refused> {
+    let foreign = case.targets.iter().find_map(|Target { proc, owner }| {
+        let owner = owner.filter(|owner| owner.uid != uid)?.uid;
+        Some(Refused::Foreign { requester: case.requester.cloned(), uid, target: proc.clone(), owner })
+    });
+    foreign.map_or(Ok(()), Err)
 }
 
 /// Root, the server's own user, or whoever owns all that it asks about.

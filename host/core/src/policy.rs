@@ -5,7 +5,9 @@ use crate::{
     order::Registrations,
     registration::{Codes, Mode, Place, Registration, RegistrationError},
 };
-use peal_model::{Amendment, Info, KeyName, Matter, PolicyOutcome, PolicyRequest, Range, Status, Step, Value, code};
+use peal_model::{
+    Amendment, GroupKind, Info, KeyName, Matter, PolicyOutcome, PolicyRequest, Range, Status, Step, Value, code,
+};
 use std::{collections::VecDeque, fmt, sync::Arc};
 
 /// Under this key a requester is told in words why something was refused, where Peal itself refuses.
@@ -308,11 +310,13 @@ impl<P> PolicyRun<P> {
         let request = Arc::make_mut(&mut self.request);
         if let Some(amended) = infos {
             match request.matter {
-                Matter::JobControl | Matter::Monitor | Matter::Registration | Matter::Log => {
-                    request.directives = amended;
-                }
-                // They are those of a request for job control, which was decided about before.
-                Matter::Provision => {}
+                Matter::JobControl
+                | Matter::Monitor
+                | Matter::Registration
+                | Matter::Log
+                | Matter::Group(GroupKind::Construct | GroupKind::Destruct) => request.directives = amended,
+                // They are those of a request for job control, or of an event, which was decided about before.
+                Matter::Provision | Matter::Group(GroupKind::Invite | GroupKind::Join) => {}
                 Matter::Event { .. } | Matter::Connection(_) => request.infos = amended,
             }
         }
@@ -332,9 +336,12 @@ fn granted(by: DecidedBy, request: &PolicyRequest, said: &[Info]) -> Verdict {
     let range = if let Matter::Event { range, .. } = request.matter { Some(range) } else { None };
     let data = (request.matter == Matter::Log).then(|| request.infos.clone());
     let amended = match request.matter {
-        Matter::JobControl | Matter::Monitor | Matter::Provision | Matter::Registration | Matter::Log => {
-            &request.directives
-        }
+        Matter::JobControl
+        | Matter::Monitor
+        | Matter::Provision
+        | Matter::Registration
+        | Matter::Log
+        | Matter::Group(_) => &request.directives,
         Matter::Event { .. } | Matter::Connection(_) => &request.infos,
     };
     let answer = if request.matter == Matter::Provision { said.to_vec() } else { Vec::new() };

@@ -178,6 +178,7 @@ fn provision(said: &[(PolicyOutcome, &str)], default: HookDefault) -> Verdict {
         server: SITE,
         peer: None,
         targets: Vec::new(),
+        group_name: None,
         codes: Vec::new(),
         provision: Some(nodes),
         infos: Vec::new(),

@@ -6,8 +6,8 @@ use peal_core::{
     registration::{Mode, Place, RegistrationError},
 };
 use peal_model::{
-    Amendment, Identity, Info, Infos, KeyName, Matter, Nspace, PolicyOutcome, PolicyRequest, Proc, Range, Rank, Status,
-    Target, Value, code,
+    Amendment, GroupKind, Identity, Info, Infos, KeyName, Matter, Nspace, PolicyOutcome, PolicyRequest, Proc, Range,
+    Rank, Status, Target, Value, code,
 };
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -30,6 +30,7 @@ fn request(matter: Matter, owner: u32) -> Arc<PolicyRequest> {
         provision: None,
         peer: None,
         targets: vec![Target { proc, owner: Some(Identity { uid: owner, gid: 100 }) }],
+        group_name: None,
         codes: Vec::new(),
         infos: vec![note("infos as asked")],
         directives: vec![note("directives as asked")],
@@ -181,6 +182,8 @@ fn amendments_are_seen_by_those_after_and_by_the_host() {
         (Matter::Registration, "directives"),
         (Matter::Monitor, "directives"),
         (Matter::Log, "directives"),
+        (Matter::Group(GroupKind::Construct), "directives"),
+        (Matter::Group(GroupKind::Destruct), "directives"),
         (event, "infos"),
     ] {
         let asked = request(matter, ME.uid);
@@ -188,7 +191,7 @@ fn amendments_are_seen_by_those_after_and_by_the_host() {
         let one = first.policy().clone();
         let NextPolicy::Ask(second) = first.finish(one).advance() else { panic!() };
         let (amended, other) = match matter {
-            Matter::JobControl | Matter::Monitor | Matter::Registration | Matter::Log => {
+            Matter::JobControl | Matter::Monitor | Matter::Registration | Matter::Log | Matter::Group(_) => {
                 (&second.request().directives, &second.request().infos)
             }
             _ => (&second.request().infos, &second.request().directives),

@@ -100,6 +100,30 @@ pub enum ConnectionKind {
     Tool,
 }
 
+/// What is to be done about a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum GroupKind {
+    /// It is formed, with the requester in it: by a call, or since all who were invited have come.
+    Construct,
+    /// It is dissolved.
+    Destruct,
+    /// Others are invited to it.
+    Invite,
+    /// An invitation is accepted.
+    Join,
+}
+
+impl fmt::Display for GroupKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            GroupKind::Construct => "construct",
+            GroupKind::Destruct => "destruct",
+            GroupKind::Invite => "invite",
+            GroupKind::Join => "join",
+        })
+    }
+}
+
 /// What a policy is asked about, by the hook that asks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Matter {
@@ -122,6 +146,8 @@ pub enum Matter {
     Provision,
     /// Whether something may be logged.
     Log,
+    /// Whether somebody may take part in a group: that of [`PolicyRequest::group_name`].
+    Group(GroupKind),
 }
 
 impl Matter {
@@ -134,6 +160,7 @@ impl Matter {
             Matter::Monitor => Hook::Monitor,
             Matter::Provision => Hook::Provision,
             Matter::Log => Hook::Log,
+            Matter::Group(_) => Hook::Group,
         }
     }
 }
@@ -188,9 +215,13 @@ pub struct PolicyRequest {
     /// The nodes that are to be provided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provision: Option<Provision>,
+    /// What the group is called; none where it is about none, or an answer to an invitation names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group_name: Option<String>,
     /// What it carries: an event's infos, what a tool said of itself, what is to be logged, the monitor.
     pub infos: Vec<Info>,
-    /// How it is to be done: the directives of job control, of a registration, of a monitor, or of a log request.
+    /// How it is to be done: the directives of job control, of a registration, of a monitor, of a log request, or of a request about
+    /// a group; of an invitation and its answer the infos of their event.
     pub directives: Vec<Info>,
 }
 

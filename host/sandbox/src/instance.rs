@@ -1,7 +1,7 @@
 //! One instance of a module: a store of its own, called by one thread at a time.
 use crate::bindings::exports::peal::pmix::{
-    connection_policy, event_handler::EventHead, event_policy, job_control_policy, log_channel, log_policy,
-    monitor_policy, provision_policy,
+    connection_policy, event_handler::EventHead, event_policy, group_policy, job_control_policy, log_channel,
+    log_policy, monitor_policy, provision_policy,
 };
 use crate::bindings::peal::pmix::types::Outcome;
 use crate::blueprint::Blueprint;
@@ -17,7 +17,7 @@ use crate::text::{MAX_QUOTED, plain};
 use crate::warm::Tenancy;
 use crate::wish::{WishError, check_wishes, raise_wishes};
 use crate::{ChannelCall, EventCall, Limit, ModuleRegistration, PolicyCall, Role, Usage};
-use peal_model::{ConnectionKind, Info, Matter, PolicyOutcome, Provision, Status};
+use peal_model::{ConnectionKind, GroupKind, Info, Matter, PolicyOutcome, Provision, Status};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
@@ -211,6 +211,18 @@ impl Instance {
                 let directives = count(request.directives.len());
                 let head = log_policy::RequestHead { infos, directives, steps };
                 self.run(Phase::Call, subject, |store| policy.call_decide(store, head))
+            }
+            Matter::Group(kind) => {
+                let policy = filled(&self.exports.group_policy, Role::GroupPolicy)?;
+                let kind = match kind {
+                    GroupKind::Construct => group_policy::GroupKind::Construct,
+                    GroupKind::Destruct => group_policy::GroupKind::Destruct,
+                    GroupKind::Invite => group_policy::GroupKind::Invite,
+                    GroupKind::Join => group_policy::GroupKind::Join,
+                };
+                let (name, directives) = (request.group_name.clone(), count(request.directives.len()));
+                let head = group_policy::RequestHead { kind, name, targets, directives, steps };
+                self.run(Phase::Call, subject, |store| policy.call_decide(store, &head))
             }
         }
     }

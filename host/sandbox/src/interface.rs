@@ -26,6 +26,8 @@ pub enum Role {
     ProvisionPolicy,
     /// Decides what may be logged.
     LogPolicy,
+    /// Decides who may form groups of procs.
+    GroupPolicy,
     /// Writes what procs log.
     LogChannel,
     /// Is told when it starts and stops, and says what to register.
@@ -34,7 +36,7 @@ pub enum Role {
 
 impl Role {
     /// Every role.
-    pub const ALL: [Role; 9] = [
+    pub const ALL: [Role; 10] = [
         Role::EventHandler,
         Role::ConnectionPolicy,
         Role::EventPolicy,
@@ -42,6 +44,7 @@ impl Role {
         Role::MonitorPolicy,
         Role::ProvisionPolicy,
         Role::LogPolicy,
+        Role::GroupPolicy,
         Role::LogChannel,
         Role::Lifecycle,
     ];
@@ -55,6 +58,7 @@ impl Role {
             Hook::Monitor => Some(Role::MonitorPolicy),
             Hook::Provision => Some(Role::ProvisionPolicy),
             Hook::Log => Some(Role::LogPolicy),
+            Hook::Group => Some(Role::GroupPolicy),
             _ => None,
         }
     }
@@ -69,6 +73,7 @@ impl Role {
             Role::MonitorPolicy => "monitor-policy",
             Role::ProvisionPolicy => "provision-policy",
             Role::LogPolicy => "log-policy",
+            Role::GroupPolicy => "group-policy",
             Role::LogChannel => "log-channel",
             Role::Lifecycle => "lifecycle",
         }

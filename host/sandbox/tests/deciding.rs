@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
 mod support;
 use peal_model::{
-    Amendment, ConnectionKind, DataArray, Hook, Identity, Info, Matter, Peer, PolicyOutcome, PolicyRequest, Provision,
-    Range, Scope, Status, Target, Text, Value, code,
+    Amendment, ConnectionKind, DataArray, GroupKind, Hook, Identity, Info, Matter, Peer, PolicyOutcome, PolicyRequest,
+    Provision, Range, Scope, Status, Target, Text, Value, code,
 };
 use peal_sandbox::{FailureKind, Grants, Limits, Module, PolicyCall, PolicyResult, Role, Services};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use support::{call, component, engine, event, info, load, patient, proc, step, t
 
 const SERVER: Identity = Identity { uid: 990, gid: 991 };
 const EVENT: Matter = Matter::Event { code: Status(-3), range: Range::Session };
-const MATTERS: [Matter; 7] = [
+const MATTERS: [Matter; 8] = [
     Matter::Connection(ConnectionKind::Tool),
     EVENT,
     Matter::Registration,
@@ -20,6 +20,7 @@ const MATTERS: [Matter; 7] = [
     Matter::Monitor,
     Matter::Provision,
     Matter::Log,
+    Matter::Group(GroupKind::Construct),
 ];
 
 /// What this policy is to say, by the list at the head of `judge.wat`.
@@ -30,9 +31,12 @@ fn ask(what: i32) -> Info {
 /// A request about nobody, with these in the list of the matter.
 fn request(matter: Matter, carried: Vec<Info>) -> PolicyCall {
     let (infos, directives) = match matter {
-        Matter::JobControl | Matter::Monitor | Matter::Provision | Matter::Registration | Matter::Log => {
-            (Vec::new(), carried)
-        }
+        Matter::JobControl
+        | Matter::Monitor
+        | Matter::Provision
+        | Matter::Registration
+        | Matter::Log
+        | Matter::Group(_) => (Vec::new(), carried),
         Matter::Connection(_) | Matter::Event { .. } => (carried, Vec::new()),
     };
     let request = PolicyRequest {
@@ -44,6 +48,7 @@ fn request(matter: Matter, carried: Vec<Info>) -> PolicyCall {
         provision: Some(Provision { nodes: vec!["node1".to_owned(), "n2".to_owned()], image: Some("img".to_owned()) }),
         peer: None,
         targets: Vec::new(),
+        group_name: Some("team".to_owned()),
         codes: Vec::new(),
         infos,
         directives,
@@ -103,6 +108,9 @@ fn a_policy_is_told_the_numbers_of_its_request() {
         (Matter::Provision, -25_312),
         // infos, directives, steps
         (Matter::Log, -12),
+        // kind, length of the name, targets, directives, steps
+        (Matter::Group(GroupKind::Construct), -4212),
+        (Matter::Group(GroupKind::Join), -34_212),
     ] {
         let mut call = request(matter, vec![ask(2)]);
         Arc::make_mut(&mut call.request).targets = vec![target(), target()];
@@ -142,6 +150,7 @@ fn a_policy_sees_requester_server_targets_owners_infos_directives_and_steps() {
         provision: None,
         peer: None,
         targets: vec![Target { proc: proc("job", 1), owner }, Target { proc: proc("elsewhere", 2), owner: None }],
+        group_name: None,
         codes: Vec::new(),
         infos: infos.clone(),
         directives: directives.clone(),

@@ -170,7 +170,8 @@ fn inspect_tells_without_running_anything() {
             "job-control-policy",
             "monitor-policy",
             "provision-policy",
-            "log-policy"
+            "log-policy",
+            "group-policy"
         ])
     );
     assert_eq!(json["capabilities"], serde_json::json!(["notify", "sink", "state"]));

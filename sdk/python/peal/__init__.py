@@ -51,6 +51,7 @@ from .roles import (
     connection_policy,
     event_handler,
     event_policy,
+    group_policy,
     init,
     job_control_policy,
     log_channel,

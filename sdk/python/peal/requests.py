@@ -93,16 +93,29 @@ class Event(_View):
 
 
 class Request(_View):
-    """The request being decided about: `matter` ("connection", "event", "registration", "job-control", "monitor", "provision" or
-    "log"), of a connection its `kind` ("client" or "tool"), of an event `code` and `range`, of a registration `codes` (none meaning
-    all), of nodes that are to be provided `nodes` and `image`."""
+    """The request being decided about: `matter` ("connection", "event", "registration", "job-control", "monitor", "provision",
+    "log" or "group"), of a connection its `kind` ("client" or "tool"), of an event `code` and `range`, of a registration `codes` (none
+    meaning all), of nodes that are to be provided `nodes` and `image`, of a group its `group_name` and the `kind` of request
+    ("construct", "destruct", "invite" or "join")."""
 
     def __init__(
-        self, matter, *, kind=None, code=None, range=None, codes=(), nodes=(), image=None, peer=None, groups=(), **rest
+        self,
+        matter,
+        *,
+        kind=None,
+        code=None,
+        range=None,
+        codes=(),
+        nodes=(),
+        image=None,
+        group_name=None,
+        peer=None,
+        groups=(),
+        **rest,
     ):
         super().__init__(**rest)
         self._peer, self._groups = peer, list(groups)
-        self.nodes, self.image = list(nodes), image
+        self.nodes, self.image, self.group_name = list(nodes), image, group_name
         self.matter, self.kind, self.code, self.range, self.codes = matter, kind, code, range, list(codes)
 
     @property

@@ -149,6 +149,16 @@ def log_policy(function):
     return _export(function, "LogPolicy", {"decide": decide})
 
 
+def group_policy(function):
+    """Decides who may form groups, invite and join, by a function from `Request` to `PolicyOutcome`."""
+
+    def decide(_self, head):
+        kind = ("construct", "destruct", "invite", "join")[head.kind.value]
+        return _decided(function(_live(head, "group", kind=kind, group_name=head.name)))
+
+    return _export(function, "GroupPolicy", {"decide": decide})
+
+
 def init(function):
     """Called before anything else with the settings from the admin's file, a dict. Returns a list of `Registration` (None or
     empty: what the admin's file says); raises ValueError to say why the module will not start."""

@@ -85,6 +85,12 @@ role!(
      world log-policy { include peal:pmix/capabilities@0.1.0; export peal:pmix/log-policy@0.1.0; }"
 );
 role!(
+    group_policy,
+    "export_group_policy",
+    "package peal:sdk;
+     world group-policy { include peal:pmix/capabilities@0.1.0; export peal:pmix/group-policy@0.1.0; }"
+);
+role!(
     log_channel,
     "export_log_channel",
     "package peal:sdk;

@@ -1,11 +1,12 @@
 //! Policies: the request being decided about, and what a policy says of it.
 pub use crate::bindings::connection_policy::exports::peal::pmix::connection_policy::ConnectionKind;
+pub use crate::bindings::group_policy::exports::peal::pmix::group_policy::GroupKind;
 pub use crate::bindings::types::{Group, Peer};
 use crate::{
     Identity, Info, Proc, Range, Step, Value,
     bindings::{
         amendment, call, connection_policy::exports::peal::pmix::connection_policy,
-        event_policy::exports::peal::pmix::event_policy, job_control_policy::exports::peal::pmix::job_control_policy,
+        event_policy::exports::peal::pmix::event_policy, group_policy::exports::peal::pmix::group_policy, job_control_policy::exports::peal::pmix::job_control_policy,
         log_policy::exports::peal::pmix::log_policy, monitor_policy::exports::peal::pmix::monitor_policy,
         provision_policy::exports::peal::pmix::provision_policy, types,
     },
@@ -38,6 +39,8 @@ pub enum Matter {
     Provision,
     /// Whether something may be logged.
     Log,
+    /// Whether somebody may take part in a group: that of [`Request::group_name`], with the targets.
+    Group(GroupKind),
 }
 
 /// A proc that a request is about, and whose it is.
@@ -57,6 +60,7 @@ pub struct Request {
     codes: Vec<i32>,
     nodes: Vec<String>,
     image: Option<String>,
+    group_name: Option<String>,
     targets: u32,
     steps: u32,
     view: View,
@@ -88,6 +92,13 @@ impl Request {
     #[must_use]
     pub fn with_image(mut self, image: impl Into<String>) -> Request {
         self.image = Some(image.into());
+        self
+    }
+
+    /// For tests: the same about a group of this name.
+    #[must_use]
+    pub fn of_group(mut self, name: impl Into<String>) -> Request {
+        self.group_name = Some(name.into());
         self
     }
 
@@ -127,6 +138,11 @@ impl Request {
     /// What is to be put on them; known without asking the host.
     pub fn image(&self) -> Option<&str> {
         self.image.as_deref()
+    }
+
+    /// What the group is called, where it is about one and names it; known without asking the host.
+    pub fn group_name(&self) -> Option<&str> {
+        self.group_name.as_deref()
     }
 
     /// Who asks; none for a tool that has no name yet.
@@ -172,7 +188,8 @@ impl Request {
         self.view.infos()
     }
 
-    /// How it is to be done: the directives of job control, of a monitor, of a registration, or of a log request.
+    /// How it is to be done: the directives of job control, of a monitor, of a registration, of a log request, or of a request about
+    /// a group; of an invitation and its answer the infos of their event.
     pub fn directives(&self) -> Vec<Info> {
         self.view.directives()
     }
@@ -200,7 +217,7 @@ impl Request {
 impl Request {
     fn new(matter: Matter, targets: u32, steps: u32) -> Request {
         let (codes, nodes) = (Vec::new(), Vec::new());
-        Request { matter, codes, nodes, image: None, targets, steps, view: View::Call }
+        Request { matter, codes, nodes, image: None, group_name: None, targets, steps, view: View::Call }
     }
 }
 
@@ -243,6 +260,12 @@ impl From<provision_policy::RequestHead> for Request {
 impl From<log_policy::RequestHead> for Request {
     fn from(head: log_policy::RequestHead) -> Request {
         Request::new(Matter::Log, 0, head.steps)
+    }
+}
+
+impl From<group_policy::RequestHead> for Request {
+    fn from(head: group_policy::RequestHead) -> Request {
+        Request { group_name: head.name, ..Request::new(Matter::Group(head.kind), head.targets, head.steps) }
     }
 }
 
@@ -408,6 +431,14 @@ macro_rules! provision_policy {
 macro_rules! log_policy {
     ($decide:path) => {
         $crate::export_policy!(log_policy, export_log_policy, $decide);
+    };
+}
+
+/// Makes a component of this crate: a module that decides who may form groups, invite and join, by a `fn(&Request) -> PolicyOutcome`.
+#[macro_export]
+macro_rules! group_policy {
+    ($decide:path) => {
+        $crate::export_policy!(group_policy, export_group_policy, $decide);
     };
 }
 

@@ -5,8 +5,8 @@ mod compare;
 
 use compare::{Change, compare};
 use peal_model::{
-    ConnectionKind, Event, Identity, Info, Key, LogRequest, Matter, Nspace, PolicyRequest, Proc, Range, Rank, Status,
-    Target, Value, key,
+    ConnectionKind, Event, GroupKind, Identity, Info, Key, LogRequest, Matter, Nspace, PolicyRequest, Proc, Range,
+    Rank, Status, Target, Value, key,
 };
 use peal_sandbox::{
     ChannelCall, Engine, EngineSettings, EventCall, FailureKind, Grants, Limits, LoadError, Module, PolicyCall, Role,
@@ -216,6 +216,7 @@ fn call(module: &Module) {
         (Role::MonitorPolicy, Matter::Monitor),
         (Role::ProvisionPolicy, Matter::Provision),
         (Role::LogPolicy, Matter::Log),
+        (Role::GroupPolicy, Matter::Group(GroupKind::Join)),
     ];
     for (_, matter) in matters.into_iter().filter(|(role, _)| module.has_role(*role)) {
         let request = PolicyRequest {
@@ -227,6 +228,7 @@ fn call(module: &Module) {
             provision: None,
             peer: None,
             targets: vec![Target { proc: proc.clone(), owner: user }],
+            group_name: None,
             codes: vec![Status(-3001)],
             infos: Vec::new(),
             directives: Vec::new(),

@@ -1,4 +1,5 @@
 //! What is made of a request: values that nobody is to read, and output that goes elsewhere.
+use peal_patterns::Pattern;
 use peal_sdk::{Info, Value, key};
 
 /// What stands in the place of a value that nobody is to read.
@@ -7,9 +8,7 @@ const HIDDEN: &str = "(redacted)";
 /// The output of some namespaces, and the channel that it goes to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diversion {
-    /// A namespace, or what those begin with that are meant.
-    name: String,
-    is_prefix: bool,
+    nspace: Pattern,
     channel: String,
 }
 
@@ -19,22 +18,17 @@ impl Diversion {
         let wanted = || format!("{text:?} in \"divert\" is no NAMESPACE=CHANNEL, as in \"solver-*=site.log.board\"");
         let (name, channel) = text.split_once('=').ok_or_else(wanted)?;
         let (name, channel) = (name.trim(), channel.trim());
-        let prefix = name.strip_suffix('*');
-        let word = prefix.unwrap_or(name);
-        if word.contains('*') || name.is_empty() || !channel.contains('.') || channel.contains('=') {
+        let nspace = Pattern::read(name).ok_or_else(wanted)?;
+        if !channel.contains('.') || channel.contains('=') {
             return Err(wanted());
         }
-        Ok(Diversion { name: word.to_owned(), is_prefix: prefix.is_some(), channel: channel.to_owned() })
-    }
-
-    fn is_for(&self, nspace: &str) -> bool {
-        if self.is_prefix { nspace.starts_with(&self.name) } else { nspace == self.name }
+        Ok(Diversion { nspace, channel: channel.to_owned() })
     }
 }
 
 /// What somebody of this namespace wants on `stdout` goes where the first diversion for it says; whether any does.
 pub fn divert(data: &mut [Info], nspace: &str, diversions: &[Diversion]) -> bool {
-    let Some(diversion) = diversions.iter().find(|diversion| diversion.is_for(nspace)) else { return false };
+    let Some(diversion) = diversions.iter().find(|diversion| diversion.nspace.is_for(nspace)) else { return false };
     let mut changed = false;
     for info in data.iter_mut().filter(|info| info.key == key::PMIX_LOG_STDOUT) {
         info.key.clone_from(&diversion.channel);

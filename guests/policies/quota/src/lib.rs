@@ -75,7 +75,7 @@ fn decide(request: &Request) -> PolicyOutcome {
         Matter::Registration => 2,
         Matter::JobControl => 3,
         // Lines are counted by `log-limit`; watching is bounded by the server.
-        Matter::Log | Matter::Monitor | Matter::Provision => return PolicyOutcome::pass(),
+        Matter::Log | Matter::Monitor | Matter::Provision | Matter::Group(_) => return PolicyOutcome::pass(),
     };
     match (COUNTED.get(what), settings.most.get(what)) {
         (Some(name), Some(Some(most))) if !settings.exempt.contains(&identity.uid) => count(name, *most, identity),

@@ -5,10 +5,11 @@
 //!   that it asks about, or root.
 //! - An event may not claim another source than the one it has. Otherwise this passes, and the default decides, which does
 //!   not deliver it across users.
+//! - Groups are formed of the user's own procs, as far as those are known here: names of groups are each user's own.
 //! - Procs may be controlled and watched by the user that they belong to, and controlled by the site's own modules.
 use peal_sdk::{
     ConnectionKind, Identity, Matter, PolicyOutcome, Request, Target, Value, connection_policy, event_policy,
-    job_control_policy, key, monitor_policy, status,
+    group_policy, job_control_policy, key, monitor_policy, status,
 };
 
 fn decide(request: &Request) -> PolicyOutcome {
@@ -26,6 +27,7 @@ fn decide(request: &Request) -> PolicyOutcome {
         }
         Matter::JobControl => own(request, identity, "control"),
         Matter::Monitor => own(request, identity, "watch"),
+        Matter::Group(_) => group(request, identity),
         Matter::Provision => PolicyOutcome::pass(),
         // The channels that there are, are those that the admin lists.
         Matter::Log => PolicyOutcome::pass(),
@@ -33,20 +35,24 @@ fn decide(request: &Request) -> PolicyOutcome {
 }
 
 fn own(request: &Request, identity: Identity, what: &str) -> PolicyOutcome {
-    for Target { proc, owner } in request.targets() {
-        match owner {
-            None => {
-                return PolicyOutcome::deny(status::PMIX_ERR_NOT_FOUND)
-                    .because(format!("job {} is not known here", proc.nspace));
-            }
-            Some(owner) if owner.uid != identity.uid => {
-                let (uid, job) = (identity.uid, proc.nspace);
-                return refuse(format!("uid {uid} may not {what} job {job} of uid {}", owner.uid));
-            }
-            Some(_) => {}
-        }
+    let targets = request.targets();
+    match targets.iter().find(|target| target.owner.is_none()) {
+        Some(Target { proc, .. }) => PolicyOutcome::deny(status::PMIX_ERR_NOT_FOUND)
+            .because(format!("job {} is not known here", proc.nspace)),
+        None => none_foreign(&targets, identity, what),
     }
-    PolicyOutcome::grant()
+}
+
+fn group(request: &Request, identity: Identity) -> PolicyOutcome {
+    none_foreign(&request.targets(), identity, "be in a group with")
+}
+
+fn none_foreign(targets: &[Target], Identity { uid, .. }: Identity, what: &str) -> PolicyOutcome {
+    let foreign = targets.iter().find_map(|Target { proc, owner }| {
+        let owner = owner.filter(|owner| owner.uid != uid)?.uid;
+        Some(format!("uid {uid} may not {what} job {} of uid {owner}", proc.nspace))
+    });
+    foreign.map_or_else(PolicyOutcome::grant, refuse)
 }
 
 fn tool(request: &Request, Identity { uid, .. }: Identity) -> PolicyOutcome {
@@ -77,4 +83,5 @@ fn requester(request: &Request) -> String {
 connection_policy!(decide);
 event_policy!(decide);
 job_control_policy!(decide);
+group_policy!(decide);
 monitor_policy!(decide);

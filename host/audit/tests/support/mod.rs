@@ -134,6 +134,7 @@ pub fn request(matter: Matter, infos: Vec<Info>) -> Arc<PolicyRequest> {
         provision: None,
         peer: None,
         targets: Vec::new(),
+        group_name: None,
         codes: Vec::new(),
         infos,
         directives: Vec::new(),

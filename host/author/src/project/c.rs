@@ -11,13 +11,14 @@ fn part(role: Role) -> &'static str {
         Role::MonitorPolicy => include_str!("../../templates/c/monitor-policy.txt"),
         Role::ProvisionPolicy => include_str!("../../templates/c/provision-policy.txt"),
         Role::LogPolicy => include_str!("../../templates/c/log-policy.txt"),
+        Role::GroupPolicy => include_str!("../../templates/c/group-policy.txt"),
         Role::LogChannel => include_str!("../../templates/c/log-channel.txt"),
         Role::Lifecycle => include_str!("../../templates/c/lifecycle.txt"),
     }
 }
 
 pub fn files(roles: &BTreeSet<Role>) -> Vec<(&'static str, String)> {
-    let needs_strings = [Role::ProvisionPolicy, Role::LogPolicy, Role::LogChannel, Role::Lifecycle]
+    let needs_strings = [Role::ProvisionPolicy, Role::LogPolicy, Role::GroupPolicy, Role::LogChannel, Role::Lifecycle]
         .iter()
         .any(|role| roles.contains(role));
     let strings = if needs_strings { "#include <string.h>\n" } else { "" };

@@ -11,6 +11,7 @@ fn part(role: Role) -> &'static str {
         Role::MonitorPolicy => include_str!("../../templates/js/monitor-policy.txt"),
         Role::ProvisionPolicy => include_str!("../../templates/js/provision-policy.txt"),
         Role::LogPolicy => include_str!("../../templates/js/log-policy.txt"),
+        Role::GroupPolicy => include_str!("../../templates/js/group-policy.txt"),
         Role::LogChannel => include_str!("../../templates/js/log-channel.txt"),
         Role::Lifecycle => include_str!("../../templates/js/lifecycle.txt"),
     }

@@ -11,6 +11,7 @@ fn part(role: Role) -> &'static str {
         Role::MonitorPolicy => include_str!("../../templates/python/monitor-policy.txt"),
         Role::ProvisionPolicy => include_str!("../../templates/python/provision-policy.txt"),
         Role::LogPolicy => include_str!("../../templates/python/log-policy.txt"),
+        Role::GroupPolicy => include_str!("../../templates/python/group-policy.txt"),
         Role::LogChannel => include_str!("../../templates/python/log-channel.txt"),
         Role::Lifecycle => include_str!("../../templates/python/lifecycle.txt"),
     }

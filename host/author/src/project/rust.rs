@@ -46,6 +46,11 @@ fn part(role: Role) -> Part {
             test_imports: &["Info", "Matter"],
             text: include_str!("../../templates/rust/log-policy.txt"),
         },
+        Role::GroupPolicy => Part {
+            imports: &["PolicyOutcome", "Request", "group_policy", "status"],
+            test_imports: &["GroupKind", "Matter"],
+            text: include_str!("../../templates/rust/group-policy.txt"),
+        },
         Role::LogChannel => Part {
             imports: &["LogRequest", "Value", "channel", "sink", "status"],
             test_imports: &["key"],

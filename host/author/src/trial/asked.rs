@@ -3,8 +3,13 @@ use super::{
     case::infos,
     texts::{Code, InfoWord, ProcWord, RangeWord, User},
 };
-use peal_model::{ConnectionKind, Identity, Matter, Peer, PolicyRequest, Provision, Range, Status, Target, UnixGroup};
+use peal_model::{
+    ConnectionKind, GroupKind, Identity, Matter, Peer, PolicyRequest, Provision, Range, Status, Target, UnixGroup,
+};
 use serde::Deserialize;
+
+const GROUP_KINDS: &str =
+    "a request about a group has a kind, \"construct\", \"destruct\", \"invite\" or \"join\", and no code";
 
 /// As whom the server runs unless a case says otherwise.
 const SERVER: Identity = Identity { uid: 0, gid: 0 };
@@ -19,13 +24,31 @@ enum HookWord {
     Monitor,
     Provision,
     Log,
+    Group,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum KindWord {
     Client,
     Tool,
+    Construct,
+    Destruct,
+    Invite,
+    Join,
+}
+
+impl KindWord {
+    /// What is to be done about a group.
+    fn of_group(self) -> Option<GroupKind> {
+        match self {
+            KindWord::Client | KindWord::Tool => None,
+            KindWord::Construct => Some(GroupKind::Construct),
+            KindWord::Destruct => Some(GroupKind::Destruct),
+            KindWord::Invite => Some(GroupKind::Invite),
+            KindWord::Join => Some(GroupKind::Join),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -64,6 +87,7 @@ struct PeerWord {
 pub(super) struct RequestWord {
     hook: HookWord,
     kind: Option<KindWord>,
+    name: Option<String>,
     code: Option<Code>,
     range: Option<RangeWord>,
     codes: Option<Vec<Code>>,
@@ -88,6 +112,7 @@ impl RequestWord {
         let RequestWord {
             hook,
             kind,
+            name,
             code,
             range,
             codes,
@@ -119,10 +144,18 @@ impl RequestWord {
             (HookWord::Provision, None, None, None) => Matter::Provision,
             (HookWord::Provision, ..) => return Err("a request for nodes has nodes, and neither kind, code nor range"),
             (HookWord::Log, None, None, None) => Matter::Log,
+            (HookWord::Group, Some(kind), None, None) => match kind.of_group() {
+                Some(kind) => Matter::Group(kind),
+                None => return Err(GROUP_KINDS),
+            },
+            (HookWord::Group, ..) => return Err(GROUP_KINDS),
             (HookWord::Log, ..) => return Err("a log request has infos, and neither kind, code nor range"),
         };
         if peer.is_some() && hook != HookWord::Connection {
             return Err("only a connection has a peer");
+        }
+        if name.is_some() && hook != HookWord::Group {
+            return Err("only a request about a group has a name");
         }
         if codes.is_some() && hook != HookWord::Registration {
             return Err("only a registration has codes");
@@ -140,6 +173,7 @@ impl RequestWord {
             peer: peer.map(|PeerWord { pid, release }| Peer { pid, release }),
             targets: targets.into_iter().map(target).collect(),
             codes: codes.into_iter().flatten().map(|code| code.0).collect::<Vec<Status>>(),
+            group_name: name,
             provision: nodes.map(|nodes| Provision { nodes, image }),
             infos: infos(words),
             directives: infos(directives),

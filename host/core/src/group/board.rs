@@ -1,10 +1,11 @@
 //! The coordinator's board: every group that is there or being formed, and what is decided of them.
 use super::{
-    Change, Contribution, Failure, Formed, GroupKey, Instance, Members, Operation, Outcome, Part, Saying, Scene,
+    Change, Contribution, Failure, Formed, GroupKey, Instance, Members, Operation, Outcome, Part, Role, Saying, Scene,
     ServerId, Settings, What,
     directory::Whereabouts,
     forming::Forming,
     message::about,
+    refusal::Refused,
     standing::{Dissolving, Standing},
 };
 use crate::Time;
@@ -37,6 +38,8 @@ pub(super) enum Decided {
 struct Told {
     all: Instance,
     each: BTreeMap<ServerId, Instance>,
+    /// That somebody may not take part, which does not concern every call: when, to whom if not to all, and what.
+    refusals: Vec<(Time, Option<BTreeSet<ServerId>>, Outcome)>,
     at: Time,
 }
 
@@ -46,6 +49,7 @@ pub(super) struct Board {
     me: ServerId,
     seats: BTreeMap<GroupKey, Seat>,
     told: BTreeMap<GroupKey, Told>,
+    refused: Refused,
     next: u64,
     next_context: u64,
     decided: Vec<Decided>,
@@ -54,7 +58,7 @@ pub(super) struct Board {
 impl Board {
     pub(super) fn new(me: ServerId) -> Board {
         let (seats, told) = (BTreeMap::new(), BTreeMap::new());
-        Board { me, seats, told, next: 0, next_context: 0, decided: Vec::new() }
+        Board { me, seats, told, refused: Refused::default(), next: 0, next_context: 0, decided: Vec::new() }
     }
 
     fn taken(&mut self) -> Vec<Decided> {
@@ -65,8 +69,13 @@ impl Board {
     pub(super) fn contribute(&mut self, from: ServerId, contribution: Contribution, at: &Scene<'_>) -> Vec<Decided> {
         let Contribution { key, parts, left, .. } = contribution;
         let deadline = at.now + left.unwrap_or(at.settings.timeout);
-        let told = self.told.get(&key).map(|told| told.to(from)).unwrap_or_default();
-        let parts = parts.into_iter().filter(|part| part.after >= told);
+        let (refused, parts): (Vec<Part>, Vec<Part>) = parts.into_iter().partition(|part| part.refusal.is_some());
+        for part in refused {
+            if self.is_open(from, &key, &part) {
+                self.refused(from, &key, part, deadline, at);
+            }
+        }
+        let parts = parts.into_iter().filter(|part| self.is_open(from, &key, part));
         let (constructs, destructs): (Vec<Part>, Vec<Part>) = parts.partition(|part| part.construct.is_some());
         if !constructs.is_empty() {
             self.construct(from, &key, constructs, deadline, at);
@@ -78,16 +87,61 @@ impl Board {
         self.taken()
     }
 
+    /// Whether nothing that the call's server was told answers it.
+    fn is_open(&self, from: ServerId, key: &GroupKey, part: &Part) -> bool {
+        self.told.get(key).is_none_or(|told| !told.answers(from, part))
+    }
+
+    /// A call that may not be made: whoever counts on its caller is told the same, as long as there are not too many.
+    fn refused(&mut self, from: ServerId, key: &GroupKey, part: Part, deadline: Time, at: &Scene<'_>) {
+        let Some(refusal) = part.refusal.clone() else { return };
+        let is_member = part.construct.as_ref().is_some_and(|construct| construct.role == Role::Member);
+        let waits = match (&part.construct, self.seats.get(key)) {
+            (Some(_), Some(Seat::Forming(forming))) if !forming.is_led() && !is_member => false,
+            (Some(construct), Some(Seat::Forming(forming))) => is_member || forming.concerns(&part.proc, construct),
+            (Some(_), None) => is_member && !self.is_full(key, at),
+            _ => false,
+        };
+        if waits {
+            // Who is a member learns how it ends with those who add it.
+            let seat = self.seats.entry(key.clone()).or_insert_with(|| Seat::forming(deadline));
+            if let Seat::Forming(forming) = seat {
+                forming.refuse(refusal);
+            }
+            return self.settle(key, at);
+        }
+        let failure = refusal.failure();
+        match (&part.construct, self.seats.get_mut(key)) {
+            (Some(_), None) if !is_member && self.refused.one_more(key.uid, at.now) => {
+                let called = [part.proc].into();
+                self.decide(at, key, None, What::NotFormed { failure, late: Some(BTreeSet::new()), called });
+            }
+            // Those who were added wait for whoever adds them, which nobody has done.
+            (Some(_), Some(Seat::Forming(forming)))
+                if !forming.is_led() && !is_member && self.refused.one_more(key.uid, at.now) =>
+            {
+                let called = forming.called().cloned().chain([part.proc]).collect();
+                self.seats.remove(key);
+                self.decide(at, key, None, What::NotFormed { failure, late: Some(BTreeSet::new()), called });
+            }
+            (None, Some(Seat::Standing(standing)))
+                if standing.members.contains(&part.proc) && self.refused.one_more(key.uid, at.now) =>
+            {
+                standing.dissolving = None;
+                let servers = standing.servers(at.directory);
+                self.decide(at, key, Some(servers), What::NotDissolved(failure));
+            }
+            _ => self.refuse(from, key, vec![part], failure),
+        }
+    }
+
     fn construct(&mut self, from: ServerId, key: &GroupKey, parts: Vec<Part>, deadline: Time, at: &Scene<'_>) {
-        let is_full = !self.seats.contains_key(key)
-            && self.seats.keys().filter(|other| other.uid == key.uid).count() >= at.settings.max;
-        if is_full {
+        if self.is_full(key, at) {
             let reason = format_args!("there are {} groups, more are not allowed", at.settings.max);
             let failure = Failure::new(code::PMIX_ERR_OUT_OF_RESOURCE, reason);
             return self.refuse(from, key, parts, failure);
         }
-        let seat = self.seats.entry(key.clone()).or_insert_with(|| Seat::Forming(Box::new(Forming::new(deadline))));
-        match seat {
+        match self.seats.entry(key.clone()).or_insert_with(|| Seat::forming(deadline)) {
             Seat::Forming(forming) => {
                 forming.deadline = forming.deadline.min(deadline);
                 for part in parts {
@@ -96,6 +150,12 @@ impl Board {
             }
             Seat::Standing(_) => self.refuse(from, key, parts, Failure::exists(key)),
         }
+    }
+
+    /// Whether a user has as many groups as he may, and none of this name.
+    fn is_full(&self, key: &GroupKey, at: &Scene<'_>) -> bool {
+        let own = || self.seats.keys().filter(|other| other.uid == key.uid).count();
+        !self.seats.contains_key(key) && own() >= at.settings.max
     }
 
     fn destruct(&mut self, from: ServerId, key: &GroupKey, parts: Vec<Part>, deadline: Time) {
@@ -122,8 +182,7 @@ impl Board {
     pub(super) fn announce(&mut self, key: &GroupKey, members: Vec<Proc>, at: &Scene<'_>) -> Vec<Decided> {
         let living = members.into_iter().filter(|member| at.directory.whereabouts(member) == Whereabouts::Lives);
         let members: Vec<Proc> = living.collect();
-        let own = self.seats.keys().filter(|other| other.uid == key.uid).count();
-        if members.is_empty() || self.seats.contains_key(key) || own >= at.settings.max {
+        if members.is_empty() || self.seats.contains_key(key) || self.is_full(key, at) {
             return Vec::new();
         }
         let formed = Formed { members: Members::new(members.clone()), ..Formed::default() };
@@ -205,7 +264,12 @@ impl Board {
     /// Time has passed.
     pub(super) fn tick(&mut self, at: &Scene<'_>) -> Vec<Decided> {
         // Half as long as servers remember: none of them forgets before we do.
-        self.told.retain(|_, told| told.at + at.settings.memory / 2 > at.now);
+        let memory = at.settings.memory / 2;
+        self.told.retain(|_, told| {
+            told.refusals.retain(|(when, ..)| *when + memory > at.now);
+            told.at + memory > at.now
+        });
+        self.refused.forget(memory, at.now);
         for key in self.keys() {
             self.settle(&key, at);
         }
@@ -300,6 +364,7 @@ impl Board {
         let told = self.told.entry(key.clone()).or_default();
         told.at = now;
         match servers {
+            _ if what.is_refusal() => told.refusals.push((now, servers.cloned(), outcome.clone())),
             Some(servers) => told.each.extend(servers.iter().map(|server| (*server, *instance))),
             None => told.all = *instance,
         }
@@ -327,12 +392,24 @@ impl Board {
 
     /// Whether nothing is there and nothing is remembered.
     pub(super) fn is_empty(&self) -> bool {
-        self.seats.is_empty() && self.told.is_empty()
+        self.seats.is_empty() && self.told.is_empty() && self.refused.is_empty()
+    }
+}
+
+impl Seat {
+    fn forming(deadline: Time) -> Seat {
+        Seat::Forming(Box::new(Forming::new(deadline)))
     }
 }
 
 impl Told {
-    fn to(&self, server: ServerId) -> Instance {
-        self.each.get(&server).copied().unwrap_or_default().max(self.all)
+    /// Whether a server was told something that answers a call of its procs'.
+    fn answers(&self, server: ServerId, part: &Part) -> bool {
+        let last = self.each.get(&server).copied().unwrap_or_default().max(self.all);
+        let by_refusal = self.refusals.iter().any(|(_, servers, outcome)| {
+            let was_told = servers.as_ref().is_none_or(|servers| servers.contains(&server));
+            was_told && part.after < outcome.instance && outcome.what.answers(part)
+        });
+        part.after < last || by_refusal
     }
 }

@@ -1,6 +1,25 @@
-//! What a proc brings to a construct.
+//! What a proc calls, and what it brings to a construct.
+use super::{GroupKey, Refusal};
+use crate::server::RequestId;
 use peal_model::{Info, JobInfo, Proc, RankData};
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+/// A call of construct or destruct.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Call {
+    /// Who waits for the answer.
+    pub to: RequestId,
+    /// Which group.
+    pub key: GroupKey,
+    /// Who calls.
+    pub proc: Proc,
+    /// What it brings to a construct; nothing to a destruct.
+    pub what: Option<Arc<Construct>>,
+    /// How long it may take.
+    pub timeout: Option<Duration>,
+    /// Why the caller may not.
+    pub refusal: Option<Refusal>,
+}
 
 /// What a proc brings to a construct.
 #[derive(Clone, PartialEq, Debug)]

@@ -25,7 +25,7 @@ impl Groups {
             Message::Refuse { key, operation, calls, failure } => {
                 let meant = |part: &Part| calls.iter().any(|(proc, after)| part.proc == *proc && part.after == *after);
                 let refused = self.lobby.answered(&key, operation, meant);
-                self.fail(refused, &failure);
+                self.fail(&key, operation, refused, &failure);
             }
             Message::Tell { procs, code, infos } => self.tell(procs, code, infos),
         }

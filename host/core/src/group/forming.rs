@@ -1,6 +1,6 @@
 //! A group that is being formed, as its coordinator sees it.
 use super::{
-    Construct, Failure, Formed, Members, Part, Role, Saying, Scene, Wishes,
+    Construct, Failure, Formed, Members, Part, Refusal, Role, Saying, Scene, Wishes,
     directory::{Directory, Whereabouts},
 };
 use crate::Time;
@@ -42,6 +42,8 @@ pub(super) struct Forming {
     method: Option<Method>,
     /// Who has called.
     joined: BTreeMap<Proc, Arc<Construct>>,
+    /// Who has called and may not take part: they wait for the others, too.
+    refused: BTreeMap<Proc, Arc<Refusal>>,
     /// Who is to call and has not.
     missing: BTreeSet<Proc>,
     /// All procs of these are to call, whose jobs are not known yet.
@@ -65,6 +67,7 @@ impl Forming {
         Forming {
             method: None,
             joined: BTreeMap::new(),
+            refused: BTreeMap::new(),
             missing: BTreeSet::new(),
             unknown: BTreeSet::new(),
             invited: BTreeSet::new(),
@@ -111,6 +114,32 @@ impl Forming {
         }
     }
 
+    /// Somebody has called who may not take part. That is the end of it if it was to.
+    pub(super) fn refuse(&mut self, refusal: Arc<Refusal>) {
+        if self.expects(&refusal.proc) {
+            self.fail(refusal.failure());
+        }
+        self.missing.remove(&refusal.proc);
+        self.refused.insert(refusal.proc.clone(), refusal);
+    }
+
+    /// Whether somebody is to be in it, as far as is known.
+    fn expects(&self, proc: &Proc) -> bool {
+        self.invited.contains(proc) || self.unknown.iter().any(|named| named.covers(proc))
+    }
+
+    /// Whether it has to do with somebody who leads and may not.
+    pub(super) fn concerns(&self, proc: &Proc, construct: &Construct) -> bool {
+        let is_bootstrap = |method: &Method| matches!(method, Method::Bootstrap(_));
+        let both = self.method.as_ref().is_some_and(is_bootstrap) && matches!(construct.role, Role::Bootstrap(_));
+        both || self.expects(proc)
+    }
+
+    /// Whether somebody who leads has called.
+    pub(super) fn is_led(&self) -> bool {
+        self.method.is_some()
+    }
+
     fn leads(&mut self, proc: &Proc, named: &Arc<BTreeSet<Proc>>, at: &Scene<'_>) {
         match &self.method {
             None => {
@@ -141,7 +170,10 @@ impl Forming {
                 continue;
             };
             for proc in procs {
-                if self.invited.insert(proc.clone()) && !self.joined.contains_key(&proc) {
+                let is_new = self.invited.insert(proc.clone()) && !self.joined.contains_key(&proc);
+                if let Some(refusal) = self.refused.get(&proc) {
+                    self.fail(refusal.failure());
+                } else if is_new {
                     dead.extend((at.directory.whereabouts(&proc) == Whereabouts::Ended).then(|| proc.clone()));
                     self.missing.insert(proc);
                 }
@@ -162,6 +194,7 @@ impl Forming {
 
     /// Somebody has ended. Where that is not to be borne, whoever leads is asked; nobody does: it comes to nothing.
     pub(super) fn bury(&mut self, proc: &Proc, at: &Scene<'_>) {
+        self.refused.remove(proc);
         let was_missing = self.missing.remove(proc);
         let construct = self.joined.remove(proc);
         // As long as nobody who leads has called, nobody has said who is to be in it and whether they will be missed.
@@ -314,7 +347,7 @@ impl Forming {
 
     /// Who has called.
     pub(super) fn called(&self) -> impl Iterator<Item = &Proc> {
-        self.joined.keys()
+        self.joined.keys().chain(self.refused.keys())
     }
 
     /// Who was awaited and has not, where that is known.
@@ -324,7 +357,7 @@ impl Forming {
 
     /// Whether anybody waits for it.
     pub(super) fn is_deserted(&self) -> bool {
-        self.joined.is_empty()
+        self.joined.is_empty() && self.refused.is_empty()
     }
 }
 

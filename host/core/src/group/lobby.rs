@@ -1,5 +1,5 @@
 //! Where calls of a server's own procs wait: first for each other, then for what is decided.
-use super::{Contribution, Failure, GroupKey, Operation, Part, Role};
+use super::{Contribution, Failure, GroupKey, Operation, Part, Role, What};
 use crate::{Time, server::RequestId};
 use peal_model::Proc;
 use std::{
@@ -48,19 +48,29 @@ struct Late {
 }
 
 /// Who comes late, each of them once.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Latecomers {
-    /// Of those who name who leads: whoever was awaited; nothing where nobody could know.
-    pub(super) awaited: Option<BTreeSet<Proc>>,
-    /// Of those who cannot: whoever has had no answer.
+    /// Who is meant.
+    pub(super) whom: Whom,
+    /// Who has had an answer.
     pub(super) answered: BTreeSet<Proc>,
+}
+
+/// Who is meant by something that has come to nothing.
+#[derive(Debug)]
+pub(super) enum Whom {
+    /// Of those who name who leads: whoever was awaited, or anybody where nobody could know. Of the others: everybody.
+    Awaited(Option<BTreeSet<Proc>>),
+    /// Those whom it concerns that somebody may not take part.
+    Concerned(What),
 }
 
 impl Latecomers {
     fn takes(&mut self, operation: Operation, part: &Part) -> bool {
         let names = operation == Operation::Destruct || part.names().is_some();
-        match &mut self.awaited {
-            Some(awaited) if names => awaited.remove(&part.proc),
+        match &mut self.whom {
+            Whom::Awaited(Some(awaited)) if names => awaited.remove(&part.proc),
+            Whom::Concerned(what) if !what.answers(part) => false,
             _ => self.answered.insert(part.proc.clone()),
         }
     }
@@ -70,7 +80,7 @@ impl Latecomers {
 #[derive(Debug, Default)]
 pub(super) struct Lobby {
     parties: BTreeMap<(GroupKey, Operation), Party>,
-    late: BTreeMap<(GroupKey, Operation), Late>,
+    late: BTreeMap<(GroupKey, Operation), Vec<Late>>,
 }
 
 impl Lobby {
@@ -84,6 +94,11 @@ impl Lobby {
         awaited: impl FnOnce(&Part) -> BTreeSet<Proc>,
     ) {
         let party = self.parties.entry((key, Operation::of(part.construct.as_deref()))).or_default();
+        if part.refusal.is_some() {
+            // What it wants is nothing to the others.
+            party.held.insert(part.proc.clone(), Held { to, part, stage: Stage::Here });
+            return;
+        }
         party.deadline = party.deadline.into_iter().chain([deadline]).min();
         if part.waits_for_others() {
             party.awaited.get_or_insert_with(|| awaited(&part));
@@ -172,15 +187,22 @@ impl Lobby {
         key: &GroupKey,
         operation: Operation,
         is_meant: impl Fn(&Part) -> bool,
-    ) -> Vec<(RequestId, Proc)> {
+    ) -> Vec<(RequestId, Part)> {
         let at = (key.clone(), operation);
         let Some(party) = self.parties.get_mut(&at) else { return Vec::new() };
         let answered = party.held.extract_if(.., |_, held| is_meant(&held.part));
-        let answered = answered.map(|(proc, held)| (held.to, proc)).collect();
+        let answered = answered.map(|(_, held)| (held.to, held.part)).collect();
         if party.held.is_empty() {
             self.parties.remove(&at);
         }
         answered
+    }
+
+    /// Whoever is left of those who waited for something wants something else, and waits for nobody here.
+    pub(super) fn disband(&mut self, key: &GroupKey, operation: Operation) {
+        if let Some(party) = self.parties.get_mut(&(key.clone(), operation)) {
+            party.disagrees = true;
+        }
     }
 
     /// Time has passed. Those whose time is over here wait no longer for each other.
@@ -193,7 +215,7 @@ impl Lobby {
     /// When the next one's is.
     pub(super) fn deadline(&self) -> Option<Time> {
         let waiting = self.parties.values().filter(|party| !party.expired).filter_map(|party| party.deadline);
-        waiting.chain(self.late.values().map(|late| late.until)).min()
+        waiting.chain(self.late.values().flatten().map(|late| late.until)).min()
     }
 
     /// Something came to nothing: those who come late learn that.
@@ -205,7 +227,11 @@ impl Lobby {
         whom: Latecomers,
         until: Time,
     ) {
-        self.late.insert((key.clone(), operation), Late { until, failure, whom });
+        let late = self.late.entry((key.clone(), operation)).or_default();
+        if matches!(whom.whom, Whom::Awaited(_)) {
+            late.retain(|late| matches!(late.whom.whom, Whom::Concerned(_)));
+        }
+        late.push(Late { until, failure, whom });
     }
 
     /// It is there or gone after all.
@@ -222,13 +248,18 @@ impl Lobby {
         now: Time,
     ) -> Result<(), Failure> {
         let Some(late) = self.late.get_mut(&(key.clone(), operation)) else { return Ok(()) };
-        let is_late = late.until > now && late.whom.takes(operation, part);
-        if is_late { Err(late.failure.clone()) } else { Ok(()) }
+        match late.iter_mut().find_map(|late| (late.until > now && late.whom.takes(operation, part)).then_some(late)) {
+            Some(late) => Err(late.failure.clone()),
+            None => Ok(()),
+        }
     }
 
     /// Whoever comes now does not come late, but anew.
     pub(super) fn forget(&mut self, now: Time) {
-        self.late.retain(|_, late| late.until > now);
+        self.late.retain(|_, late| {
+            late.retain(|late| late.until > now);
+            !late.is_empty()
+        });
     }
 
     /// Whether nothing is left.

@@ -1,5 +1,5 @@
 //! What servers tell each other of groups.
-use super::{Construct, GroupKey, Members, Role, ServerId};
+use super::{Construct, GroupKey, Members, Refusal, Role, ServerId};
 use crate::Time;
 use peal_model::{Info, JobInfo, Nspace, Proc, Rank, RankData, Status, Value, code, key};
 use std::{
@@ -117,6 +117,8 @@ pub struct Part {
     pub after: Instance,
     /// To a construct this; to a destruct nothing.
     pub construct: Option<Arc<Construct>>,
+    /// Why it may not.
+    pub refusal: Option<Arc<Refusal>>,
 }
 
 impl Part {
@@ -128,9 +130,10 @@ impl Part {
         }
     }
 
-    /// Whether it waits for others of its server. Members and those who do not know the others go to the coordinator at once.
+    /// Whether it waits for others of its server. Members, those who do not know the others, and whoever is refused go to the
+    /// coordinator at once.
     pub(super) fn waits_for_others(&self) -> bool {
-        self.construct.is_none() || self.names().is_some()
+        self.refusal.is_none() && (self.construct.is_none() || self.names().is_some())
     }
 }
 
@@ -173,17 +176,19 @@ pub struct Formed {
 }
 
 /// Why something came to nothing.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Failure {
     /// The status that says so.
     pub status: Status,
     /// Why, in words.
     pub reason: String,
+    /// Who may not take part, where it is because of that.
+    pub refusal: Option<Arc<Refusal>>,
 }
 
 impl Failure {
     pub(super) fn new(status: Status, reason: impl fmt::Display) -> Failure {
-        Failure { status, reason: reason.to_string() }
+        Failure { status, reason: reason.to_string(), refusal: None }
     }
 
     pub(super) fn exists(key: &GroupKey) -> Failure {
@@ -231,7 +236,8 @@ pub struct Outcome {
 pub enum What {
     /// It is there.
     Formed(Arc<Formed>),
-    /// It is not. Whoever was named and comes late learns the same; nobody could be named where nobody knew the others.
+    /// It is not. Whoever was named and comes late learns the same; nobody could be named where nobody knew the others. Where somebody
+    /// may not take part, those who count on them learn it too.
     NotFormed {
         /// Why.
         failure: Failure,

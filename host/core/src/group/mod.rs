@@ -17,17 +17,19 @@ mod lobby;
 mod members;
 mod message;
 mod read;
+mod refusal;
 mod shared;
 mod standing;
 mod takeover;
 mod told;
 
-pub use call::{Construct, Role, Wishes};
+pub use call::{Call, Construct, Role, Wishes};
 pub use members::Members;
 pub use message::{
     Change, Contribution, Failure, Formed, Instance, Message, Operation, Outcome, Part, Report, Saying, Upward, What,
 };
 pub use read::{Asked, GroupError, name, read, timeout};
+pub use refusal::Refusal;
 
 use crate::{Time, server::RequestId};
 use board::Board;
@@ -236,10 +238,10 @@ impl Groups {
     /// A proc of this server calls construct or destruct.
     pub fn call(&mut self, call: Call, now: Time) -> Vec<Step> {
         self.clock = now;
-        let Call { to, key, proc, what, timeout } = call;
-        let part = Part { proc, after: self.seen, construct: what };
+        let Call { to, key, proc, what, timeout, refusal } = call;
+        let part = Part { proc, after: self.seen, construct: what, refusal: refusal.map(Arc::new) };
         if let Err(failure) = self.may_call(&key, &part, now) {
-            self.answer(to, Answer::Failed(failure));
+            self.fail(&key, Operation::of(part.construct.as_deref()), vec![(to, part)], &failure);
             return self.taken();
         }
         let deadline = now + timeout.unwrap_or(self.settings.timeout);
@@ -351,11 +353,20 @@ impl Groups {
     /// Whether there is anything to wait for.
     fn may_call(&mut self, key: &GroupKey, part: &Part, now: Time) -> Result<(), Failure> {
         let operation = Operation::of(part.construct.as_deref());
+        let refused = part.refusal.as_ref().map(Refusal::failure);
         if self.lobby.holds(key, operation, &part.proc) {
-            return Err(Failure::twice(key));
+            return Err(refused.unwrap_or_else(|| Failure::twice(key)));
         }
         self.lobby.reject_late(key, operation, part, now)?;
-        match (&part.construct, self.known.get(key)) {
+        let known = self.known.get(key);
+        if let Some(failure) = refused {
+            // Others wait for it where it could take part.
+            let could = known.map_or(operation == Operation::Construct, |known| {
+                operation == Operation::Destruct && known.has(&part.proc)
+            });
+            return if could { Ok(()) } else { Err(failure) };
+        }
+        match (&part.construct, known) {
             (Some(_), Some(_)) => Err(Failure::exists(key)),
             (None, Some(known)) if known.has(&part.proc) => Ok(()),
             (None, _) => Err(Failure::unknown(key)),
@@ -422,21 +433,6 @@ struct Scene<'a> {
     directory: &'a Directory,
     settings: &'a Settings,
     now: Time,
-}
-
-/// A call of construct or destruct.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Call {
-    /// Who waits for the answer.
-    pub to: RequestId,
-    /// Which group.
-    pub key: GroupKey,
-    /// Who calls.
-    pub proc: Proc,
-    /// What it brings to a construct; nothing to a destruct.
-    pub what: Option<Arc<Construct>>,
-    /// How long it may take.
-    pub timeout: Option<Duration>,
 }
 
 /// The ranks that one stands for in a job of that size.

@@ -1,7 +1,9 @@
 //! What becomes here of what is decided: whoever waits for it is answered, and groups are known.
 use super::{
-    Answer, Change, Failure, GroupKey, Groups, Instance, Operation, Outcome, Part, Step, What, lobby::Latecomers,
-    message::about, standing::Known,
+    Answer, Change, Failure, GroupKey, Groups, Instance, Operation, Outcome, Part, Refusal, Step, What,
+    lobby::{Latecomers, Whom},
+    message::about,
+    standing::Known,
 };
 use crate::{Time, server::RequestId};
 use peal_model::{Proc, code};
@@ -29,22 +31,29 @@ impl Groups {
                     self.steps.push(Step::Learn(formed.clone()));
                     self.known.insert(key.clone(), known);
                 }
-                for (to, proc) in self.lobby.answered(key, Operation::Construct, before) {
-                    let answer = if formed.members.contains(&proc) {
-                        Answer::Formed(formed.clone())
+                for (to, part) in self.lobby.answered(key, Operation::Construct, before) {
+                    if part.refusal.is_none() && formed.members.contains(&part.proc) {
+                        self.answer(to, Answer::Formed(formed.clone()));
                     } else {
-                        Answer::Failed(Failure::exists(key))
-                    };
-                    self.answer(to, answer);
+                        let failure = part.refusal.as_ref().map_or_else(|| Failure::exists(key), Refusal::failure);
+                        self.fail(key, Operation::Construct, vec![(to, part)], &failure);
+                    }
                 }
             }
             What::NotFormed { failure, late, called } => {
-                let answered = self.lobby.answered(key, Operation::Construct, before);
-                let had: BTreeSet<Proc> = answered.iter().map(|(_, proc)| proc).chain(called).cloned().collect();
+                let answered =
+                    self.lobby.answered(key, Operation::Construct, |part| before(part) && what.answers(part));
+                let had: BTreeSet<Proc> = answered.iter().map(|(_, part)| &part.proc).chain(called).cloned().collect();
                 let awaited = late.as_ref().map(|late| late.difference(&had).cloned().collect());
-                let whom = Latecomers { awaited, answered: had };
+                let whom = match failure.refusal {
+                    Some(_) => Whom::Concerned(what.clone()),
+                    None => Whom::Awaited(awaited),
+                };
+                let whom = Latecomers { whom, answered: had };
                 self.lobby.remember(key, Operation::Construct, failure.clone(), whom, until);
-                self.fail(answered, failure);
+                self.lobby.disband(key, Operation::Construct);
+                self.fail(key, Operation::Construct, answered, failure);
+                self.pass_on(now);
             }
             What::Dissolved => {
                 self.forget(key);
@@ -56,13 +65,13 @@ impl Groups {
                 let answered = self.lobby.answered(key, Operation::Destruct, before);
                 if let Some(known) = self.known.get_mut(key) {
                     known.instance = *instance;
-                    let had: BTreeSet<Proc> = answered.iter().map(|(_, proc)| proc.clone()).collect();
+                    let had: BTreeSet<Proc> = answered.iter().map(|(_, part)| part.proc.clone()).collect();
                     let members = known.members_at(self.me, &self.directory);
                     let awaited = Some(members.difference(&had).cloned().collect());
-                    let whom = Latecomers { awaited, answered: had };
+                    let whom = Latecomers { whom: Whom::Awaited(awaited), answered: had };
                     self.lobby.remember(key, Operation::Destruct, failure.clone(), whom, until);
                 }
-                self.fail(answered, failure);
+                self.fail(key, Operation::Destruct, answered, failure);
             }
             What::Changed(proc, change) => self.changed(key, *instance, proc, *change, now),
         }
@@ -96,8 +105,18 @@ impl Groups {
         }
     }
 
-    /// Tells those who waited why it came to nothing.
-    pub(super) fn fail(&mut self, waited: Vec<(RequestId, Proc)>, failure: &Failure) {
+    /// Tells those who waited why it came to nothing; of a refusal they hear before they are answered.
+    pub(super) fn fail(
+        &mut self,
+        key: &GroupKey,
+        operation: Operation,
+        waited: Vec<(RequestId, Part)>,
+        failure: &Failure,
+    ) {
+        if let (Some(refusal), Operation::Construct, false) = (&failure.refusal, operation, waited.is_empty()) {
+            let procs = waited.iter().map(|(_, part)| part.proc.clone()).collect();
+            self.tell(procs, code::PMIX_GROUP_CONSTRUCT_ABORT, refusal.told(key));
+        }
         for (to, _) in waited {
             self.answer(to, Answer::Failed(failure.clone()));
         }

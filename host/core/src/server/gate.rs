@@ -6,6 +6,7 @@ use super::{
     demand::strike,
     denial::{Asker, Denial, Refusal, deny},
     events::Raising,
+    grouping::Asked,
     named::Named,
 };
 use crate::{
@@ -57,6 +58,8 @@ pub(super) enum Waiting {
     Event { raising: Raising, event: Event },
     Registration { to: RequestId, codes: Vec<Status> },
     Log { to: RequestId, request: LogRequest },
+    Group(Asked),
+    Invitation { raising: Raising, event: Event, reach: Reach },
 }
 
 #[derive(Debug)]
@@ -214,9 +217,6 @@ impl Server {
             Ok(()) => match request {
                 Request::JobControl { targets, directives } => self.control(by, &targets, directives),
                 Request::Monitor { monitor, error, directives } => self.monitor(to, source, monitor, error, directives),
-                Request::GroupConstruct { .. } | Request::GroupDestruct { .. } => {
-                    self.group(to, source, request, by.at)
-                }
                 request => vec![Action::Host(Upcall::Request { to, source, request })],
             },
         }
@@ -288,7 +288,7 @@ impl Server {
             || own >= self.settings.max_decisions.div_ceil(2)
             || self.gate.bytes.saturating_add(bytes) > self.settings.max_decision_bytes;
         if full && !self.gate.watched.contains(&asker.hook) {
-            return deny(asker, Verdict::overload());
+            return self.denied(asker, what, Verdict::overload());
         }
         let id = self.gate.number();
         self.gate.hold(id, Held { asker, bytes, what });
@@ -340,7 +340,7 @@ impl Server {
             Verdict::Granted { by, amended, range, data, answer } => (by, amended, range, data, answer),
             verdict @ Verdict::Denied { .. } => {
                 let mut ended = self.control_is_denied(&what, &verdict);
-                ended.extend(deny(asker, verdict));
+                ended.extend(self.denied(asker, what, verdict));
                 return ended;
             }
         };
@@ -366,8 +366,11 @@ impl Server {
                     (DecidedBy::Default, HookDefault::BuiltIn) => Reach::of(asker.identity),
                     _ => Reach::Everybody,
                 };
-                self.permitted(raising, event, reach)
+                self.enter_invitation(raising, event, reach, asker.identity)
             }
+            Waiting::Group(asked) => self.grouped(asked, amended),
+            // Its infos were decided about before.
+            Waiting::Invitation { raising, event, reach } => self.permitted(raising, event, reach),
         }
     }
 
@@ -403,12 +406,13 @@ impl Server {
             targets,
             codes: Vec::new(),
             provision: None,
+            group_name: None,
             infos: Vec::new(),
             directives: Vec::new(),
         }
     }
 
-    fn targets(&self, procs: &[Proc]) -> Vec<Target> {
+    pub(super) fn targets(&self, procs: &[Proc]) -> Vec<Target> {
         procs.iter().map(|proc| Target { proc: proc.clone(), owner: self.identity(proc) }).collect()
     }
 

@@ -1,8 +1,8 @@
 //! Groups of the procs of this server: from requests and events to what is decided of them, and back.
-use super::{Action, RequestId, Server, reply};
+use super::{Action, RequestId, Server, grouping::named_in, reply};
 use crate::{
     Time,
-    group::{self, Answer, Call, Formed, GroupError, GroupKey, Groups, Message, Saying, ServerId, Step},
+    group::{self, Answer, Call, Formed, GroupError, GroupKey, Groups, Message, Refusal, Saying, ServerId, Step},
 };
 use peal_model::{
     DataArray, Event, Identity, Info, InfoFlags, Infos, KeyName, Kval, Proc, Query, Range, RankData, Reply, Request,
@@ -41,13 +41,30 @@ impl Server {
 
     /// A request about a group that may be made.
     pub(super) fn group(&mut self, to: RequestId, source: Proc, request: Request, now: Time) -> Vec<Action> {
-        match self.group_call(to, source, request, now) {
+        match self.group_call(to, source, request, None, now) {
             Ok(steps) => self.stepped(steps),
             Err(error) => vec![reply(to, error.status())],
         }
     }
 
-    fn group_call(&mut self, to: RequestId, proc: Proc, request: Request, now: Time) -> Result<Vec<Step>, GroupError> {
+    /// The same for one that may not be made: whoever takes part is told.
+    pub(super) fn refuse_group(&mut self, to: RequestId, request: Request, refusal: Refusal, now: Time) -> Vec<Action> {
+        let status = refusal.status;
+        match self.group_call(to, refusal.proc.clone(), request, Some(refusal), now) {
+            Ok(steps) => self.stepped(steps),
+            // Nobody can wait for what makes no sense.
+            Err(_) => vec![reply(to, status)],
+        }
+    }
+
+    fn group_call(
+        &mut self,
+        to: RequestId,
+        proc: Proc,
+        request: Request,
+        refusal: Option<Refusal>,
+        now: Time,
+    ) -> Result<Vec<Step>, GroupError> {
         let key = |server: &Server, name| Ok(GroupKey { uid: server.uid_of(&proc), name: group::name(name)? });
         let (key, what, timeout) = match request {
             Request::GroupConstruct { group, procs, directives } => {
@@ -64,7 +81,7 @@ impl Server {
             }
             _ => return Ok(Vec::new()),
         };
-        Ok(self.groups.call(Call { to, key, proc, what, timeout }, now))
+        Ok(self.groups.call(Call { to, key, proc, what, timeout, refusal }, now))
     }
 
     /// What a proc has put for others, and its job: the others will know it.
@@ -88,11 +105,7 @@ impl Server {
         };
         let key = GroupKey { uid: self.uid_of(source), name: name.clone() };
         let steps = match event.code {
-            code::PMIX_GROUP_CONSTRUCT_COMPLETE => {
-                let named = event.infos.value_of(key::PMIX_GROUP_MEMBERSHIP).and_then(Value::as_procs);
-                let members = named.or_else(|| event.custom_targets()).unwrap_or_default();
-                self.groups.announce(&key, source, members, now)
-            }
+            code::PMIX_GROUP_CONSTRUCT_COMPLETE => self.groups.announce(&key, source, named_in(event), now),
             code::PMIX_GROUP_CONSTRUCT_ABORT => self.groups.say(&key, source, Saying::Abort, now),
             code::PMIX_GROUP_MEMBERSHIP_UPDATE => self.groups.say(&key, source, Saying::Continue, now),
             code::PMIX_GROUP_LEADER_SELECTED => self.groups.say(&key, source, Saying::Lead, now),
@@ -213,7 +226,7 @@ impl Server {
         told
     }
 
-    fn uid_of(&self, proc: &Proc) -> u32 {
+    pub(super) fn uid_of(&self, proc: &Proc) -> u32 {
         self.identity(proc).map_or(u32::MAX, |identity| identity.uid)
     }
 

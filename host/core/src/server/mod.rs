@@ -11,6 +11,7 @@ mod denial;
 mod events;
 mod feeding;
 mod gate;
+mod grouping;
 mod groups;
 mod lifecycle;
 mod logging;
@@ -328,6 +329,9 @@ impl Server {
                 vec![reply(to, code::PMIX_ERR_NO_PERMISSIONS)]
             }
             Request::GroupLeave { .. } => self.group(to, source, request, now),
+            Request::GroupConstruct { .. } | Request::GroupDestruct { .. } => {
+                self.enter_group(to, source, request, now)
+            }
             Request::Get { proc, infos, key } => self.get(to, &source, (proc, key), &infos, now),
             Request::Finalize => self.finalize(to, source, now),
             Request::Notify { code, range, infos } => {

@@ -22,8 +22,8 @@ impl Named {
     }
 }
 
-/// Whom a request of `source` names; nothing for one that is about its requester alone, and for events and logs, which have
-/// ways of their own.
+/// Whom a request of `source` names; nothing for one that is about its requester alone, and for events, logs and groups, which
+/// have ways of their own.
 pub(super) fn by(request: &Request, source: &Proc) -> Option<Named> {
     match request {
         Request::JobControl { targets, .. } if targets.is_empty() => {
@@ -38,12 +38,6 @@ pub(super) fn by(request: &Request, source: &Proc) -> Option<Named> {
             Named::procs(Hook::Monitor, watched.flatten().collect())
         }
         Request::Connect { procs, .. } | Request::Disconnect { procs, .. } => Named::procs(Hook::Group, procs.clone()),
-        Request::GroupConstruct { procs, directives, .. } => {
-            let added = directives.iter().filter(|info| info.key == key::PMIX_GROUP_ADD_MEMBERS);
-            let added = added.filter_map(|info| info.value.as_procs()).flatten();
-            Named::procs(Hook::Group, procs.iter().cloned().chain(added).collect())
-        }
-        Request::GroupDestruct { members, .. } => Named::procs(Hook::Group, members.clone()),
         Request::Query { queries } => Named::procs(Hook::Query, queries.iter().flat_map(asked_about).collect()),
         Request::Spawn { infos, apps } => Some(spawned(infos, apps)),
         Request::Publish { uid, infos } => Named::users(Hook::Publish, users(*uid, infos)),

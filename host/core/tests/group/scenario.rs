@@ -3,7 +3,7 @@ use super::{
     random::Random,
     sim::{Made, Order, Sim, proc},
 };
-use peal_core::group::{Answer, Construct, Formed, Role, Saying, ServerId, Wishes};
+use peal_core::group::{Answer, Construct, Failure, Formed, Role, Saying, ServerId, Wishes};
 use peal_model::{Proc, Status, code};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,6 +15,8 @@ use std::{
 enum Deed {
     Construct(Proc, String, Construct, Option<u64>),
     Destruct(Proc, String, Option<u64>),
+    /// A construct, or destruct, of somebody who may not.
+    Refuse(Proc, String, Option<Construct>),
     Leave(Proc, String),
     Die(Proc),
     ServerDies(ServerId),
@@ -30,8 +32,18 @@ struct Plan {
     added: Vec<Proc>,
     wishes: Wishes,
     order: Option<Vec<Proc>>,
+    /// Who of them may not take part.
+    refused: Option<Proc>,
     /// Whether nothing contradicts anything.
     is_sound: bool,
+}
+
+impl Plan {
+    /// Whether a call is made by one of those who are meant.
+    fn is_of(&self, made: &Made) -> bool {
+        let is_outsider = made.is_refused && self.refused.as_ref() != Some(&made.proc);
+        made.group == self.name && (made.construct.is_none() || !is_outsider)
+    }
 }
 
 /// What may happen.
@@ -52,7 +64,7 @@ pub fn run(seed: u64, order: Order, weather: Weather) -> Result<(), String> {
     let procs = 1 + random.below(4) as u32;
     let everybody: Vec<Proc> = (1..=servers).flat_map(|s| (0..procs).map(move |r| proc(s, r))).collect();
     let plans: Vec<Plan> = (0..=random.below(3)).map(|n| plan(&mut random, n, &everybody)).collect();
-    let mut deeds: Vec<Deed> = plans.iter().flat_map(|plan| calls(&mut random, plan)).collect();
+    let mut deeds: Vec<Deed> = plans.iter().flat_map(|plan| calls(&mut random, plan, &everybody)).collect();
     if weather != Weather::Calm {
         for _ in 0..random.below(4) {
             let victim = everybody[random.below(everybody.len())].clone();
@@ -87,6 +99,7 @@ pub fn run(seed: u64, order: Order, weather: Weather) -> Result<(), String> {
     if weather == Weather::Calm {
         sound_plans_succeed(&sim, &plans)?;
     }
+    nothing_comes_of_what_somebody_may_not(&sim, &plans, weather)?;
     dissolve(&mut sim, &mut random, &plans, weather)?;
     memberships_agree(&sim)?;
     sim.ends()
@@ -101,6 +114,7 @@ fn act(sim: &mut Sim, deed: Deed) {
                 sim.construct(&proc, &group, construct, timeout);
             }
         }
+        Deed::Refuse(proc, group, construct) => sim.refuse(&proc, &group, construct),
         Deed::Destruct(proc, group, timeout) => sim.destruct(&proc, &group, timeout),
         Deed::Leave(proc, group) => sim.leave(&proc, &group),
         Deed::Die(proc) => sim.die(&proc),
@@ -132,14 +146,24 @@ fn plan(random: &mut Random, number: usize, everybody: &[Proc]) -> Plan {
         random.shuffle(&mut all);
         all
     });
-    Plan { name: format!("group{number}"), leaders: members, added, wishes, order, is_sound: !random.percent(15) }
+    let all: Vec<Proc> = members.iter().chain(&added).cloned().collect();
+    let refused = random.percent(15).then(|| all[random.below(all.len())].clone());
+    let name = format!("group{number}");
+    Plan { name, leaders: members, added, wishes, order, refused, is_sound: !random.percent(15) }
 }
 
 /// The calls of those who take part.
-fn calls(random: &mut Random, plan: &Plan) -> Vec<Deed> {
+fn calls(random: &mut Random, plan: &Plan, everybody: &[Proc]) -> Vec<Deed> {
     let bootstrap = random.percent(50);
     let mut deeds = Vec::new();
     let odd = random.below(plan.leaders.len());
+    // Somebody who is not meant, and may not, wants the same name; who was added goes by that alone.
+    let outsider = everybody.iter().find(|proc| !plan.leaders.contains(proc));
+    if let Some(outsider) = outsider.filter(|_| !bootstrap && plan.added.is_empty() && random.percent(25)) {
+        let named = plan.leaders.iter().take(2).chain([outsider]).cloned().collect();
+        let construct = Construct::of(Role::Leader(Arc::new(named)));
+        deeds.push(Deed::Refuse(outsider.clone(), plan.name.clone(), Some(construct)));
+    }
     for (n, leader) in plan.leaders.iter().enumerate() {
         let mut named: BTreeSet<Proc> = plan.leaders.iter().cloned().collect();
         let mut count = plan.leaders.len();
@@ -158,6 +182,10 @@ fn calls(random: &mut Random, plan: &Plan) -> Vec<Deed> {
             order: plan.order.clone(),
             ..Construct::of(role)
         };
+        if plan.refused.as_ref() == Some(leader) {
+            deeds.push(Deed::Refuse(leader.clone(), plan.name.clone(), Some(construct)));
+            continue;
+        }
         let timeout = random.percent(30).then(|| 1000 + random.next() % 30_000);
         deeds.push(Deed::Construct(leader.clone(), plan.name.clone(), construct.clone(), timeout));
         if random.percent(10) {
@@ -165,7 +193,11 @@ fn calls(random: &mut Random, plan: &Plan) -> Vec<Deed> {
         }
     }
     for member in &plan.added {
-        deeds.push(Deed::Construct(member.clone(), plan.name.clone(), Construct::of(Role::Member), None));
+        let construct = Construct::of(Role::Member);
+        deeds.push(match plan.refused.as_ref() == Some(member) {
+            true => Deed::Refuse(member.clone(), plan.name.clone(), Some(construct)),
+            false => Deed::Construct(member.clone(), plan.name.clone(), construct, None),
+        });
     }
     deeds
 }
@@ -183,8 +215,7 @@ fn ending(answer: &Answer) -> Ending {
 /// Everybody alive who called first has one answer, and those for one group are the same.
 fn constructs_agree(sim: &Sim, plans: &[Plan]) -> Result<(), String> {
     for plan in plans {
-        let of_plan =
-            |made: &&Made| made.group == plan.name && made.construct.is_some() && sim.alive.contains(&made.proc);
+        let of_plan = |made: &&Made| plan.is_of(made) && made.construct.is_some() && sim.alive.contains(&made.proc);
         let mut endings: Vec<(&Made, Ending)> = Vec::new();
         for made in sim.made.iter().filter(of_plan) {
             let [answer] = &made.answers[..] else {
@@ -231,13 +262,13 @@ fn memberships_agree(sim: &Sim) -> Result<(), String> {
 
 /// Where nobody dies and nothing contradicts anything, there is a group, of those who were meant, unless somebody had too little time.
 fn sound_plans_succeed(sim: &Sim, plans: &[Plan]) -> Result<(), String> {
-    for plan in plans.iter().filter(|plan| plan.is_sound) {
+    for plan in plans.iter().filter(|plan| plan.is_sound && plan.refused.is_none()) {
         let mut meant: Vec<Proc> = plan.leaders.iter().chain(&plan.added).cloned().collect();
         match &plan.order {
             Some(order) => meant.clone_from(order),
             None => meant.sort(),
         }
-        for made in sim.made.iter().filter(|made| made.group == plan.name && !made.is_second) {
+        for made in sim.made.iter().filter(|made| plan.is_of(made) && !made.is_second) {
             match made.answers.first() {
                 Some(Answer::Formed(formed)) if !formed.members.iter().eq(&meant) => {
                     return Err(format!("{:?} instead of {meant:?}", formed.members));
@@ -257,10 +288,51 @@ fn sound_plans_succeed(sim: &Sim, plans: &[Plan]) -> Result<(), String> {
     Ok(())
 }
 
+/// Where one of those who are meant may not take part, there is no group, unless that one has died. Whoever is told that hears why.
+fn nothing_comes_of_what_somebody_may_not(sim: &Sim, plans: &[Plan], weather: Weather) -> Result<(), String> {
+    for plan in plans {
+        let of_plan = |made: &&Made| plan.is_of(made) && made.construct.is_some() && !made.is_second;
+        for made in sim.made.iter().filter(of_plan).filter(|_| plan.refused.is_some()) {
+            // Whoever adds somebody may have died before it could say so.
+            let is_meant = |refused: &Proc| weather == Weather::Calm || plan.leaders.contains(refused);
+            let is_there = plan.refused.as_ref().is_some_and(|who| sim.alive.contains(who) && is_meant(who));
+            match made.answers.first() {
+                Some(Answer::Formed(_)) if is_there => {
+                    return Err(format!("{made:?} of a group that may not be, {:?}", plan.refused));
+                }
+                Some(Answer::Failed(failure))
+                    if weather == Weather::Calm && plan.is_sound && !is_refusal(failure) && !may_be(failure.status) =>
+                {
+                    return Err(format!("{made:?} should have failed since {:?} may not", plan.refused));
+                }
+                _ => {}
+            }
+        }
+    }
+    for made in sim.made.iter().filter(|made| made.construct.is_some()) {
+        let is_told =
+            made.answers.iter().any(|answer| matches!(answer, Answer::Failed(failure) if is_refusal(failure)));
+        let abort = (made.proc.clone(), code::PMIX_GROUP_CONSTRUCT_ABORT, made.group.clone());
+        if is_told != sim.heard.contains(&abort) && !made.is_second {
+            return Err(format!("{made:?}, which hears {}why", if is_told { "not " } else { "" }));
+        }
+    }
+    Ok(())
+}
+
+fn is_refusal(failure: &Failure) -> bool {
+    failure.refusal.is_some() && failure.status == code::PMIX_ERR_NO_PERMISSIONS
+}
+
+/// What may come before anything else.
+fn may_be(status: Status) -> bool {
+    status == code::PMIX_ERR_TIMEOUT || aborted(status)
+}
+
 /// Where deaths are borne, none has a construct come to nothing.
 fn those_who_bear_deaths_do(sim: &Sim, plans: &[Plan]) -> Result<(), String> {
     for plan in plans.iter().filter(|plan| plan.is_sound && plan.wishes.fault_tolerant && !plan.wishes.leads) {
-        let of_plan = |made: &&Made| made.group == plan.name && made.construct.is_some();
+        let of_plan = |made: &&Made| plan.is_of(made) && made.construct.is_some();
         let aborted = |made: &&Made| made.answers.iter().any(|answer| aborted(Sim::status(answer)));
         if let Some(made) = sim.made.iter().filter(of_plan).find(aborted) {
             return Err(format!("{made:?} was given up because of a death"));
@@ -288,6 +360,7 @@ fn dissolve(sim: &mut Sim, random: &mut Random, plans: &[Plan], weather: Weather
             match random.below(12) {
                 0 => deeds.push(Deed::Leave(member.clone(), plan.name.clone())),
                 1 if weather == Weather::Storm => deeds.push(Deed::Die(member.clone())),
+                3 => deeds.push(Deed::Refuse(member.clone(), plan.name.clone(), None)),
                 2 if weather == Weather::Storm => deeds.push(Deed::ServerDies(sim.homes[&member.nspace])),
                 _ => {
                     let timeout = random.percent(20).then(|| 1000 + random.next() % 30_000);

@@ -2,7 +2,7 @@
 use super::random::Random;
 use peal_core::{
     Time,
-    group::{Answer, Call, Construct, GroupKey, Groups, Message, Saying, ServerId, Settings, Step},
+    group::{Answer, Call, Construct, GroupKey, Groups, Message, Refusal, Saying, ServerId, Settings, Step},
     server::{PeerId, RequestId},
 };
 use peal_model::{Info, Nspace, Proc, Rank, Status, Text, Value, code, key};
@@ -30,6 +30,7 @@ pub struct Made {
     pub construct: Option<Arc<Construct>>,
     /// Whether the same proc waited for the same already.
     pub is_second: bool,
+    pub is_refused: bool,
     pub answers: Vec<Answer>,
 }
 
@@ -76,6 +77,11 @@ pub fn nspace(server: u32) -> Nspace {
 
 pub fn proc(server: u32, rank: u32) -> Proc {
     Proc::new(nspace(server), Rank(rank))
+}
+
+/// What a policy says of whoever it refuses; not a status that anything else has.
+pub fn refusal(proc: &Proc) -> Refusal {
+    Refusal { proc: proc.clone(), status: code::PMIX_ERR_NO_PERMISSIONS, reasons: Vec::new() }
 }
 
 pub fn group_key(name: &str) -> GroupKey {
@@ -158,14 +164,26 @@ impl Sim {
     }
 
     pub fn construct(&mut self, proc: &Proc, group: &str, construct: Construct, timeout: Option<u64>) {
-        self.call(proc, group, Some(Arc::new(construct)), timeout);
+        self.call(proc, group, Some(Arc::new(construct)), timeout, None);
+    }
+
+    /// Somebody calls who may not.
+    pub fn refuse(&mut self, proc: &Proc, group: &str, construct: Option<Construct>) {
+        self.call(proc, group, construct.map(Arc::new), None, Some(refusal(proc)));
     }
 
     pub fn destruct(&mut self, proc: &Proc, group: &str, timeout: Option<u64>) {
-        self.call(proc, group, None, timeout);
+        self.call(proc, group, None, timeout, None);
     }
 
-    fn call(&mut self, proc: &Proc, group: &str, construct: Option<Arc<Construct>>, timeout: Option<u64>) {
+    fn call(
+        &mut self,
+        proc: &Proc,
+        group: &str,
+        construct: Option<Arc<Construct>>,
+        timeout: Option<u64>,
+        refusal: Option<Refusal>,
+    ) {
         if !self.alive.contains(proc) {
             return;
         }
@@ -175,9 +193,10 @@ impl Sim {
         let is_second = before.is_some_and(|before| self.made[before].answers.is_empty());
         let answers = Vec::new();
         let what = construct.clone();
-        self.made.push(Made { proc: proc.clone(), group: group.to_owned(), construct, is_second, answers });
+        let is_refused = refusal.is_some();
+        self.made.push(Made { proc: proc.clone(), group: group.to_owned(), construct, is_second, is_refused, answers });
         let timeout = timeout.map(Duration::from_millis);
-        let call = Call { to, key: group_key(group), proc: proc.clone(), what, timeout };
+        let call = Call { to, key: group_key(group), proc: proc.clone(), what, timeout, refusal };
         self.step(self.home(proc), |groups, now| groups.call(call, now));
     }
 
@@ -189,6 +208,7 @@ impl Sim {
                 group: format!("leave {group}"),
                 construct: None,
                 is_second: false,
+                is_refused: false,
                 answers: Vec::new(),
             };
             self.made.push(made);

@@ -27,7 +27,6 @@ pub use reporting::{Reported, Reporting};
 pub use running::RunningJob;
 pub use sink::Stream;
 
-
 use self::{
     cleanup::{Cleanups, Registered},
     control::{Control, RankNotDone},

@@ -155,6 +155,10 @@ fn request(request: &PolicyRequest) -> String {
             format!("{} nodes", request.provision.as_ref().map_or(0, |provision| provision.nodes.len()))
         }
         Matter::Log => format!("log request of {} infos", request.infos.len()),
+        Matter::Group(kind) => {
+            let name = request.group_name.as_deref().unwrap_or("a group that is not named");
+            format!("{kind} of group {name:?} with {} procs", request.targets.len())
+        }
     };
     format!("{what}, by {who}{user}")
 }

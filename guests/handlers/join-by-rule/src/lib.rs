@@ -1,0 +1,60 @@
+//! Says which invitations to groups (`PMIX_GROUP_INVITED`) are to be accepted, by rules: the first that fits counts, and where none does
+//! this says nothing.
+//!
+//! ```toml
+//! [[module]]
+//! name = "join-by-rule"
+//! path = "join-by-rule.wasm"
+//! [module.config]
+//! # GROUP/NAMESPACE/USER=ANSWER: what the group is called, the namespace of whoever invites, and his user by number; what is left out
+//! # is any, and a `*` at the end of a name stands for any text. The answer is accept or decline.
+//! rules = "crew-*/solver-*=accept, io/*/1000=accept, *=decline"
+//! ```
+//!
+//! Who is hosted by a server is no proc, and answers nobody: the answer is among its results, for those who come after it and for
+//! procs, under [`ANSWER`], and the rule that it is by under [`RULE`]. A program that calls it for an event of its own finds the answer there,
+//! too, and gives it.
+mod rule;
+
+use peal_sdk::{Config, Event, Outcome, Registration, Value, handler, key, lifecycle, status};
+use rule::Rule;
+use std::sync::OnceLock;
+
+/// What is to be answered: `accept` or `decline`, a text.
+const ANSWER: &str = "peal.group.answer";
+/// By which rule, as the settings have it.
+const RULE: &str = "peal.group.rule";
+
+static RULES: OnceLock<Vec<Rule>> = OnceLock::new();
+
+fn init(config: &Config) -> Result<Vec<Registration>, String> {
+    config.only(&["rules"])?;
+    let rules = config.list("rules")?.unwrap_or_default();
+    if rules.is_empty() {
+        return Err("the setting \"rules\" is missing: who is to be answered what, as in \"crew-*=accept, *=decline\"".to_owned());
+    }
+    let rules = rules.into_iter().map(Rule::read).collect::<Result<Vec<Rule>, String>>()?;
+    // An instance is told its settings once.
+    let _ = RULES.set(rules);
+    Ok(vec![Registration::new().name("join-by-rule").code(status::PMIX_GROUP_INVITED)])
+}
+
+fn stop() {}
+
+fn advise(event: &Event) -> Outcome {
+    let group = match event.get(key::PMIX_GROUP_ID) {
+        Some(Value::Text(name)) => name,
+        // An invitation to nothing.
+        _ => return Outcome::no_action(),
+    };
+    let nspace = event.source().map(|source| source.nspace);
+    let user = event.credentials().map(|identity| identity.uid);
+    let rule = RULES.get().into_iter().flatten().find(|rule| rule.is_for(&group, nspace.as_deref(), user));
+    match rule {
+        Some(rule) => Outcome::partial().with(ANSWER, rule.answer().name()).with(RULE, rule.text()),
+        None => Outcome::no_action(),
+    }
+}
+
+handler!(advise);
+lifecycle!(init, stop);

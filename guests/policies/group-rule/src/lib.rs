@@ -1,0 +1,98 @@
+//! Which groups procs may form: by their names, by who takes part, and by how many are named at once. What fits passes to the policies
+//! behind, and the default decides, which lets each user form groups of his own procs. Whoever is refused is told why, as are
+//! all who take part in what he wanted to form. What there is may always be dissolved.
+//!
+//! ```toml
+//! [[module]]
+//! name = "group-rule"
+//! path = "group-rule.wasm"
+//! [module.config]
+//! names = "crew-*, io"           # what groups may be called; a `*` at the end stands for any text
+//! namespaces = "solver-*, viz-*" # whose procs may form, invite and join, and be named
+//! most = 64                      # how many procs one may name; whole jobs are not named then, for nobody knows how many that are
+//! because = "ask ops@example.org or see /etc/motd"    # told beside the reason
+//! ```
+use peal_patterns::Pattern;
+use peal_sdk::{Config, GroupKind, Matter, PolicyOutcome, Registration, Request, group_policy, lifecycle, status};
+use std::sync::OnceLock;
+
+/// The wildcard rank: all procs of a job.
+const ALL: u32 = u32::MAX - 1;
+
+/// The most procs that a call may name where that is limited.
+const MOST: i64 = 1_000_000;
+
+struct Settings {
+    /// None: all.
+    names: Option<Vec<Pattern>>,
+    /// None: all.
+    nspaces: Option<Vec<Pattern>>,
+    most: Option<usize>,
+    because: String,
+}
+
+static SETTINGS: OnceLock<Settings> = OnceLock::new();
+
+fn init(config: &Config) -> Result<Vec<Registration>, String> {
+    config.only(&["names", "namespaces", "most", "because"])?;
+    let (names, nspaces) = (patterns(config, "names")?, patterns(config, "namespaces")?);
+    let most = config.number("most", 1..=MOST)?.and_then(|most| usize::try_from(most).ok());
+    if names.is_none() && nspaces.is_none() && most.is_none() {
+        return Err("it has nothing to do: set \"names\", \"namespaces\" or \"most\"".to_owned());
+    }
+    let because = config.text("because")?.map(|text| format!(" ({text})")).unwrap_or_default();
+    // An instance is told its settings once.
+    let _ = SETTINGS.set(Settings { names, nspaces, most, because });
+    Ok(Vec::new())
+}
+
+fn patterns(config: &Config, setting: &str) -> Result<Option<Vec<Pattern>>, String> {
+    let wrong = |text: &str| format!("{text:?} in {setting:?} is no name, or the beginning of one with a * behind it");
+    let read = |text: &str| Pattern::read(text).ok_or_else(|| wrong(text));
+    let Some(texts) = config.list(setting)? else { return Ok(None) };
+    if texts.is_empty() {
+        return Err(format!("the setting {setting:?} is empty, so that nobody could form a group; leave it out to allow all"));
+    }
+    texts.into_iter().map(read).collect::<Result<Vec<Pattern>, String>>().map(Some)
+}
+
+fn stop() {}
+
+fn decide(request: &Request) -> PolicyOutcome {
+    let (Some(settings), Matter::Group(kind)) = (SETTINGS.get(), request.matter()) else { return PolicyOutcome::pass() };
+    if kind == GroupKind::Destruct {
+        return PolicyOutcome::pass();
+    }
+    match breaks(settings, request) {
+        None => PolicyOutcome::pass(),
+        Some(reason) => {
+            PolicyOutcome::deny(status::PMIX_ERR_NO_PERMISSIONS).because(format!("{reason}{}", settings.because))
+        }
+    }
+}
+
+/// Which rule a request breaks, in words.
+fn breaks(settings: &Settings, request: &Request) -> Option<String> {
+    // An answer to an invitation need not name the group, whose name was looked at when they were invited.
+    if let (Some(names), Some(name)) = (&settings.names, request.group_name())
+        && !names.iter().any(|pattern| pattern.is_for(name))
+    {
+        return Some(format!("no group may be called {name:?}"));
+    }
+    let targets = request.targets();
+    if let Some(nspaces) = &settings.nspaces {
+        let named = targets.iter().map(|target| target.proc.nspace.clone());
+        let mut all = request.requester().map(|requester| requester.nspace).into_iter().chain(named);
+        if let Some(nspace) = all.find(|nspace| !nspaces.iter().any(|pattern| pattern.is_for(nspace))) {
+            return Some(format!("procs of {nspace:?} may be in no group"));
+        }
+    }
+    let most = settings.most?;
+    if let Some(job) = targets.iter().find(|target| target.proc.rank == ALL) {
+        return Some(format!("name the procs of {:?} one by one: no more than {most} may be named", job.proc.nspace));
+    }
+    (targets.len() > most).then(|| format!("{} procs are named, and no more than {most} may be", targets.len()))
+}
+
+group_policy!(decide);
+lifecycle!(init, stop);

@@ -1,0 +1,175 @@
+//! Requests and events about groups before their policies. Whoever is refused a part in a group is not the only one who is told.
+use super::{
+    Action, RequestId, Server,
+    denial::{Asker, Refusal, deny},
+    events::Raising,
+    gate::Waiting,
+};
+use crate::{
+    Time,
+    defaults::{self, Case, What},
+    group::{self, GroupKey},
+    policy::Verdict,
+    reach::Reach,
+};
+use peal_model::{
+    Event, GroupKind, Hook, Identity, Info, Infos, Matter, PolicyRequest, Proc, Request, Status, Text, Value, code, key,
+};
+use std::sync::Arc;
+
+/// A construct or destruct about which policies decide.
+#[derive(Debug)]
+pub(super) struct Asked {
+    to: RequestId,
+    source: Proc,
+    request: Request,
+    at: Time,
+}
+
+impl Server {
+    /// A construct or destruct: goes on, is held until its policies have decided, or is refused.
+    pub(super) fn enter_group(&mut self, to: RequestId, source: Proc, request: Request, at: Time) -> Vec<Action> {
+        let identity = self.identity_of(to.peer);
+        let Some((kind, name, procs)) = self.about_group(&source, &request) else { return Vec::new() };
+        let requester = Some(source.clone());
+        let asker = Asker { hook: Hook::Group, requester, identity, refusal: Refusal::Status(to) };
+        let asked = Asked { to, source, request, at };
+        if self.gate.policed.contains(&Hook::Group) {
+            let question = self.question(Matter::Group(kind), asker.requester.clone(), identity, &procs);
+            let (group_name, directives) = (name.as_ref().map(Text::to_string), directives(&asked.request).to_vec());
+            let groups = self.groups_of(to.peer);
+            let question = PolicyRequest { groups, group_name, directives, ..question };
+            return self.ask(question, asker, Waiting::Group(asked));
+        }
+        match self.group_by_default(&asker, &procs) {
+            Ok(()) => self.group(asked.to, asked.source, asked.request, at),
+            Err(verdict) => self.denied(asker, Waiting::Group(asked), verdict),
+        }
+    }
+
+    /// An event that may be raised: goes on, or, where procs form a group by it, is held or refused as a request about that is.
+    pub(super) fn enter_invitation(
+        &mut self,
+        raising: Raising,
+        event: Event,
+        reach: Reach,
+        identity: Option<Identity>,
+    ) -> Vec<Action> {
+        let Some(kind) = kind_of(event.code) else { return self.permitted(raising, event, reach) };
+        let procs = named_in(&event);
+        let (refusal, groups) = match raising {
+            Raising::Client(to, _) => (Refusal::Status(to), self.groups_of(to.peer)),
+            Raising::Handler(_) => (Refusal::Silent, Arc::default()),
+        };
+        let asker = Asker { hook: Hook::Group, requester: event.source.clone(), identity, refusal };
+        if self.gate.policed.contains(&Hook::Group) {
+            let question = self.question(Matter::Group(kind), event.source.clone(), identity, &procs);
+            let group_name = match event.infos.value_of(key::PMIX_GROUP_ID) {
+                Some(Value::String(Some(name))) => Some(name.to_string()),
+                _ => None,
+            };
+            let question = PolicyRequest { groups, group_name, directives: event.infos.clone(), ..question };
+            return self.ask(question, asker, Waiting::Invitation { raising, event, reach });
+        }
+        match self.group_by_default(&asker, &procs) {
+            Ok(()) => self.permitted(raising, event, reach),
+            Err(verdict) => self.denied(asker, Waiting::Invitation { raising, event, reach }, verdict),
+        }
+    }
+
+    /// A construct or destruct was granted, with these directives.
+    pub(super) fn grouped(&mut self, asked: Asked, amended: Vec<Info>) -> Vec<Action> {
+        let Asked { to, source, mut request, at } = asked;
+        if let Request::GroupConstruct { directives, .. } | Request::GroupDestruct { directives, .. } = &mut request {
+            *directives = amended;
+        }
+        self.group(to, source, request, at)
+    }
+
+    /// Something is denied: whoever asked is told, and those who wait for it in a group.
+    pub(super) fn denied(&mut self, asker: Asker, what: Waiting, verdict: Verdict) -> Vec<Action> {
+        let Verdict::Denied { status, reasons, .. } = &verdict else { return Vec::new() };
+        match what {
+            Waiting::Group(Asked { to, source, request, at }) => {
+                let refusal = group::Refusal { proc: source, status: *status, reasons: reasons.clone() };
+                // It is on record before anybody is told.
+                let mut actions = deny(Asker { refusal: Refusal::Silent, ..asker }, verdict);
+                actions.extend(self.refuse_group(to, request, refusal, at));
+                actions
+            }
+            Waiting::Invitation { raising, mut event, reach } => {
+                event.infos.extend(reasons.iter().cloned());
+                let mut actions = deny(asker, verdict);
+                if let Some(code) = instead_of(event.code) {
+                    let allowance = match raising {
+                        Raising::Client(..) => self.settings.allowance,
+                        Raising::Handler(allowance) => allowance,
+                    };
+                    actions.extend(self.spread(Arc::new(Event { code, ..event }), reach, allowance));
+                }
+                actions
+            }
+            _ => deny(asker, verdict),
+        }
+    }
+
+    /// What holds for groups where no policy decides.
+    fn group_by_default(&self, asker: &Asker, procs: &[Proc]) -> Result<(), Verdict> {
+        let targets = self.targets(procs);
+        let (requester, identity, server) = (asker.requester.as_ref(), asker.identity, self.server());
+        let case = Case { requester, identity, server, targets: &targets, what: What::Group };
+        Ok(defaults::decide(self.settings.defaults.of(Hook::Group), &case)?)
+    }
+
+    /// What a construct or destruct is about: which group, and whom it names or has as members.
+    fn about_group(&self, source: &Proc, request: &Request) -> Option<(GroupKind, Option<Text>, Vec<Proc>)> {
+        match request {
+            Request::GroupConstruct { group, procs, directives } => {
+                let added = directives.iter().filter(|info| info.key == key::PMIX_GROUP_ADD_MEMBERS);
+                let added = added.filter_map(|info| info.value.as_procs()).flatten();
+                let procs = self.named_by(source, procs.iter().cloned().chain(added).collect());
+                Some((GroupKind::Construct, group.clone(), procs))
+            }
+            // Not every release says whom its group has.
+            Request::GroupDestruct { group, members, .. } => {
+                let key = |name: &Text| GroupKey { uid: self.uid_of(source), name: name.clone() };
+                let known = group.as_ref().and_then(|name| self.groups.members(&key(name)));
+                Some((GroupKind::Destruct, group.clone(), known.unwrap_or_else(|| members.clone())))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn directives(request: &Request) -> &[Info] {
+    match request {
+        Request::GroupConstruct { directives, .. } | Request::GroupDestruct { directives, .. } => directives,
+        _ => &[],
+    }
+}
+
+/// Whom an event about a group names: who is in it by its own word, or whom it is for.
+pub(super) fn named_in(event: &Event) -> Vec<Proc> {
+    let members = event.infos.value_of(key::PMIX_GROUP_MEMBERSHIP).and_then(Value::as_procs);
+    members.or_else(|| event.custom_targets()).unwrap_or_default()
+}
+
+/// What procs do by an event who form a group by themselves.
+fn kind_of(code: Status) -> Option<GroupKind> {
+    match code {
+        code::PMIX_GROUP_INVITED => Some(GroupKind::Invite),
+        code::PMIX_GROUP_INVITE_ACCEPTED => Some(GroupKind::Join),
+        // Who says that a group is there has it formed.
+        code::PMIX_GROUP_CONSTRUCT_COMPLETE => Some(GroupKind::Construct),
+        _ => None,
+    }
+}
+
+/// What others hear in the place of a refused event that they wait for. For an invitation nobody waits.
+fn instead_of(code: Status) -> Option<Status> {
+    match code {
+        code::PMIX_GROUP_INVITE_ACCEPTED => Some(code::PMIX_GROUP_INVITE_DECLINED),
+        code::PMIX_GROUP_CONSTRUCT_COMPLETE => Some(code::PMIX_GROUP_CONSTRUCT_ABORT),
+        _ => None,
+    }
+}
