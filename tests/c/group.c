@@ -13,6 +13,7 @@
  *     tolerant RANK   the same, but the group is to be formed without whoever dies (PMIX_GROUP_FT_COLLECTIVE)
  *     mourned RANK    RANK dies in the group, of which the others are told (PMIX_GROUP_NOTIFY_TERMINATION)
  *     leaves RANK     RANK leaves the group, of which the others are told
+ *     named           all but rank 0 form a group; rank 1 has its members sent a signal and an event, by the group's name
  */
 #include "grouped.h"
 
@@ -208,6 +209,64 @@ static void goes(pmix_rank_t rank, bool dies)
     destruct("ours", PMIX_SUCCESS);
 }
 
+/* ---- by its name ------------------------------------------------------- */
+
+/* For the members of "ours", for nobody else. */
+#define FOR_US 424243
+/* For all of the job, when everything else has been heard. */
+#define OVER 424244
+
+static volatile sig_atomic_t signals;
+
+static void on_signal(int number)
+{
+    (void) number;
+    signals++;
+}
+
+static void name_members(void)
+{
+    pmix_proc_t members = all_of("ours"), job = all_of(me.nspace);
+    int number = SIGUSR1;
+    pmix_info_t signal, targets, *results = NULL;
+    size_t nresults = 0;
+    PMIX_INFO_LOAD(&signal, PMIX_JOB_CTRL_SIGNAL, &number, PMIX_INT);
+    say_status("signal ours", PMIx_Job_control(&members, 1, &signal, 1, &results, &nresults), PMIX_SUCCESS);
+    PMIX_INFO_FREE(results, nresults);
+    PMIX_INFO_LOAD(&targets, PMIX_EVENT_CUSTOM_RANGE, &members, PMIX_PROC);
+    need("notify", PMIx_Notify_event(FOR_US, &me, PMIX_RANGE_CUSTOM, &targets, 1, NULL, NULL));
+    PMIX_INFO_LOAD(&targets, PMIX_EVENT_CUSTOM_RANGE, &job, PMIX_PROC);
+    need("notify", PMIx_Notify_event(OVER, &me, PMIX_RANGE_CUSTOM, &targets, 1, NULL, NULL));
+}
+
+static void named(void)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigaction(SIGUSR1, &action, NULL);
+    listen_to(FOR_US, NULL);
+    listen_to(OVER, NULL);
+    size_t number = job_size - 1;
+    pmix_proc_t *procs = procs_from(1, number);
+    if (0 != me.rank) {
+        construct("ours", procs, number, NULL, 0, PMIX_SUCCESS);
+    }
+    fence_of_job();
+    if (1 == me.rank) {
+        name_members();
+    } else {
+        if (0 != me.rank) {
+            say_next_event("an event for the members");
+        }
+        say_next_event("the last event");
+    }
+    fence_of_job();
+    say("signals: %d", (int) signals);
+    if (0 != me.rank) {
+        destruct("ours", PMIX_SUCCESS);
+    }
+    PMIX_PROC_FREE(procs, number);
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2) {
@@ -231,6 +290,8 @@ int main(int argc, char **argv)
         dies(rank, 0 == strcmp(what, "tolerant"));
     } else if (0 == strcmp(what, "mourned") || 0 == strcmp(what, "leaves")) {
         goes(rank, 0 == strcmp(what, "mourned"));
+    } else if (0 == strcmp(what, "named")) {
+        named();
     }
     return finish();
 }

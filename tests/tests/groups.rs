@@ -87,3 +87,20 @@ fn who_leaves_a_group_is_in_it_no_more_and_the_others_are_told() {
     let told = &["hears -160 ours about own:1"][..];
     expect("group leaves 1", 0, 1, &[&FORMED[..], left].concat(), &[&FORMED, told, &GONE].concat());
 }
+
+/// The C library has its own client put members in the place of a group, where it knows them; its server does not.
+#[test]
+fn a_groups_name_stands_for_its_members_in_job_control_and_in_the_range_of_an_event() {
+    let Some(printed) = Compared::new("group named", "4", 0, 0).under_peal() else { return };
+    let of = |rank: u32| -> Vec<String> {
+        let member = ["construct ours: SUCCESS (0)", "construct ours: it has no number"];
+        let told: &[&str] = match rank {
+            0 => &["hears 424244 by own:1", "signals: 0"],
+            1 => &["signal ours: SUCCESS (0)", "signals: 1", "destruct ours: SUCCESS (0)"],
+            _ => &["hears 424243 by own:1", "hears 424244 by own:1", "signals: 1", "destruct ours: SUCCESS (0)"],
+        };
+        let all = member.iter().filter(|_| rank > 0).chain(told).chain(&["finalize: SUCCESS (0)"]);
+        all.map(|line| format!("rank {rank}: {line}")).collect()
+    };
+    assert_eq!(printed, (0..4).flat_map(of).collect::<Vec<_>>());
+}

@@ -1,7 +1,7 @@
 //! The coordinator's board: every group that is there or being formed, and what is decided of them.
 use super::{
-    Change, Contribution, Failure, Formed, GroupKey, Instance, Members, Operation, Outcome, Part, Role, Saying, Scene,
-    ServerId, Settings, What,
+    Announced, Change, Contribution, Failure, Formed, GroupKey, Instance, Members, Operation, Outcome, Part, Role,
+    Saying, Scene, ServerId, Settings, What,
     directory::Whereabouts,
     forming::Forming,
     message::about,
@@ -179,13 +179,14 @@ impl Board {
     }
 
     /// Procs have formed a group by themselves, if there is none of that name.
-    pub(super) fn announce(&mut self, key: &GroupKey, members: Vec<Proc>, at: &Scene<'_>) -> Vec<Decided> {
+    pub(super) fn announce(&mut self, key: &GroupKey, announced: Announced, at: &Scene<'_>) -> Vec<Decided> {
+        let Announced { members, context_id } = announced;
         let living = members.into_iter().filter(|member| at.directory.whereabouts(member) == Whereabouts::Lives);
         let members: Vec<Proc> = living.collect();
         if members.is_empty() || self.seats.contains_key(key) || self.is_full(key, at) {
             return Vec::new();
         }
-        let formed = Formed { members: Members::new(members.clone()), ..Formed::default() };
+        let formed = Formed { members: Members::new(members.clone()), context_id, ..Formed::default() };
         self.stand(key, formed, members.iter(), at);
         self.taken()
     }
@@ -290,8 +291,9 @@ impl Board {
     fn settle(&mut self, key: &GroupKey, at: &Scene<'_>) {
         match self.seats.get_mut(key) {
             Some(Seat::Forming(forming)) => {
+                let prospects = if forming.news.is_empty() { BTreeSet::new() } else { forming.prospects() };
                 for news in std::mem::take(&mut forming.news) {
-                    let infos = about(key, &news.about, news.whom.iter());
+                    let infos = about(key, &news.about, prospects.iter());
                     self.decided.push(Decided::Tell(news.whom, news.code, infos));
                 }
                 self.settle_forming(key, at);
@@ -340,8 +342,8 @@ impl Board {
         }
     }
 
-    /// A number that no group has had, of any coordinator.
-    fn context_id(&mut self) -> u64 {
+    /// A number that no group has had, of any server.
+    pub(super) fn context_id(&mut self) -> u64 {
         self.next_context += 1;
         u64::from(self.me.0.saturating_sub(1)) << 32 | self.next_context
     }

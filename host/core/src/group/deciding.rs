@@ -46,7 +46,7 @@ impl Groups {
             Upward::Ended(proc) => board.bury(&[proc], at),
             Upward::Back(_) => Vec::new(),
             Upward::Brings(contribution) => board.contribute(from, contribution, at),
-            Upward::Announce { key, members } => board.announce(&key, members, at),
+            Upward::Announce { key, announced } => board.announce(&key, announced, at),
             Upward::Leave { key, proc } => board.leave(&key, &proc, at),
             Upward::Say { key, by, saying } => board.say(&key, &by, saying, at),
         });

@@ -105,11 +105,12 @@ impl Forming {
             Role::Member => {}
         }
         self.await_all(construct.additions.iter(), at);
-        match (&self.order, &construct.order) {
-            (Some(known), Some(order)) if known != order => {
+        let order = construct.order.as_deref().map(|named| each(named, at.directory));
+        match (&self.order, order) {
+            (Some(known), Some(order)) if *known != order => {
                 self.fail(Failure::conflict(format_args!("{proc} wants another order of members than others do")));
             }
-            (None, Some(order)) => self.order = Some(order.clone()),
+            (None, Some(order)) => self.order = Some(order),
             _ => {}
         }
     }
@@ -355,6 +356,11 @@ impl Forming {
         matches!(self.method, Some(Method::Collective(_))).then(|| self.missing.clone())
     }
 
+    /// Who may be in it, as far as is known: whoever has called, and whoever is to.
+    pub(super) fn prospects(&self) -> BTreeSet<Proc> {
+        self.joined.keys().chain(&self.missing).cloned().collect()
+    }
+
     /// Whether anybody waits for it.
     pub(super) fn is_deserted(&self) -> bool {
         self.joined.is_empty() && self.refused.is_empty()
@@ -363,8 +369,11 @@ impl Forming {
 
 /// Whether the same procs are meant, however they are named.
 fn is_same(one: &Arc<BTreeSet<Proc>>, other: &Arc<BTreeSet<Proc>>, directory: &Directory) -> bool {
-    let all = |named: &BTreeSet<Proc>| -> BTreeSet<Proc> {
-        named.iter().flat_map(|proc| directory.procs(proc).unwrap_or_else(|| vec![proc.clone()])).collect()
-    };
+    let all = |named: &BTreeSet<Proc>| each::<BTreeSet<Proc>>(named, directory);
     Arc::ptr_eq(one, other) || one == other || all(one) == all(other)
+}
+
+/// Each proc that is meant; jobs that nobody knows stay as they are named.
+fn each<'a, T: FromIterator<Proc>>(named: impl IntoIterator<Item = &'a Proc>, directory: &Directory) -> T {
+    named.into_iter().flat_map(|proc| directory.procs(proc).unwrap_or_else(|| vec![proc.clone()])).collect()
 }

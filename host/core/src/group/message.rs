@@ -94,8 +94,8 @@ pub enum Upward {
     Announce {
         /// Which.
         key: GroupKey,
-        /// Who is in it.
-        members: Vec<Proc>,
+        /// What they say of it.
+        announced: Announced,
     },
     /// What is to become of a construct in which somebody failed.
     Say {
@@ -106,6 +106,15 @@ pub enum Upward {
         /// What.
         saying: Saying,
     },
+}
+
+/// A group that procs have formed by themselves.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Announced {
+    /// Who is in it, in their order, each of them once.
+    pub members: Vec<Proc>,
+    /// The number that they asked for.
+    pub context_id: Option<u64>,
 }
 
 /// What a proc brings.

@@ -26,7 +26,8 @@ mod told;
 pub use call::{Call, Construct, Role, Wishes};
 pub use members::Members;
 pub use message::{
-    Change, Contribution, Failure, Formed, Instance, Message, Operation, Outcome, Part, Report, Saying, Upward, What,
+    Announced, Change, Contribution, Failure, Formed, Instance, Message, Operation, Outcome, Part, Report, Saying,
+    Upward, What,
 };
 pub use read::{Asked, GroupError, name, read, timeout};
 pub use refusal::Refusal;
@@ -275,13 +276,19 @@ impl Groups {
     }
 
     /// Procs have formed a group by themselves, whoever says so among them.
-    pub fn announce(&mut self, key: &GroupKey, by: &Proc, members: Vec<Proc>, now: Time) -> Vec<Step> {
-        let members: Vec<Proc> = members.iter().filter_map(|named| self.directory.procs(named)).flatten().collect();
-        let members: BTreeSet<Proc> = members.into_iter().collect();
-        if members.contains(by) && !self.known.contains_key(key) {
-            self.up(Upward::Announce { key: key.clone(), members: members.into_iter().collect() }, now);
+    pub fn announce(&mut self, key: &GroupKey, by: &Proc, announced: Announced, now: Time) -> Vec<Step> {
+        let named = announced.members.iter().filter_map(|named| self.directory.procs(named)).flatten();
+        let mut once = BTreeSet::new();
+        let members: Vec<Proc> = named.filter(|member| once.insert(member.clone())).collect();
+        if once.contains(by) && !self.known.contains_key(key) {
+            self.up(Upward::Announce { key: key.clone(), announced: Announced { members, ..announced } }, now);
         }
         self.taken()
+    }
+
+    /// A number for a group that procs form by themselves; no other group has it.
+    pub fn context_id(&mut self) -> u64 {
+        self.board.context_id()
     }
 
     /// A proc says what is to become of a construct in which somebody failed.

@@ -2,7 +2,9 @@
 use super::{Action, RequestId, Server, grouping::named_in, reply};
 use crate::{
     Time,
-    group::{self, Answer, Call, Formed, GroupError, GroupKey, Groups, Message, Refusal, Saying, ServerId, Step},
+    group::{
+        self, Announced, Answer, Call, Formed, GroupError, GroupKey, Groups, Message, Refusal, Saying, ServerId, Step,
+    },
 };
 use peal_model::{
     DataArray, Event, Identity, Info, InfoFlags, Infos, KeyName, Kval, Proc, Query, Range, RankData, Reply, Request,
@@ -105,7 +107,10 @@ impl Server {
         };
         let key = GroupKey { uid: self.uid_of(source), name: name.clone() };
         let steps = match event.code {
-            code::PMIX_GROUP_CONSTRUCT_COMPLETE => self.groups.announce(&key, source, named_in(event), now),
+            code::PMIX_GROUP_CONSTRUCT_COMPLETE => {
+                let context_id = event.infos.value_of(key::PMIX_GROUP_CONTEXT_ID).and_then(Value::as_u64);
+                self.groups.announce(&key, source, Announced { members: named_in(event), context_id }, now)
+            }
             code::PMIX_GROUP_CONSTRUCT_ABORT => self.groups.say(&key, source, Saying::Abort, now),
             code::PMIX_GROUP_MEMBERSHIP_UPDATE => self.groups.say(&key, source, Saying::Continue, now),
             code::PMIX_GROUP_LEADER_SELECTED => self.groups.say(&key, source, Saying::Lead, now),
@@ -113,6 +118,19 @@ impl Server {
             _ => return Vec::new(),
         };
         self.stepped(steps)
+    }
+
+    /// Who invites others to a group asks for its number by a request for job control that names nobody
+    /// (`PMIX_GROUP_ASSIGN_CONTEXT_ID`), since no server forms it.
+    pub(super) fn asks_for_context_id(request: &Request) -> bool {
+        let Request::JobControl { targets, directives } = request else { return false };
+        targets.is_empty() && directives.is_true(key::PMIX_GROUP_ASSIGN_CONTEXT_ID)
+    }
+
+    pub(super) fn allot_context_id(&mut self, to: RequestId) -> Vec<Action> {
+        let number = Info::new(key::PMIX_GROUP_CONTEXT_ID, Value::Size(self.groups.context_id()));
+        let reply = Reply::Infos { status: code::PMIX_SUCCESS, infos: vec![number] };
+        vec![Action::Reply { to, reply }]
     }
 
     /// Whom procs stand for: the members of a group, where one is named by its name.

@@ -333,6 +333,7 @@ impl Server {
                 self.enter_group(to, source, request, now)
             }
             Request::Get { proc, infos, key } => self.get(to, &source, (proc, key), &infos, now),
+            request if Server::asks_for_context_id(&request) => self.allot_context_id(to),
             Request::Finalize => self.finalize(to, source, now),
             Request::Notify { code, range, infos } => {
                 self.client_notifies(to, Event { code, source: Some(source), range, infos }, now)
