@@ -193,7 +193,8 @@ static char *text_of(pmix_status_t code, const pmix_proc_t *source, const pmix_i
         }
     }
     /* Who raises what concerns a failure is the server's business. */
-    if (PMIX_GROUP_MEMBER_FAILED != code && PMIX_GROUP_LEFT != code) {
+    bool is_servers = PMIX_GROUP_MEMBER_FAILED == code || PMIX_GROUP_LEFT == code || PMIX_RANK_UNDEF == source->rank;
+    if (!is_servers) {
         fputs(" by ", out);
         write_proc(out, source);
     }

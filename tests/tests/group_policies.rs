@@ -112,7 +112,7 @@ fn who_may_not_come_is_told_so_and_counts_as_one_who_declines() {
         return;
     };
     let leader = [
-        "rank 0: hears -162 by other:0",
+        "rank 0: hears -162 because procs of \"other\" may be in no group (ask ops) by other:0",
         "rank 0: invite crew: not answered in 2 s",
         "rank 0: finalize: SUCCESS (0)",
     ];

@@ -44,6 +44,8 @@ impl Stage {
             ];
             let request = Request::RegisterEvents { codes, infos: Vec::new() };
             server.request(RequestId { peer, tag: 1 }, request, Time(0));
+            // It has read what came with that.
+            server.resume(peer);
         }
         server.guard(Identity { uid: 500, gid: 500 }, policed.iter().copied());
         Stage { server, alice }
