@@ -14,6 +14,8 @@
  *     mourned RANK    RANK dies in the group, of which the others are told (PMIX_GROUP_NOTIFY_TERMINATION)
  *     leaves RANK     RANK leaves the group, of which the others are told
  *     named           all but rank 0 form a group; rank 1 has its members sent a signal and an event, by the group's name
+ *     refused RANK    RANK names one more than a policy lets it, first with the others and then before them; then it does not
+ *     both NSPACE     all of this job and of another one, which a policy refuses one of them
  */
 #include "grouped.h"
 
@@ -267,6 +269,52 @@ static void named(void)
     PMIX_PROC_FREE(procs, number);
 }
 
+/* ---- what a policy refuses ---------------------------------------------- */
+
+/* All who take part are told, and hear why. */
+static void in_vain(const char *group, const pmix_proc_t *procs, size_t nprocs, const pmix_info_t *infos, size_t ninfos)
+{
+    construct(group, procs, nprocs, infos, ninfos, PMIX_ERR_NO_PERMISSIONS);
+    say_next_event("why it came to nothing");
+}
+
+/* How many procs are named is limited to those that there are. */
+static void refused(pmix_rank_t rank)
+{
+    pmix_proc_t *all;
+    pmix_info_t more;
+    PMIX_PROC_CREATE(all, job_size);
+    size_t number = load_procs(all, job_size, PMIX_RANK_UNDEF);
+    pmix_data_array_t added = {.type = PMIX_PROC, .size = 1, .array = all};
+    PMIX_INFO_CONSTRUCT(&more);
+    PMIX_LOAD_KEY(more.key, PMIX_GROUP_ADD_MEMBERS);
+    more.value.type = PMIX_DATA_ARRAY;
+    more.value.data.darray = &added;
+    size_t ninfos = rank == me.rank ? 1 : 0;
+    listen_to(PMIX_GROUP_CONSTRUCT_ABORT, NULL);
+    fence_of_job();
+    in_vain("team", all, number, &more, ninfos);
+    fence_of_job();
+    if (rank == me.rank) {
+        in_vain("team", all, number, &more, ninfos);
+    }
+    fence_of_job();
+    if (rank != me.rank) {
+        in_vain("team", all, number, NULL, 0);
+    }
+    fence_of_job();
+    construct("team", all, number, NULL, 0, PMIX_SUCCESS);
+    destruct("team", PMIX_SUCCESS);
+    PMIX_PROC_FREE(all, job_size);
+}
+
+static void both(const char *nspace)
+{
+    pmix_proc_t procs[] = {all_of(me.nspace), all_of(nspace)};
+    listen_to(PMIX_GROUP_CONSTRUCT_ABORT, NULL);
+    in_vain("both", procs, 2, NULL, 0);
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2) {
@@ -292,6 +340,10 @@ int main(int argc, char **argv)
         goes(rank, 0 == strcmp(what, "mourned"));
     } else if (0 == strcmp(what, "named")) {
         named();
+    } else if (0 == strcmp(what, "refused")) {
+        refused(rank);
+    } else if (0 == strcmp(what, "both") && argc > 2) {
+        both(argv[2]);
     }
     return finish();
 }

@@ -255,8 +255,15 @@ static char *text_of(pmix_status_t code, const pmix_proc_t *source, const pmix_i
             write_proc(out, infos[i].value.data.proc);
         }
     }
+    /* Why somebody was refused; only Peal says so. */
+    for (size_t i = 0; i < ninfos; i++) {
+        if (PMIX_CHECK_KEY(&infos[i], "peal.reason") && PMIX_STRING == infos[i].value.type) {
+            fprintf(out, " because %s", infos[i].value.data.string);
+        }
+    }
     /* Who raises what concerns a failure is the server's business. */
-    if (PMIX_GROUP_MEMBER_FAILED != code && PMIX_GROUP_LEFT != code) {
+    bool is_servers = PMIX_GROUP_MEMBER_FAILED == code || PMIX_GROUP_LEFT == code || PMIX_RANK_UNDEF == source->rank;
+    if (!is_servers) {
         fputs(" by ", out);
         write_proc(out, source);
     }

@@ -10,6 +10,9 @@
  *     cancel RANK     the same, and nothing comes of it
  *     replace RANK    all but the last are invited, RANK declines, and the last is invited in its place
  *     dies RANK       RANK dies of the invitation, and the group is formed without
+ *     forbidden       a policy refuses rank 0 to invite anybody, and nobody hears of it
+ *     abroad NSPACE   rank 0 of another job is invited, too, which a policy refuses to come
+ *     guest           the program of that job: it would come
  *
  * 4.2.2 ends an invitation when all have accepted and never otherwise, whatever the time-out; that is waited for no longer than
  * HANGS_SECONDS. What does not block announces no group: this program does. */
@@ -177,7 +180,40 @@ static void invite_another(void)
     free(few.list);
 }
 
-static void lead(void)
+/* Nobody is invited. */
+static void invite_nobody(void)
+{
+    struct procs all = procs_without(job_size, PMIX_RANK_UNDEF);
+    pmix_info_t *results = NULL;
+    size_t nresults = 0;
+    say_status("invite " GROUP, PMIx_Group_invite(GROUP, all.list, all.number, NULL, 0, &results, &nresults),
+               PMIX_ERR_NO_PERMISSIONS);
+    PMIX_INFO_FREE(results, nresults);
+    free(all.list);
+}
+
+static void invite_abroad(const char *nspace)
+{
+    static struct call call;
+    struct procs all = procs_without(job_size, PMIX_RANK_UNDEF);
+    struct procs more = {.list = calloc(all.number + 1, sizeof *more.list), .number = all.number + 1};
+    memcpy(more.list, all.list, all.number * sizeof *more.list);
+    PMIX_LOAD_PROCID(&more.list[all.number], nspace, 0);
+    begin_invitation(more, &call);
+    say_next_event("who does not come");
+    say_whether_answered(&call);
+    free(more.list);
+    free(all.list);
+}
+
+static void be_guest(void)
+{
+    listen_to(PMIX_GROUP_INVITED, answer_invitation);
+    say_next_event("an invitation");
+    say_answer("join", GROUP, &joined);
+}
+
+static void lead(const char *whom)
 {
     if (0 == strcmp(what, "accept")) {
         invite_all();
@@ -189,6 +225,10 @@ static void lead(void)
         invite_in_vain(PMIX_GROUP_CONSTRUCT_COMPLETE);
     } else if (0 == strcmp(what, "replace")) {
         invite_another();
+    } else if (0 == strcmp(what, "forbidden")) {
+        invite_nobody();
+    } else if (0 == strcmp(what, "abroad") && NULL != whom) {
+        invite_abroad(whom);
     }
 }
 
@@ -213,15 +253,27 @@ int main(int argc, char **argv)
         return 2;
     }
     what = argv[1];
-    other = argc > 2 ? (pmix_rank_t) atoi(argv[2]) : PMIX_RANK_UNDEF;
-    bool comes_to_something = 0 != strcmp(what, "decline"), is_formed = comes_to_something && 0 != strcmp(what, "cancel");
+    bool is_abroad = 0 == strcmp(what, "abroad");
+    other = argc > 2 && !is_abroad ? (pmix_rank_t) atoi(argv[2]) : PMIX_RANK_UNDEF;
+    bool is_forbidden = 0 == strcmp(what, "forbidden");
+    bool comes_to_something = 0 != strcmp(what, "decline") && !is_forbidden && !is_abroad;
+    bool is_formed = comes_to_something && 0 != strcmp(what, "cancel");
     start();
+    if (0 == strcmp(what, "guest")) {
+        be_guest();
+        return finish();
+    }
     listen_all();
     fence_of_job();
     if (0 == me.rank) {
-        lead();
-    } else {
+        lead(argc > 2 ? argv[2] : NULL);
+    } else if (!is_forbidden) {
         follow(comes_to_something && other != me.rank);
+    }
+    if (is_forbidden) {
+        /* Whatever was sent to anybody has come before this ends. */
+        fence_of_job();
+        say("%zu events", nevents);
     }
     if (is_formed && other != me.rank) {
         fence_of_group(GROUP);

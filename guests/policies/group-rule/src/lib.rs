@@ -8,7 +8,7 @@
 //! path = "group-rule.wasm"
 //! [module.config]
 //! names = "crew-*, io"           # what groups may be called; a `*` at the end stands for any text
-//! namespaces = "solver-*, viz-*" # whose procs may form, invite and join, and be named
+//! namespaces = "solver-*, viz-*" # whose procs may form, invite and join; who is named by others is judged when it calls itself
 //! most = 64                      # how many procs one may name; whole jobs are not named then, for nobody knows how many that are
 //! because = "ask ops@example.org or see /etc/motd"    # told beside the reason
 //! ```
@@ -79,15 +79,14 @@ fn breaks(settings: &Settings, request: &Request) -> Option<String> {
     {
         return Some(format!("no group may be called {name:?}"));
     }
-    let targets = request.targets();
     if let Some(nspaces) = &settings.nspaces {
-        let named = targets.iter().map(|target| target.proc.nspace.clone());
-        let mut all = request.requester().map(|requester| requester.nspace).into_iter().chain(named);
-        if let Some(nspace) = all.find(|nspace| !nspaces.iter().any(|pattern| pattern.is_for(nspace))) {
+        let nspace = request.requester().map(|requester| requester.nspace).unwrap_or_default();
+        if !nspaces.iter().any(|pattern| pattern.is_for(&nspace)) {
             return Some(format!("procs of {nspace:?} may be in no group"));
         }
     }
     let most = settings.most?;
+    let targets = request.targets();
     if let Some(job) = targets.iter().find(|target| target.proc.rank == ALL) {
         return Some(format!("name the procs of {:?} one by one: no more than {most} may be named", job.proc.nspace));
     }

@@ -95,33 +95,27 @@ impl Board {
     /// A call that may not be made: whoever counts on its caller is told the same, as long as there are not too many.
     fn refused(&mut self, from: ServerId, key: &GroupKey, part: Part, deadline: Time, at: &Scene<'_>) {
         let Some(refusal) = part.refusal.clone() else { return };
-        let is_member = part.construct.as_ref().is_some_and(|construct| construct.role == Role::Member);
-        let waits = match (&part.construct, self.seats.get(key)) {
-            (Some(_), Some(Seat::Forming(forming))) if !forming.is_led() && !is_member => false,
-            (Some(construct), Some(Seat::Forming(forming))) => is_member || forming.concerns(&part.proc, construct),
-            (Some(_), None) => is_member && !self.is_full(key, at),
-            _ => false,
-        };
-        if waits {
-            // Who is a member learns how it ends with those who add it.
-            let seat = self.seats.entry(key.clone()).or_insert_with(|| Seat::forming(deadline));
-            if let Seat::Forming(forming) = seat {
-                forming.refuse(refusal);
-            }
-            return self.settle(key, at);
-        }
         let failure = refusal.failure();
+        let is_member = part.construct.as_ref().is_some_and(|construct| construct.role == Role::Member);
+        let is_full = self.is_full(key, at);
         match (&part.construct, self.seats.get_mut(key)) {
-            (Some(_), None) if !is_member && self.refused.one_more(key.uid, at.now) => {
-                let called = [part.proc].into();
-                self.decide(at, key, None, What::NotFormed { failure, late: Some(BTreeSet::new()), called });
+            // Who was added learns how it ends with those who add it.
+            (Some(_), None) if is_member && !is_full => {
+                let mut forming = Forming::new(deadline);
+                forming.refuse(refusal);
+                self.seats.insert(key.clone(), Seat::Forming(Box::new(forming)));
             }
-            // Those who were added wait for whoever adds them, which nobody has done.
-            (Some(_), Some(Seat::Forming(forming)))
-                if !forming.is_led() && !is_member && self.refused.one_more(key.uid, at.now) =>
-            {
-                let called = forming.called().cloned().chain([part.proc]).collect();
-                self.seats.remove(key);
+            (Some(construct), Some(Seat::Forming(forming))) if is_member || forming.concerns(&part.proc, construct) => {
+                forming.refuse(refusal);
+                self.settle(key, at);
+            }
+            // Others form it without. As long as nobody leads, those who were added go by its name alone.
+            (Some(_), Some(Seat::Forming(forming))) if forming.is_led() => self.refuse(from, key, vec![part], failure),
+            (Some(_), None | Some(Seat::Forming(_))) if !is_member && self.refused.one_more(key.uid, at.now) => {
+                let mut called: BTreeSet<Proc> = [part.proc].into();
+                if let Some(Seat::Forming(forming)) = self.seats.remove(key) {
+                    called.extend(forming.called().cloned());
+                }
                 self.decide(at, key, None, What::NotFormed { failure, late: Some(BTreeSet::new()), called });
             }
             (None, Some(Seat::Standing(standing)))

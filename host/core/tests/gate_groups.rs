@@ -1,0 +1,275 @@
+//! Groups at the gate: what policies see of them, and who is told when one says no.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
+use peal_core::{
+    Time,
+    job::JobSpec,
+    policy::{DecidedBy, Verdict, reason},
+    server::{Action, DecisionId, PeerId, RequestId, Server, Settings},
+};
+use peal_model::{
+    Event, GroupKind, Hook, Identity, Info, Matter, Nspace, PolicyRequest, Proc, Range, Rank, Reply, Request, Status,
+    Value, code, key,
+};
+use std::sync::Arc;
+
+const ALICE: Identity = Identity { uid: 1000, gid: 100 };
+const BOB: Identity = Identity { uid: 1001, gid: 100 };
+const DENIED: Status = Status(-3100);
+
+fn proc(nspace: &str, rank: u32) -> Proc {
+    Proc::new(Nspace::new(nspace).unwrap(), Rank(rank))
+}
+
+/// A server with a job of Alice's, whose two procs want to hear of everything that is said of groups, and a job of Bob's.
+struct Stage {
+    server: Server,
+    alice: [PeerId; 2],
+}
+
+impl Stage {
+    fn new(settings: Settings, policed: &[Hook]) -> Stage {
+        let mut server = Server::new(settings);
+        for (nspace, Identity { uid, gid }) in [("alice", ALICE), ("bob", BOB)] {
+            let (nspace, hostname) = (Nspace::new(nspace).unwrap(), "node".to_owned());
+            server.add_job(JobSpec { nspace, size: 2, hostname, uid, gid });
+        }
+        let alice = [0, 1].map(|rank| server.admit(&proc("alice", rank), ALICE).unwrap().0);
+        for peer in alice {
+            let codes = vec![
+                code::PMIX_GROUP_INVITED,
+                code::PMIX_GROUP_INVITE_ACCEPTED,
+                code::PMIX_GROUP_INVITE_DECLINED,
+                code::PMIX_GROUP_CONSTRUCT_COMPLETE,
+                code::PMIX_GROUP_CONSTRUCT_ABORT,
+            ];
+            let request = Request::RegisterEvents { codes, infos: Vec::new() };
+            server.request(RequestId { peer, tag: 1 }, request, Time(0));
+            // It has read what came with that.
+            server.resume(peer);
+        }
+        server.guard(Identity { uid: 500, gid: 500 }, policed.iter().copied());
+        Stage { server, alice }
+    }
+
+    fn policed() -> Stage {
+        Stage::new(Settings::default(), &[Hook::Group])
+    }
+
+    fn ask(&mut self, rank: usize, request: Request) -> Vec<Action> {
+        self.server.request(RequestId { peer: self.alice[rank], tag: 7 }, request, Time(0))
+    }
+
+    fn construct(&mut self, rank: usize, named: &[Proc], directives: Vec<Info>) -> Vec<Action> {
+        self.ask(rank, Request::GroupConstruct { group: Some("g".into()), procs: named.to_vec(), directives })
+    }
+
+    fn destruct(&mut self, rank: usize) -> Vec<Action> {
+        self.ask(rank, Request::GroupDestruct { group: Some("g".into()), members: Vec::new(), directives: Vec::new() })
+    }
+
+    fn raise(&mut self, rank: usize, code: Status, whom: &[Proc]) -> Vec<Action> {
+        let targets = Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::procs(whom.iter().cloned()));
+        let infos = vec![targets, Info::new(key::PMIX_GROUP_ID, Value::string("g"))];
+        self.ask(rank, Request::Notify { code, range: Range::Custom, infos })
+    }
+
+    fn grant(&mut self, id: DecisionId, request: &PolicyRequest) -> Vec<Action> {
+        let infos = if let Matter::Event { .. } = request.matter { &request.infos } else { &request.directives };
+        let range = if let Matter::Event { range, .. } = request.matter { Some(range) } else { None };
+        let (by, amended) = (DecidedBy::Policy("yes".to_owned()), infos.clone());
+        self.server.decided(id, Verdict::Granted { by, amended, range, data: None, answer: Vec::new() })
+    }
+
+    fn deny(&mut self, id: DecisionId) -> Vec<Action> {
+        let by = DecidedBy::Policy("no".to_owned());
+        self.server.decided(id, Verdict::Denied { by, status: DENIED, reasons: vec![reason("not today")] })
+    }
+
+    /// A group of both of Alice's procs, whatever policies there are.
+    fn formed(policed: &[Hook]) -> Stage {
+        let mut stage = Stage::new(Settings::default(), &[]);
+        let both = both();
+        stage.construct(0, &both, Vec::new());
+        assert_eq!(answers(&stage.construct(1, &both, Vec::new())), [code::PMIX_SUCCESS; 2]);
+        stage.server.guard(Identity { uid: 500, gid: 500 }, policed.iter().copied());
+        stage
+    }
+}
+
+fn both() -> [Proc; 2] {
+    [proc("alice", 0), proc("alice", 1)]
+}
+
+fn asked(actions: &[Action]) -> (DecisionId, Arc<PolicyRequest>) {
+    let [Action::Decide { id, request }] = actions else { panic!("{actions:?}") };
+    (*id, request.clone())
+}
+
+fn answers(actions: &[Action]) -> Vec<Status> {
+    let status = |action: &Action| if let Action::Reply { reply, .. } = action { Some(reply.status()) } else { None };
+    actions.iter().filter_map(status).collect()
+}
+
+/// Who of Alice's procs hears what.
+fn heard(stage: &Stage, actions: &[Action]) -> Vec<(usize, Arc<Event>)> {
+    let told = |action: &Action| match action {
+        Action::Deliver { peer, event } => {
+            Some((stage.alice.iter().position(|alice| alice == peer).unwrap(), event.clone()))
+        }
+        _ => None,
+    };
+    actions.iter().filter_map(told).collect()
+}
+
+fn reasons(event: &Event) -> Vec<&Info> {
+    event.infos.iter().filter(|info| info.key == peal_core::policy::REASON).collect()
+}
+
+#[test]
+fn policies_see_who_wants_to_form_what_with_whom_and_may_amend_how() {
+    let mut stage = Stage::policed();
+    let added = Info::new(key::PMIX_GROUP_ADD_MEMBERS, Value::procs([proc("elsewhere", 3)]));
+    let (_, request) = asked(&stage.construct(0, &both(), vec![added.clone()]));
+    assert_eq!((request.matter, request.group_name.as_deref()), (Matter::Group(GroupKind::Construct), Some("g")));
+    assert_eq!((&request.requester, request.identity), (&Some(proc("alice", 0)), Some(ALICE)));
+    let targets: Vec<_> = request.targets.iter().map(|target| (target.proc.clone(), target.owner)).collect();
+    let [first, second] = both();
+    assert_eq!(targets, [(first, Some(ALICE)), (second, Some(ALICE)), (proc("elsewhere", 3), None)]);
+    assert_eq!(request.directives, [added]);
+
+    // Without whoever was added it is there at once.
+    let mut stage = Stage::policed();
+    for rank in 0..2 {
+        let added = Info::new(key::PMIX_GROUP_ADD_MEMBERS, Value::procs([proc("elsewhere", 3)]));
+        let (id, _) = asked(&stage.construct(rank, &both(), vec![added]));
+        let (by, amended) = (DecidedBy::Policy("alone".to_owned()), Vec::new());
+        let verdict = Verdict::Granted { by, amended, range: None, data: None, answer: Vec::new() };
+        let actions = stage.server.decided(id, verdict);
+        assert_eq!(answers(&actions), vec![code::PMIX_SUCCESS; rank * 2]);
+    }
+    let (id, request) = asked(&stage.destruct(0));
+    assert_eq!((request.matter, request.targets.len()), (Matter::Group(GroupKind::Destruct), 2), "its members");
+    assert!(stage.grant(id, &request).is_empty(), "it waits for the other");
+}
+
+#[test]
+fn who_waits_for_one_who_may_not_is_told_the_same_and_hears_why() {
+    let mut stage = Stage::policed();
+    let (first, request) = asked(&stage.construct(0, &both(), Vec::new()));
+    assert!(stage.grant(first, &request).is_empty(), "it waits for the other");
+    let (second, _) = asked(&stage.construct(1, &both(), Vec::new()));
+    let actions = stage.deny(second);
+    assert!(matches!(&actions[0], Action::Denied(denial) if denial.hook == Hook::Group), "it is on record first");
+    assert_eq!(answers(&actions), [DENIED; 2]);
+    let heard = heard(&stage, &actions);
+    assert_eq!(heard.iter().map(|(rank, _)| *rank).collect::<Vec<_>>(), [0, 1]);
+    for (_, event) in heard {
+        assert_eq!((event.code, reasons(&event)), (code::PMIX_GROUP_CONSTRUCT_ABORT, vec![&reason("not today")]));
+        let named = |name: peal_model::KeyName| event.infos.iter().find(|info| info.key == name).unwrap().value.clone();
+        assert_eq!(named(key::PMIX_GROUP_ID), Value::string("g"));
+        assert_eq!(named(key::PMIX_EVENT_AFFECTED_PROC), Value::Proc(proc("alice", 1)));
+    }
+}
+
+#[test]
+fn what_the_default_refuses_to_one_the_others_are_told_too_but_nobody_of_another_user() {
+    let mut stage = Stage::new(Settings::default(), &[]);
+    assert!(stage.construct(0, &both(), Vec::new()).is_empty());
+    let with_bob = [both().as_slice(), &[proc("bob", 0)]].concat();
+    let actions = stage.construct(1, &with_bob, Vec::new());
+    assert_eq!(answers(&actions), [code::PMIX_ERR_NO_PERMISSIONS; 2]);
+    assert_eq!(heard(&stage, &actions).len(), 2);
+    let (bob, _) = stage.server.admit(&proc("bob", 0), BOB).unwrap();
+    let own = Request::GroupConstruct { group: Some("g".into()), procs: vec![proc("bob", 0)], directives: Vec::new() };
+    let actions = stage.server.request(RequestId { peer: bob, tag: 1 }, own, Time(0));
+    assert_eq!(answers(&actions), [code::PMIX_SUCCESS], "his group of that name is another one");
+}
+
+#[test]
+fn who_is_refused_and_named_by_nobody_ends_nothing_of_others() {
+    let mut stage = Stage::policed();
+    let (id, _) = asked(&stage.construct(1, &[proc("alice", 1)], Vec::new()));
+    assert_eq!(answers(&stage.deny(id)), [DENIED]);
+    let (id, request) = asked(&stage.construct(0, &[proc("alice", 0)], Vec::new()));
+    assert_eq!(answers(&stage.grant(id, &request)), [code::PMIX_SUCCESS]);
+    // Nor when the group is there.
+    let (id, _) = asked(&stage.construct(1, &both(), Vec::new()));
+    assert_eq!(answers(&stage.deny(id)), [DENIED]);
+    assert_eq!(stage.server.groups_of_user(ALICE.uid).len(), 1);
+}
+
+#[test]
+fn a_group_of_which_a_member_may_not_have_the_end_stays_for_all() {
+    let mut stage = Stage::formed(&[Hook::Group]);
+    let (first, request) = asked(&stage.destruct(0));
+    assert!(stage.grant(first, &request).is_empty(), "it waits for the other");
+    let (second, _) = asked(&stage.destruct(1));
+    assert_eq!(answers(&stage.deny(second)), [DENIED; 2]);
+    assert_eq!(stage.server.groups_of_user(ALICE.uid).len(), 1);
+}
+
+#[test]
+fn what_waits_for_policies_and_finds_no_room_is_refused_to_all() {
+    let mut stage = Stage::new(Settings { max_decisions: 2, ..Settings::default() }, &[Hook::Group]);
+    let (first, request) = asked(&stage.construct(0, &both(), Vec::new()));
+    assert!(stage.grant(first, &request).is_empty());
+    asked(&stage.raise(0, code::PMIX_GROUP_INVITED, &both()));
+    let actions = stage.construct(1, &both(), Vec::new());
+    assert_eq!(answers(&actions), [code::PMIX_ERR_OUT_OF_RESOURCE; 2]);
+}
+
+#[test]
+fn nobody_hears_of_an_invitation_that_is_refused() {
+    let mut stage = Stage::policed();
+    let (id, request) = asked(&stage.raise(0, code::PMIX_GROUP_INVITED, &both()));
+    assert_eq!((request.matter, request.targets.len()), (Matter::Group(GroupKind::Invite), 2));
+    assert_eq!((request.group_name.as_deref(), request.directives.len()), (Some("g"), 2));
+    let actions = stage.deny(id);
+    assert_eq!((answers(&actions), heard(&stage, &actions)), (vec![DENIED], Vec::new()));
+    assert!(!actions.iter().any(|action| matches!(action, Action::Chain { .. } | Action::Distribute { .. })));
+
+    let (id, request) = asked(&stage.raise(0, code::PMIX_GROUP_INVITED, &both()));
+    let actions = stage.grant(id, &request);
+    assert_eq!((answers(&actions), heard(&stage, &actions).len()), (vec![code::PMIX_SUCCESS], 1));
+}
+
+#[test]
+fn who_may_not_come_has_declined_for_whoever_waits() {
+    let mut stage = Stage::policed();
+    let (id, request) = asked(&stage.raise(1, code::PMIX_GROUP_INVITE_ACCEPTED, &[proc("alice", 0)]));
+    assert_eq!(request.matter, Matter::Group(GroupKind::Join));
+    let actions = stage.deny(id);
+    assert_eq!(answers(&actions), [DENIED]);
+    let [(0, event)] = &heard(&stage, &actions)[..] else { panic!("{actions:?}") };
+    assert_eq!((event.code, &event.source), (code::PMIX_GROUP_INVITE_DECLINED, &Some(proc("alice", 1))));
+    assert_eq!(reasons(event), [&reason("not today")]);
+    // To decline needs nobody's permission.
+    let actions = stage.raise(1, code::PMIX_GROUP_INVITE_DECLINED, &[proc("alice", 0)]);
+    assert_eq!(answers(&actions), [code::PMIX_SUCCESS]);
+}
+
+#[test]
+fn no_group_is_there_because_somebody_says_so_who_may_not_form_it() {
+    let mut stage = Stage::policed();
+    let (id, request) = asked(&stage.raise(0, code::PMIX_GROUP_CONSTRUCT_COMPLETE, &both()));
+    assert_eq!((request.matter, request.targets.len()), (Matter::Group(GroupKind::Construct), 2));
+    let actions = stage.deny(id);
+    assert_eq!(answers(&actions), [DENIED]);
+    let [(1, event)] = &heard(&stage, &actions)[..] else { panic!("{actions:?}") };
+    assert_eq!(event.code, code::PMIX_GROUP_CONSTRUCT_ABORT);
+    assert!(stage.server.groups_of_user(ALICE.uid).is_empty());
+}
+
+#[test]
+fn an_invitation_is_an_event_first_and_then_about_a_group() {
+    let mut stage = Stage::new(Settings::default(), &[Hook::Event, Hook::Group]);
+    let (id, request) = asked(&stage.raise(0, code::PMIX_GROUP_INVITED, &both()));
+    assert!(matches!(request.matter, Matter::Event { .. }));
+    let (id, request) = asked(&stage.grant(id, &request));
+    assert_eq!(request.matter, Matter::Group(GroupKind::Invite));
+    let actions = stage.grant(id, &request);
+    assert!(
+        matches!(&actions[..], [.., Action::Reply { reply: Reply::Status(code::PMIX_SUCCESS), .. }]),
+        "{actions:?}"
+    );
+}

@@ -1,0 +1,156 @@
+//! Policies for groups in a running server, with unmodified `libpmix` programs: whoever is refused a part in a group is told, and so are all
+//! who wait for it.
+use peal_tests::{
+    Done, c_program,
+    daemon::{Daemon, Place},
+    finish, guest, peal, run,
+};
+use std::process::{Child, Command, Stdio};
+
+/// A configuration with `group-rule` and these settings.
+fn rule(settings: &str) -> String {
+    format!("[[module]]\nname = \"group-rule\"\npath = {:?}\nconfig = {{ {settings} }}\n", guest("group-rule"))
+}
+
+/// What a job of so many procs of this program prints under a server with that rule; nothing where there is no `libpmix`.
+#[track_caller]
+fn printed(settings: &str, program: &str, procs: &str) -> Option<Vec<String>> {
+    let mut words = program.split(' ');
+    let program = c_program(words.next()?)?;
+    let place = Place::new();
+    place.configure(&rule(settings));
+    let mut command = peal(["run", "--config"]);
+    command.arg(place.path("peal.toml")).args(["-n", procs, "--"]).arg(program).args(words);
+    Some(run(&mut command).expect_status(0).by_rank())
+}
+
+/// A server on which the procs of `team`, and of no other job, may be in groups.
+fn two_jobs(procs_of_other: &str) -> (Place, Daemon) {
+    let place = Place::new();
+    place.configure(&rule("namespaces = \"team*\", because = \"ask ops\""));
+    let server = place.start();
+    server.tell(&["job", "register", "team", "-n", "2"]);
+    server.tell(&["job", "register", "other", "-n", procs_of_other]);
+    (place, server)
+}
+
+fn start(server: &Daemon, program: &str, job: &str, rank: u32, args: &[&str]) -> Option<Child> {
+    let mut command = Command::new(c_program(program)?);
+    command.args(args).envs(server.environment(job, rank)).stdout(Stdio::piped()).stderr(Stdio::piped());
+    Some(command.spawn().unwrap())
+}
+
+#[track_caller]
+fn lines(procs: impl IntoIterator<Item = Child>) -> Vec<String> {
+    let ended: Vec<Done> = procs.into_iter().map(finish).collect();
+    ended.into_iter().flat_map(|done| done.expect_status(0).by_rank()).collect()
+}
+
+/// The same for each of these ranks.
+fn each(ranks: std::ops::Range<u32>, said: &[&str]) -> Vec<String> {
+    ranks.flat_map(|rank| said.iter().map(move |line| format!("rank {rank}: {line}"))).collect()
+}
+
+#[test]
+fn what_one_may_not_form_comes_to_nothing_for_all_who_take_part_also_for_those_who_come_late() {
+    let Some(printed) = printed("most = 4", "group refused 1", "4") else { return };
+    let refused = "construct team: NO-PERMISSIONS (-23)";
+    let why = "hears -165 team about own:1 because 5 procs are named, and no more than 4 may be";
+    let formed = ["construct team: SUCCESS (0)", "construct team: it has no number", "destruct team: SUCCESS (0)"];
+    let all = [&[refused, why, refused, why], &formed[..], &["finalize: SUCCESS (0)"]].concat();
+    assert_eq!(printed, each(0..4, &all));
+}
+
+#[test]
+fn the_procs_of_a_job_that_may_not_are_the_end_of_it_for_those_of_another_that_may() {
+    let why = "because procs of \"other\" may be in no group (ask ops)";
+    // Whoever is first: its own are told, or those of the other job.
+    for first in ["team", "other"] {
+        let (_place, server) = two_jobs("1");
+        let team = || {
+            let procs = (0..2).map(|rank| start(&server, "group", "team", rank, &["both", "other"]));
+            procs.collect::<Option<Vec<Child>>>()
+        };
+        let other = || start(&server, "group", "other", 0, &["both", "team"]).map(|child| vec![child]);
+        let (Some(team), Some(other)) = (match first {
+            "team" => (team(), other()),
+            _ => {
+                let other = other();
+                (team(), other)
+            }
+        }) else {
+            return;
+        };
+        let said = |who: &str| {
+            let why = format!("hears -165 both about {who}:0 {why}");
+            ["construct both: NO-PERMISSIONS (-23)".to_owned(), why, "finalize: SUCCESS (0)".to_owned()]
+        };
+        let expect = |who, ranks| {
+            let said = said(who);
+            each(ranks, &said.each_ref().map(String::as_str))
+        };
+        assert_eq!(lines(team), expect("other", 0..2));
+        assert_eq!(lines(other), expect("own", 0..1));
+    }
+}
+
+#[test]
+fn who_may_not_invite_has_invited_nobody() {
+    let Some(printed) = printed("names = \"team\"", "invite forbidden", "3") else { return };
+    let mut expected = vec!["rank 0: invite crew: NO-PERMISSIONS (-23)".to_owned()];
+    expected.extend(each(0..3, &["0 events", "finalize: SUCCESS (0)"]));
+    expected.sort_by_key(|line| line.as_bytes()[5]);
+    assert_eq!(printed, expected);
+}
+
+#[test]
+fn who_may_not_come_is_told_so_and_counts_as_one_who_declines() {
+    let (_place, server) = two_jobs("1");
+    let team = (0..2).map(|rank| start(&server, "invite", "team", rank, &["abroad", "other"]));
+    let (Some(team), Some(guest)) =
+        (team.collect::<Option<Vec<Child>>>(), start(&server, "invite", "other", 0, &["guest"]))
+    else {
+        return;
+    };
+    let leader = [
+        "rank 0: hears -162 because procs of \"other\" may be in no group (ask ops) by other:0",
+        "rank 0: invite crew: not answered in 2 s",
+        "rank 0: finalize: SUCCESS (0)",
+    ];
+    let member =
+        ["rank 1: hears -159 crew by own:0", "rank 1: join crew: SUCCESS (0)", "rank 1: finalize: SUCCESS (0)"];
+    let guests = [
+        "rank 0: hears -159 crew by other:0",
+        "rank 0: join crew: NO-PERMISSIONS (-23)",
+        "rank 0: finalize: SUCCESS (0)",
+    ];
+    assert_eq!(lines(team), [leader, member].concat());
+    assert_eq!(lines([guest]), guests);
+}
+
+#[test]
+fn what_a_policy_lets_pass_is_as_without_it() {
+    let settings = "names = \"crew, whole\", namespaces = \"*\"";
+    for program in ["invite accept", "group whole"] {
+        let Some(with) = printed(settings, program, "4") else { return };
+        assert!(
+            with.iter().filter(|line| line.contains("destruct") && line.contains("SUCCESS")).count() >= 4,
+            "{with:?}"
+        );
+    }
+}
+
+#[test]
+fn a_rule_that_is_none_keeps_the_server_from_starting_and_says_what_would_be_right() {
+    for (settings, wrong) in [
+        ("because = \"x\"", "set \"names\", \"namespaces\" or \"most\""),
+        ("names = \"a*b\"", "\"a*b\" in \"names\" is no name, or the beginning of one with a * behind it"),
+        ("most = 0", "most"),
+    ] {
+        let place = Place::new();
+        place.configure(&rule(settings));
+        let mut command = peal(["run", "--config"]);
+        let done = run(command.arg(place.path("peal.toml")).args(["-n", "1", "--", "true"]));
+        assert!(done.status != Some(0) && done.stderr.contains(wrong), "{done:?}");
+    }
+}
