@@ -3,6 +3,7 @@ use super::{Action, RequestId, Server, reply};
 use crate::{
     Time,
     group::{self, Answer, Call, Formed, GroupError, GroupKey, Groups, Message, Saying, ServerId, Step},
+    policy,
 };
 use peal_model::{
     DataArray, Event, Identity, Info, InfoFlags, Infos, KeyName, Kval, Proc, Query, Range, RankData, Reply, Request,
@@ -217,7 +218,13 @@ impl Server {
     fn group_answer(&self, to: RequestId, answer: Answer) -> Action {
         let reply = match answer {
             Answer::Done => Reply::Status(code::PMIX_SUCCESS),
-            Answer::Failed(failure) => Reply::Status(failure.status),
+            Answer::Failed(group::Failure { status, reason }) => Reply::Group {
+                status,
+                members: Vec::new(),
+                context_id: None,
+                jobs: Vec::new(),
+                infos: vec![policy::reason(reason)],
+            },
             Answer::Formed(formed) => self.formed(to, &formed),
         };
         Action::Reply { to, reply }
