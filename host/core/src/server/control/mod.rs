@@ -13,7 +13,7 @@ use crate::{
     },
     policy,
 };
-use peal_model::{DataArray, Event, Identity, Info, Proc, Range, Reply, Status, Value, code, key};
+use peal_model::{DataArray, Event, Identity, Info, Infos, Proc, Range, Reply, Status, Value, code, key};
 use std::collections::BTreeSet;
 
 /// Who has something done.
@@ -31,6 +31,11 @@ impl Server {
     /// A request that may be made: read whole, then begun.
     pub(super) fn control(&mut self, by: By, targets: &[Proc], directives: Vec<Info>) -> Vec<Action> {
         let to = by.to;
+        // So whoever leads has it done where others are invited to a group: nothing is done to anybody.
+        if targets.is_empty() && directives.is_true(key::PMIX_GROUP_ASSIGN_CONTEXT_ID) {
+            let context_id = Value::Size(self.groups.context_id());
+            return vec![answered(to, code::PMIX_SUCCESS, vec![Info::new(key::PMIX_GROUP_CONTEXT_ID, context_id)])];
+        }
         self.begin_control(by, targets, directives)
             .unwrap_or_else(|error| vec![answered(to, error.status(), vec![policy::reason(&error)])])
     }
