@@ -1,82 +1,12 @@
 //! Groups of Peal's own clients, of several jobs of one server: collective, by bootstrap, with members that are added, and what becomes
 //! of them when somebody is late, dies or leaves.
-use peal_client::{Client, ClientError, Construct, Group, Handler, Invite, Invited, Outcome};
-use peal_model::{Info, KeyName, Nspace, Proc, Rank, Scope, Status, Value, code, key};
-use peal_server::{EmbeddedFabric, ServerSettings};
-use peal_tests::in_process::{Node, everything, listener, next, soon};
+use peal_client::{ClientError, Construct};
+use peal_model::{Info, Infos, Scope, Value, code, key};
+use peal_tests::{
+    grouped::{NOTE, alike, construct, destruct, note, proc, procs_of, refused, two_jobs},
+    in_process::{everything, listener, next, soon},
+};
 use std::time::Duration;
-
-const NOTE: KeyName = KeyName("test.note");
-
-fn proc(job: &str, rank: u32) -> Proc {
-    Proc::new(Nspace::new(job).unwrap(), Rank(rank))
-}
-
-fn note(text: &str) -> Info {
-    Info::new(NOTE, Value::string(text))
-}
-
-/// A server with two jobs: two procs of `left`, two of `right`, in this order.
-async fn two_jobs() -> (Node, Vec<Client>) {
-    let node = Node::start(ServerSettings::default(), &EmbeddedFabric::new(), "left", 2).await;
-    node.add_job("right", 2).await;
-    let mut clients = Vec::new();
-    for (job, rank) in [("left", 0), ("left", 1), ("right", 0), ("right", 1)] {
-        clients.push(node.client_of(job, rank).await);
-    }
-    (node, clients)
-}
-
-fn procs_of(clients: &[Client]) -> Vec<Proc> {
-    clients.iter().map(|client| client.me().clone()).collect()
-}
-
-/// All of these construct a group, each as it says, at the same time.
-async fn construct(name: &str, calls: Vec<(&Client, Construct)>) -> Vec<Result<Group, ClientError>> {
-    let name = name.to_owned();
-    let calls = calls.into_iter().map(|(client, construct)| {
-        let (client, name) = (client.clone(), name.clone());
-        tokio::spawn(async move { client.group_construct(&name, construct).await })
-    });
-    let calls: Vec<_> = calls.collect();
-    let mut ended = Vec::new();
-    for call in calls {
-        ended.push(soon("a construct ends", call).await.unwrap());
-    }
-    ended
-}
-
-/// The group, which all must have been told alike.
-#[track_caller]
-fn alike(told: Vec<Result<Group, ClientError>>) -> Group {
-    let groups: Vec<Group> = told.into_iter().map(Result::unwrap).collect();
-    assert!(groups.iter().all(|group| *group == groups[0]), "{groups:?}");
-    groups[0].clone()
-}
-
-/// The status and the reason with which it came to nothing, which all must have been told alike.
-#[track_caller]
-fn refused(told: Vec<Result<Group, ClientError>>) -> (Status, String) {
-    let why: Vec<(Status, Vec<String>)> = told
-        .into_iter()
-        .map(|told| match told.unwrap_err() {
-            ClientError::Refused { status, infos, .. } => (status, peal_client::reasons(&infos)),
-            error => panic!("{error}"),
-        })
-        .collect();
-    assert!(why.iter().all(|one| *one == why[0]), "{why:?}");
-    (why[0].0, why[0].1.join(", "))
-}
-
-async fn destruct(name: &str, clients: &[Client]) {
-    let calls = clients.iter().map(|client| {
-        let (client, name) = (client.clone(), name.to_owned());
-        tokio::spawn(async move { client.group_destruct(&name, &[]).await })
-    });
-    for call in calls.collect::<Vec<_>>() {
-        soon("a destruct ends", call).await.unwrap().unwrap();
-    }
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn procs_of_two_jobs_form_a_group_and_know_of_each_other_what_they_say_and_put() {
@@ -117,44 +47,134 @@ async fn procs_of_two_jobs_form_a_group_and_know_of_each_other_what_they_say_and
     assert_eq!(error.status(), code::PMIX_ERR_NOT_FOUND, "{error}");
 }
 
-/// Every invitation is answered by the first to be asked: here by the handler itself, which then waits for what becomes of it.
-async fn joins(client: &Client) -> tokio::sync::mpsc::UnboundedReceiver<Result<Group, ClientError>> {
-    let (tell, told) = tokio::sync::mpsc::unbounded_channel();
-    let (joining, runtime) = (client.clone(), tokio::runtime::Handle::current());
-    let handler = Handler::native(move |call| {
-        let invited = Invited::of(call.event()).unwrap();
-        let says = vec![note(&format!("said by {}", joining.me()))];
-        tell.send(runtime.block_on(joining.group_join(&invited, says))).unwrap();
-        Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
-    });
-    client.register(&[code::PMIX_GROUP_INVITED], &[], handler).await.unwrap();
-    told
+#[tokio::test(flavor = "multi_thread")]
+async fn those_who_lead_need_not_know_each_other_and_those_who_are_added_nobody() {
+    let (_node, clients) = two_jobs().await;
+    let everybody = procs_of(&clients);
+    // Two lead, one of each job; each adds the other of its own job.
+    let calls = vec![
+        (&clients[0], Construct::bootstrap(2).adding(&everybody[1..2]).context_id().saying([note("said by left:0")])),
+        (&clients[1], Construct::added().saying([note("said by left:1")])),
+        (&clients[2], Construct::bootstrap(2).adding(&everybody[3..])),
+        (&clients[3], Construct::added()),
+    ];
+    let group = alike(construct("crew", calls).await);
+    assert_eq!(group.members, everybody);
+    assert!(group.context_id.is_some());
+    assert_eq!(group.said_by(&everybody[1]), [note("said by left:1")]);
+    let said = clients[3].get(&everybody[0], NOTE, &[group.qualifier().unwrap()]).await.unwrap();
+    assert_eq!(said, Value::string("said by left:0"));
+    destruct("crew", &clients).await;
+
+    // Three lead; the order is what one of them wants.
+    let order: Vec<_> = everybody[..3].iter().rev().cloned().collect();
+    let calls = vec![
+        (&clients[0], Construct::bootstrap(3)),
+        (&clients[1], Construct::bootstrap(3).ordered(&order)),
+        (&clients[2], Construct::bootstrap(3)),
+    ];
+    let group = alike(construct("crew", calls).await);
+    assert_eq!((group.members, group.context_id), (order, None));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_invited_may_wait_inside_the_handler_that_hears_of_it() {
+async fn those_who_disagree_about_a_group_are_all_told_the_same() {
     let (_node, clients) = two_jobs().await;
-    let mut joined = Vec::new();
-    for client in &clients[1..] {
-        joined.push(joins(client).await);
-    }
-    clients[2].put(Scope::Remote, NOTE.into(), Value::string("for members alone"));
+    let everybody = procs_of(&clients);
+    let counts = vec![(&clients[0], Construct::bootstrap(2)), (&clients[2], Construct::bootstrap(3))];
+    let (status, why) = refused(construct("counts", counts).await);
+    assert_eq!(status, code::PMIX_ERR_BAD_PARAM);
+    assert!(why.contains("others say otherwise"), "{why}");
+
+    let orders = vec![
+        (&clients[0], Construct::of(&everybody[..2]).ordered(&everybody[..2])),
+        (&clients[1], Construct::of(&everybody[..2]).ordered(&[everybody[1].clone(), everybody[0].clone()])),
+    ];
+    let (status, why) = refused(construct("orders", orders).await);
+    assert_eq!(status, code::PMIX_ERR_BAD_PARAM);
+    assert!(why.contains("another order"), "{why}");
+
+    let error = clients[3].group_construct("others", Construct::of(&everybody[..2])).await.unwrap_err();
+    assert_eq!(error.status(), code::PMIX_ERR_NOT_A_MEMBER, "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_added_and_never_calls_is_named_when_time_is_over() {
+    let (_node, clients) = two_jobs().await;
+    let everybody = procs_of(&clients);
+    let leads = |client: usize| {
+        let construct = Construct::of(&everybody[..2]).adding(&everybody[2..]).timeout(Duration::from_secs(1));
+        (&clients[client], construct)
+    };
+    let calls = vec![leads(0), leads(1), (&clients[2], Construct::added())];
+    let (status, why) = refused(construct("crew", calls).await);
+    assert_eq!((status, why.as_str()), (code::PMIX_ERR_TIMEOUT, "these have not called: right:1"));
+    // The name is free.
+    alike(construct("crew", vec![(&clients[0], Construct::of(&everybody[..1]))]).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_death_of_one_who_has_not_called_ends_it_alike_for_all_or_makes_the_group_smaller() {
+    let (_node, mut clients) = two_jobs().await;
+    let everybody = procs_of(&clients);
+    let of_all = |construct: fn(Construct) -> Construct| construct(Construct::of(&everybody));
+    let dead = clients.pop().unwrap();
+    let calls = clients.iter().map(|client| (client, of_all(|construct| construct))).collect();
+    let dies = async {
+        // The others may have called or not: it comes to the same.
+        drop(dead);
+        Ok::<(), ()>(())
+    };
+    let (ended, _) = tokio::join!(construct("crew", calls), dies);
+    let (status, why) = refused(ended);
+    assert_eq!(status, code::PMIX_GROUP_CONSTRUCT_ABORT);
+    assert!(why.contains("right:1"), "{why}");
+    let calls = clients.iter().map(|client| (client, of_all(Construct::fault_tolerant))).collect();
+    assert_eq!(alike(construct("crew", calls).await).members, everybody[..3]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_hear_of_those_who_leave_and_die_and_end_the_group_without_them() {
+    let (_node, mut clients) = two_jobs().await;
+    let everybody = procs_of(&clients);
     let (handler, mut heard) = listener();
-    clients[0].register(&[code::PMIX_GROUP_CONSTRUCT_COMPLETE], everything(), handler).await.unwrap();
-    let invite = Invite::new().context_id().saying([note("said by the leader")]);
-    let invited = procs_of(&clients[1..]);
-    let group = soon("all accept", clients[0].group_invite("crew", &invited, invite)).await.unwrap();
-    assert_eq!(group.members, procs_of(&clients));
-    assert!(group.context_id.is_some());
-    for joined in &mut joined {
-        let joined = soon("a join ends", joined.recv()).await.unwrap().unwrap();
-        assert_eq!((&joined.name, &joined.members, joined.context_id), (&group.name, &group.members, group.context_id));
-        assert_eq!(joined.said_by(clients[0].me()), [note("said by the leader")]);
-        assert_eq!(joined.said_by(clients[3].me()), [note("said by right:1")]);
-    }
-    let value = clients[1].get(clients[2].me(), NOTE, &[]).await.unwrap();
-    assert_eq!(value, Value::string("for members alone"));
-    assert_eq!(next(&mut heard).await.code, code::PMIX_GROUP_CONSTRUCT_COMPLETE);
-    assert_eq!(clients[3].group_members("crew").await.unwrap(), group.members);
+    let codes = [code::PMIX_GROUP_LEFT, code::PMIX_GROUP_MEMBER_FAILED];
+    clients[0].register(&codes, everything(), handler).await.unwrap();
+    let all = Construct::of(&everybody).notify_termination();
+    let calls = clients.iter().map(|client| (client, all.clone())).collect();
+    alike(construct("crew", calls).await);
+
+    let leaver = clients.remove(1);
+    leaver.group_leave("crew", &[]).await.unwrap();
+    let left = next(&mut heard).await;
+    let group = left.infos.value_of(key::PMIX_GROUP_ID).and_then(Value::as_str);
+    assert_eq!((left.code, left.affected(), group), (code::PMIX_GROUP_LEFT, vec![proc("left", 1)], Some("crew")));
+    let error = leaver.group_destruct("crew", &[]).await.unwrap_err();
+    assert_eq!(error.status(), code::PMIX_ERR_NOT_FOUND, "{error}");
+
+    drop(clients.pop());
+    let failed = next(&mut heard).await;
+    assert_eq!((failed.code, failed.affected()), (code::PMIX_GROUP_MEMBER_FAILED, vec![proc("right", 1)]));
+    assert_eq!(clients[0].group_members("crew").await.unwrap(), [proc("left", 0), proc("right", 0)]);
     destruct("crew", &clients).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_has_as_long_as_it_says_and_what_it_cannot_be_is_said() {
+    let (_node, clients) = two_jobs().await;
+    let everybody = procs_of(&clients);
+    let second = Duration::from_secs(1);
+    let hasty = clients[0].within(second);
+    let late = hasty.group_construct("crew", Construct::of(&everybody));
+    let error = soon("its time is over", late).await.unwrap_err();
+    assert!(matches!(&error, ClientError::TimedOut { limit, .. } if *limit == second), "{error}");
+    assert!(error.to_string().starts_with("PMIx_Group_construct was not answered"), "{error}");
+
+    let error = clients[1].group_construct("", Construct::of(&everybody)).await.unwrap_err();
+    assert_eq!(error.status(), code::PMIX_ERR_BAD_PARAM, "{error}");
+    let error = clients[1].group_leave("none", &[]).await.unwrap_err();
+    assert_eq!(error.status(), code::PMIX_ERR_NOT_FOUND, "{error}");
+    let nobody = Construct::of(&everybody).adding(&[proc("right", 7)]);
+    let error = clients[1].group_construct("wrong", nobody).await.unwrap_err();
+    assert!(error.to_string().contains("right:7"), "{error}");
 }
