@@ -57,13 +57,6 @@ impl HandlerCall<'_> {
         self.wishes.borrow_mut().raised.push(Raised { code, range, infos });
     }
 
-    /// Accepts an invitation to a group. What becomes of that is heard as events; whoever wants to wait for it calls
-    /// [`crate::Client::group_join`].
-    pub fn accept(&self, invited: &Invited) {
-        let (code, infos) = invited.acceptance();
-        self.notify(code, Range::Custom, infos);
-    }
-
     /// Declines an invitation to a group.
     pub fn decline(&self, invited: &Invited) {
         let (code, infos) = invited.refusal();

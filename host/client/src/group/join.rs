@@ -53,9 +53,27 @@ impl Client {
     /// Accepts an invitation, and waits until the group is there or comes to nothing (`PMIx_Group_join`). The others learn what we say of
     /// ourselves (`PMIX_GROUP_INFO`).
     ///
-    /// It may be waited for inside a handler, as with [`tokio::runtime::Handle::block_on`] on the handlers' thread: what becomes of the
-    /// group is noticed whatever the handlers are busy with. A handler that does not want to wait calls
-    /// [`crate::HandlerCall::accept`].
+    /// A handler that hears of the invitation may have a task do this, or wait for it by [`tokio::runtime::Handle::block_on`]: what becomes
+    /// of the group is noticed whatever the handlers are busy with.
+    ///
+    /// ```no_run
+    /// # async fn example(client: peal_client::Client) -> Result<(), peal_client::ClientError> {
+    /// use peal_client::{Handler, Invited, Outcome};
+    /// use peal_model::code;
+    ///
+    /// let (joining, runtime) = (client.clone(), tokio::runtime::Handle::current());
+    /// let handler = Handler::native(move |call| {
+    ///     let Some(invited) = Invited::of(call.event()) else { return Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN) };
+    ///     match runtime.block_on(joining.group_join(&invited, Vec::new())) {
+    ///         Ok(group) => println!("{:?}", group.members),
+    ///         Err(error) => println!("{error}"),
+    ///     }
+    ///     Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
+    /// });
+    /// client.register(&[code::PMIX_GROUP_INVITED], &[], handler).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn group_join(&self, invited: &Invited, says: Vec<Info>) -> Result<Group, ClientError> {
         let limit = self.limit().unwrap_or(PATIENCE);
         let deadline = Instant::now() + limit;

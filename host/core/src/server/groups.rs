@@ -24,6 +24,19 @@ pub struct GroupStatus {
     pub members: Vec<Proc>,
 }
 
+impl GroupStatus {
+    /// All of it, for a query.
+    fn told(&self) -> Info {
+        let infos = [
+            Some(Info::new(key::PMIX_GROUP_ID, Value::String(Some(self.name.clone())))),
+            Some(Info::new(key::PMIX_USERID, Value::Uint32(self.uid))),
+            self.context_id.map(|id| Info::new(key::PMIX_GROUP_CONTEXT_ID, Value::Size(id))),
+            Some(Info::new(key::PMIX_GROUP_MEMBERSHIP, Value::procs(self.members.iter().cloned()))),
+        ];
+        Info::new(key::PMIX_GROUP_INFO, Value::DataArray(DataArray::infos(infos.into_iter().flatten())))
+    }
+}
+
 impl Server {
     /// Another server is there from now on.
     pub fn server_joined(&mut self, server: ServerId) -> Vec<Action> {
@@ -158,7 +171,7 @@ impl Server {
         theirs.filter_map(status).collect()
     }
 
-    /// Answers what is asked about groups: how many there are, what they are called, who is in one.
+    /// Answers what is asked about groups: how many there are, what they are called, who is in one, or all that there is to tell of each.
     pub fn told_of_groups(&self, identity: Identity, queries: &[Query]) -> Vec<Info> {
         let groups = self.groups_of_user(identity.uid);
         let mut told = Vec::new();
@@ -172,6 +185,9 @@ impl Server {
                     let names = groups.iter().map(|group| group.name.clone());
                     let names = DataArray::strings(names);
                     told.push(Info::new(key::PMIX_QUERY_GROUP_NAMES, Value::DataArray(names)));
+                } else if is(key::PMIX_QUERY_GROUP_MEMBERSHIP) && meant.is_none() {
+                    let all = groups.iter().map(GroupStatus::told);
+                    told.push(Info::new(key::PMIX_QUERY_GROUP_MEMBERSHIP, Value::DataArray(DataArray::infos(all))));
                 } else if is(key::PMIX_QUERY_GROUP_MEMBERSHIP)
                     && let Some(group) = groups.iter().find(|group| Some(&group.name) == meant.as_ref())
                 {
