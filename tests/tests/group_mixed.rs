@@ -1,5 +1,6 @@
 //! Groups of Peal's own client and programs of the C library in one job: who invites is one and who is invited the other.
 use peal_tests::{c_program, compared::Compared, peal, program, run};
+use std::process::Command;
 
 /// The lines of one rank.
 fn of_rank(lines: &[String], rank: u32) -> Vec<&str> {
@@ -7,10 +8,16 @@ fn of_rank(lines: &[String], rank: u32) -> Vec<&str> {
     lines.iter().filter_map(|line| line.strip_prefix(&prefix)).collect()
 }
 
-/// Runs four procs, of which the given one is Peal's and the others are the C library's, and checks what that one says. The others say the
-/// same as where all four are the C library's.
+/// Runs four procs under Peal's server, of which the given one is Peal's and the others are the C library's, and checks what that one says.
+/// The others say the same as where all four are the C library's.
 #[track_caller]
 fn with_one_of_peals(invite: &'static str, rank: u32, exit_status: i32, says: &[&str]) {
+    with_one_of_peals_under(peal(["run", "-n", "4", "--on-abort", "continue", "--"]), invite, rank, exit_status, says);
+}
+
+/// The same under this server.
+#[track_caller]
+fn with_one_of_peals_under(mut server: Command, invite: &'static str, rank: u32, exit_status: i32, says: &[&str]) {
     let (Some(c), Some(all_c)) = (c_program("invite"), Compared::new(invite, "4", exit_status, 0).under_peal()) else {
         return;
     };
@@ -20,7 +27,7 @@ fn with_one_of_peals(invite: &'static str, rank: u32, exit_status: i32, says: &[
         program("peal-grouped").display(),
         c.display()
     );
-    let done = run(peal(["run", "-n", "4", "--on-abort", "continue", "--", "sh", "-c"]).arg(&script));
+    let done = run(server.args(["/bin/sh", "-c"]).arg(&script));
     // Peal's client says to which group an answer is, as the Standard wants; the library does not.
     let as_the_library = |line: String| line.replace("hears -162 crew by", "hears -162 by");
     let mixed: Vec<String> = done.expect_status(exit_status).by_rank().into_iter().map(as_the_library).collect();
@@ -60,4 +67,15 @@ fn programs_of_the_c_library_invite_peals_client() {
     with_one_of_peals("invite ignore 2", 2, 0, &["declines"]);
     let aborted = "joins: PMIX_GROUP_CONSTRUCT_ABORT (-165), hears PMIX_GROUP_CONSTRUCT_ABORT (-165)";
     with_one_of_peals("invite cancel 2", 1, 0, &[aborted]);
+}
+
+#[test]
+fn both_invite_each_other_under_the_c_librarys_server_too() {
+    let Some(host) = c_program("host") else { return };
+    for (rank, what) in [(0, "invites"), (2, "joins")] {
+        let mut server = Command::new(&host);
+        server.arg("4");
+        let says = [format!("{what}: 0 1 2 3, {COMPLETE}"), "fence and destruct".to_owned()];
+        with_one_of_peals_under(server, "invite accept", rank, 0, &says.each_ref().map(String::as_str));
+    }
 }

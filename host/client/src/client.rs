@@ -123,7 +123,8 @@ impl Client {
         Ok(())
     }
 
-    /// Waits until these procs have called it too; none means our whole job (`PMIx_Fence`).
+    /// Waits until these procs have called it too; none means our whole job (`PMIx_Fence`). A group stands for its members by its name
+    /// ([`crate::Group::all`]).
     pub async fn fence(&self, procs: &[Proc], infos: &[Info]) -> Result<(), ClientError> {
         let procs = if procs.is_empty() { vec![Proc::all(self.me().nspace.clone())] } else { procs.to_vec() };
         self.ask(Request::Fence { procs, infos: infos.to_vec() }).await.map(drop)

@@ -14,9 +14,8 @@ pub fn list(groups: &[Group]) -> String {
     if groups.is_empty() {
         return "there are no groups here\n".to_owned();
     }
-    let row = |group: &Group| {
-        [group.name.clone(), group.uid.to_string(), context_id(group), group.members.len().to_string()]
-    };
+    let row =
+        |group: &Group| [group.name.clone(), group.uid.to_string(), context_id(group), group.members.len().to_string()];
     let rows: Vec<[String; 4]> = groups.iter().map(row).collect();
     let head = [("group", Side::Left), ("user", Side::Right), ("context id", Side::Right), ("members", Side::Right)];
     table(head, &rows)

@@ -20,20 +20,34 @@ fn headed(key: KeyName, whose: &Proc, infos: Vec<Info>) -> Info {
     Info::new(key, Value::DataArray(DataArray::infos([whose].into_iter().chain(infos))))
 }
 
-/// What procs say of themselves, of all of these infos.
-pub(super) fn all_said(infos: &[Info]) -> Vec<(Proc, Vec<Info>)> {
-    let arrays = infos.iter().filter(|info| info.key == key::PMIX_GROUP_INFO);
-    arrays.filter_map(owned).map(|(proc, infos)| (proc, infos.into_iter().cloned().collect())).collect()
+/// What of these infos is this proc's own: nobody speaks for another.
+pub(super) fn by(proc: &Proc, infos: &[Info]) -> Vec<Info> {
+    let meant = [key::PMIX_GROUP_INFO, key::PMIX_PROC_INFO_ARRAY];
+    let theirs =
+        |info: &&Info| meant.iter().any(|key| info.key == *key) && owned(info).is_some_and(|(whose, _)| whose == *proc);
+    infos.iter().filter(theirs).cloned().collect()
 }
 
-/// What procs have put, of all of these infos.
-pub(super) fn all_put(infos: &[Info]) -> Vec<RankData> {
+/// What members say of themselves, of all of these infos.
+pub(super) fn all_said(members: &[Proc], infos: &[Info]) -> Vec<(Proc, Vec<Info>)> {
+    let arrays = infos.iter().filter(|info| info.key == key::PMIX_GROUP_INFO);
+    let said = arrays.filter_map(owned).filter(|(proc, _)| is_of(members, proc));
+    said.map(|(proc, infos)| (proc, infos.into_iter().cloned().collect())).collect()
+}
+
+/// What members have put, of all of these infos.
+pub(super) fn all_put(members: &[Proc], infos: &[Info]) -> Vec<RankData> {
     let arrays = infos.iter().filter(|info| info.key == key::PMIX_PROC_INFO_ARRAY);
-    let data = arrays.filter_map(owned).map(|(proc, infos)| {
+    let data = arrays.filter_map(owned).filter(|(proc, _)| is_of(members, proc)).map(|(proc, infos)| {
         let values = infos.into_iter().filter(|info| info.key != key::PMIX_DATA_SCOPE);
         RankData { proc, kvals: values.map(|info| Kval { key: info.key.clone(), value: info.value.clone() }).collect() }
     });
     data.collect()
+}
+
+/// Releases of the C library name members as they were invited, which may be by their job.
+fn is_of(members: &[Proc], proc: &Proc) -> bool {
+    members.iter().any(|member| member.covers(proc))
 }
 
 /// Whose an array is, and the rest of it.

@@ -1,4 +1,5 @@
 //! The events by which groups are formed without a server's doing, as they are raised and read.
+use super::contribution;
 use peal_model::{Event, Info, Infos, Proc, Status, Value, code, key};
 
 /// An invitation to a group (`PMIX_GROUP_INVITED`), as a handler hears of it.
@@ -16,8 +17,8 @@ impl Invited {
     /// The invitation that this event is; nothing if it is something else.
     pub fn of(event: &Event) -> Option<Invited> {
         let (leader, group) = (event.source.clone()?, group_of(event)?.to_owned());
-        let said = super::contribution::all_said(&event.infos).into_iter().find(|(proc, _)| *proc == leader);
-        let said = said.map(|(_, said)| said).unwrap_or_default();
+        let said = contribution::all_said(std::slice::from_ref(&leader), &event.infos);
+        let said = said.into_iter().flat_map(|(_, said)| said).collect();
         (event.code == code::PMIX_GROUP_INVITED).then_some(Invited { group, leader, said })
     }
 

@@ -1,5 +1,5 @@
 //! An invitation as whoever leads sees it: who has answered, who does not come, and what is decided about those. It does nothing itself.
-use super::{Absence, NotFormed, events::may_be_about};
+use super::{Absence, NotFormed, contribution, events::may_be_about};
 use peal_model::{Event, Info, Infos, Proc, Value, code, key};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -108,7 +108,7 @@ impl Invitation {
         let Some(source) = event.source.as_ref().filter(|_| may_be_about(event, &self.group)) else { return };
         match event.code {
             code::PMIX_GROUP_INVITE_ACCEPTED if self.awaited.remove(source) => {
-                self.accepted.insert(source.clone(), event.infos.clone());
+                self.accepted.insert(source.clone(), contribution::by(source, &event.infos));
             }
             code::PMIX_GROUP_INVITE_DECLINED => self.misses(source, Absence::Declined),
             code::PMIX_GROUP_CONSTRUCT_ABORT if *source == self.me => self.called_off = true,
@@ -178,8 +178,121 @@ impl Invitation {
 
     /// What came with the acceptances.
     pub(super) fn brought(&self) -> Vec<Info> {
-        let brought = self.accepted.values().flatten();
-        let meant = [key::PMIX_GROUP_INFO, key::PMIX_PROC_INFO_ARRAY];
-        brought.filter(|info| meant.iter().any(|key| info.key == *key)).cloned().collect()
+        self.accepted.values().flatten().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::group::{Decision, Invited};
+    use peal_model::{Nspace, Range, Rank, Status};
+
+    fn proc(rank: u32) -> Proc {
+        Proc::new(Nspace::new("job").unwrap(), Rank(rank))
+    }
+
+    fn event(source: u32, (code, infos): (Status, Vec<Info>)) -> Event {
+        Event { code, source: Some(proc(source)), range: Range::Custom, infos }
+    }
+
+    fn answer(source: u32, group: &str, code: Status) -> Event {
+        let invited = Invited { group: group.to_owned(), leader: proc(0), said: Vec::new() };
+        event(source, (code, invited.acceptance().1))
+    }
+
+    fn accepts(source: u32) -> Event {
+        answer(source, "crew", code::PMIX_GROUP_INVITE_ACCEPTED)
+    }
+
+    fn declines(source: u32) -> Event {
+        answer(source, "crew", code::PMIX_GROUP_INVITE_DECLINED)
+    }
+
+    fn ends(rank: u32) -> Event {
+        let infos = vec![Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc(rank)))];
+        Event { code: code::PMIX_PROC_TERMINATED, source: None, range: Range::Session, infos }
+    }
+
+    /// Rank 0 has invited ranks 1 and 2.
+    fn invited(attendance: Attendance, deciding: Deciding) -> Invitation {
+        let mut invitation = Invitation::new(proc(0), "crew", vec![proc(2), proc(1), proc(2)], attendance, deciding);
+        assert_eq!(invitation.next(), Todo::Invite(vec![proc(2), proc(1)]), "each once");
+        assert_eq!(invitation.next(), Todo::Wait(Deciding::Nobody));
+        invitation
+    }
+
+    fn see(invitation: &mut Invitation, events: impl IntoIterator<Item = Event>) -> Todo {
+        events.into_iter().for_each(|event| invitation.see(&event));
+        invitation.next()
+    }
+
+    #[test]
+    fn it_ends_when_all_have_accepted_and_members_stand_as_they_were_invited() {
+        let mut invitation = invited(Attendance::Needed, Deciding::Nobody);
+        let others = [answer(1, "other", code::PMIX_GROUP_INVITE_ACCEPTED), accepts(7), declines(0), ends(9)];
+        assert_eq!(see(&mut invitation, others), Todo::Wait(Deciding::Nobody), "not meant, or not asked");
+        // Early releases do not name the group.
+        let mut unnamed = accepts(1);
+        unnamed.infos.retain(|info| info.key != key::PMIX_GROUP_ID);
+        assert_eq!(see(&mut invitation, [unnamed]), Todo::Wait(Deciding::Nobody));
+        assert_eq!(see(&mut invitation, [accepts(2)]), Todo::End(Ok(vec![proc(0), proc(2), proc(1)])));
+    }
+
+    #[test]
+    fn who_is_missed_ends_it_unless_they_are_optional() {
+        let mut needed = invited(Attendance::Needed, Deciding::Nobody);
+        assert_eq!(see(&mut needed, [accepts(1), ends(1)]), Todo::Tell(proc(1)), "who accepted may end, too");
+        assert_eq!(needed.next(), Todo::End(Err(NotFormed::Absent(vec![(proc(1), Absence::Ended)]))));
+
+        let mut optional = invited(Attendance::Optional, Deciding::Nobody);
+        assert_eq!(see(&mut optional, [declines(1)]), Todo::Tell(proc(1)));
+        assert_eq!(optional.next(), Todo::Wait(Deciding::Nobody), "there is somebody else");
+        optional.is_late();
+        assert_eq!(optional.next(), Todo::Tell(proc(2)));
+        assert_eq!(optional.next(), Todo::End(Ok(vec![proc(0)])));
+    }
+
+    #[test]
+    fn whoever_is_asked_goes_on_replaces_or_calls_it_off() {
+        let decided = |decision: Decision| {
+            let mut invitation = invited(Attendance::Needed, Deciding::Asked);
+            assert_eq!(see(&mut invitation, [accepts(2), declines(1)]), Todo::Tell(proc(1)));
+            assert_eq!(invitation.next(), Todo::Wait(Deciding::Asked));
+            // Nobody else decides.
+            let of_another = event(2, decision.event("crew"));
+            assert_eq!(see(&mut invitation, [of_another]), Todo::Wait(Deciding::Asked));
+            let todo = see(&mut invitation, [event(0, decision.event("crew"))]);
+            (invitation, todo)
+        };
+        assert_eq!(decided(Decision::GoOn).1, Todo::End(Ok(vec![proc(0), proc(2)])));
+        assert_eq!(decided(Decision::CallOff).1, Todo::End(Err(NotFormed::CalledOff(proc(0)))));
+        let (mut invitation, todo) = decided(Decision::Replace(vec![proc(3), proc(2)]));
+        assert_eq!(todo, Todo::Invite(vec![proc(3)]), "2 has accepted");
+        assert_eq!(see(&mut invitation, [accepts(3)]), Todo::End(Ok(vec![proc(0), proc(2), proc(3)])));
+    }
+
+    #[test]
+    fn a_decision_that_does_not_come_is_the_default() {
+        let undecided = |attendance| {
+            let mut invitation = invited(attendance, Deciding::Asked);
+            see(&mut invitation, [accepts(2), declines(1)]);
+            assert_eq!(invitation.next(), Todo::Wait(Deciding::Asked));
+            invitation.is_undecided();
+            invitation.next()
+        };
+        assert_eq!(undecided(Attendance::Optional), Todo::End(Ok(vec![proc(0), proc(2)])));
+        let absent = vec![(proc(1), Absence::Declined)];
+        assert_eq!(undecided(Attendance::Needed), Todo::End(Err(NotFormed::Absent(absent))));
+    }
+
+    #[test]
+    fn what_members_bring_is_gathered_and_nothing_else_of_their_answers() {
+        let mut invitation = invited(Attendance::Needed, Deciding::Nobody);
+        let said = |whose| contribution::said(&proc(whose), vec![Info::new(key::PMIX_GROUP_LOCAL_CID, Value::Size(5))]);
+        let mut accepted = accepts(1);
+        accepted.infos.extend(said(1).into_iter().chain(said(2)));
+        invitation.see(&accepted);
+        assert_eq!(invitation.brought(), [said(1).unwrap()], "nobody speaks for another");
     }
 }

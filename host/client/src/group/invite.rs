@@ -61,12 +61,7 @@ impl Default for Invite {
 impl Invite {
     /// All are to come.
     pub fn new() -> Invite {
-        Invite {
-            context_id: ContextId::Unwanted,
-            attendance: Attendance::Needed,
-            timeout: None,
-            says: Vec::new(),
-        }
+        Invite { context_id: ContextId::Unwanted, attendance: Attendance::Needed, timeout: None, says: Vec::new() }
     }
 
     /// The group gets a number that no other has (`PMIX_GROUP_ASSIGN_CONTEXT_ID`).
@@ -136,7 +131,8 @@ impl Client {
         infos.extend(led.with(|invitation| invitation.brought()));
         self.notify(code::PMIX_GROUP_CONSTRUCT_COMPLETE, Range::Custom, infos.clone()).await?;
         leading.formed(&members);
-        let group = Group { name: group.to_owned(), members, context_id, said: contribution::all_said(&infos) };
+        let said = contribution::all_said(&members, &infos);
+        let group = Group { name: group.to_owned(), members, context_id, said };
         Ok(self.joined(group, &infos))
     }
 

@@ -1,9 +1,5 @@
 //! Answering an invitation to a group (`PMIx_Group_join`), and waiting for what becomes of it.
-use super::{
-    Group, Invited, NotFormed, contribution, events::may_be_about,
-    invite::PATIENCE,
-    seat::Seat,
-};
+use super::{Group, Invited, NotFormed, contribution, events::may_be_about, invite::PATIENCE, seat::Seat};
 use crate::{Client, ClientError, observers::Observer, queue::Arrival};
 use peal_model::{Event, Info, Infos, Proc, Range, Value, code, key};
 use std::sync::Arc;
@@ -21,7 +17,9 @@ impl Joining {
     fn see(&mut self, event: &Event) {
         let by_leader = event.source.as_ref() == Some(&self.leader) && may_be_about(event, &self.group);
         let outcome = match event.code {
-            code::PMIX_GROUP_CONSTRUCT_COMPLETE if by_leader && members(event).iter().any(|proc| proc.covers(&self.me)) => {
+            code::PMIX_GROUP_CONSTRUCT_COMPLETE
+                if by_leader && members(event).iter().any(|proc| proc.covers(&self.me)) =>
+            {
                 Ok(event.clone())
             }
             // Those who are in it are others.
@@ -99,7 +97,8 @@ impl Client {
             }
         };
         let context_id = event.infos.value_of(key::PMIX_GROUP_CONTEXT_ID).and_then(Value::as_u64);
-        let (members, said) = (members(&event), contribution::all_said(&event.infos));
+        let members = members(&event);
+        let said = contribution::all_said(&members, &event.infos);
         Ok(self.joined(Group { name: group, members, context_id, said }, &event.infos))
     }
 
@@ -112,7 +111,7 @@ impl Client {
     /// A group is there to which somebody invited: what its members have for each other is theirs alone, and kept here.
     pub(super) fn joined(&self, group: Group, infos: &[Info]) -> Group {
         let mut known = self.known();
-        contribution::all_put(infos).into_iter().for_each(|data| known.learn(data));
+        contribution::all_put(&group.members, infos).into_iter().for_each(|data| known.learn(data));
         known.learn_group(&group);
         group
     }

@@ -20,9 +20,7 @@ pub use invite::Invite;
 pub(crate) use over::AllOver;
 
 use crate::{Call, Client, ClientError};
-use peal_model::{
-    CommandCode, IdentError, Info, InfoFlags, Infos, Nspace, Proc, Query, Reply, Request, Value, key,
-};
+use peal_model::{CommandCode, IdentError, Info, InfoFlags, Infos, Nspace, Proc, Query, Reply, Request, Value, key};
 
 /// A group that is there.
 #[derive(Clone, PartialEq, Debug)]
@@ -62,12 +60,16 @@ impl Client {
     pub async fn group_construct(&self, group: &str, construct: Construct) -> Result<Group, ClientError> {
         let (procs, mut directives) = construct.into_parts(self.me());
         directives.extend(contribution::put(self.me(), self.uncommitted_for_others()));
-        let name = Some(group.into());
-        let reply = self.ask(Request::GroupConstruct { group: name, procs, directives }).await?;
-        let Reply::Group { members, context_id, infos, .. } = reply else {
-            return Err(ClientError::UnfitAnswer { call: Call(CommandCode::GroupConstruct) });
+        let request = Request::GroupConstruct { group: Some(group.into()), procs: procs.clone(), directives };
+        let (members, context_id, infos) = match self.ask(request).await? {
+            Reply::Group { members, context_id, infos, .. } => (members, context_id, infos),
+            Reply::Status(_) => (Vec::new(), None, Vec::new()),
+            _ => return Err(ClientError::UnfitAnswer { call: Call(CommandCode::GroupConstruct) }),
         };
-        let group = Group { name: group.to_owned(), members, context_id, said: contribution::all_said(&infos) };
+        // Servers of early releases do not tell who is in it: then it is those who were named.
+        let members = if members.is_empty() { procs } else { members };
+        let said = contribution::all_said(&members, &infos);
+        let group = Group { name: group.to_owned(), members, context_id, said };
         self.known().learn_group(&group);
         Ok(group)
     }

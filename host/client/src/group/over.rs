@@ -1,6 +1,11 @@
 //! Invitations of ours that are over: whoever accepts one too late is told so, instead of waiting for what has been.
 use super::events;
-use crate::{lock, observers::{Observer, Observers}, queue::Arrival, session::Session};
+use crate::{
+    lock,
+    observers::{Observer, Observers},
+    queue::Arrival,
+    session::Session,
+};
 use peal_model::{Event, Proc, Range, code};
 use std::{
     collections::VecDeque,

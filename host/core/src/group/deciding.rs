@@ -66,6 +66,11 @@ impl Groups {
         }
     }
 
+    /// A number for a group that procs form by themselves.
+    pub fn context_id(&mut self) -> u64 {
+        self.board.context_id()
+    }
+
     /// Whether we decide, and know what there is to know.
     pub(super) fn coordinates(&self) -> bool {
         self.coordinator() == self.me && self.takeover.is_none()

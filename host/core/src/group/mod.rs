@@ -279,11 +279,6 @@ impl Groups {
         self.taken()
     }
 
-    /// A number for a group that procs form by themselves.
-    pub fn context_id(&mut self) -> u64 {
-        self.board.context_id()
-    }
-
     /// What a member said of itself when the group of this number was formed.
     pub fn said(&self, proc: &Proc, context_id: u64) -> Option<&[Info]> {
         let mut groups = self.known.values().filter(|known| known.formed.context_id == Some(context_id));
