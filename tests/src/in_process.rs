@@ -89,14 +89,16 @@ impl Node {
             audit: None,
         };
         let server = Server::start(settings, parts).await.unwrap();
-        let nspace = Nspace::new(job).unwrap();
+        let node = Node { server, nspace: Nspace::new(job).unwrap() };
+        node.add_job(job, size).await;
+        node
+    }
+
+    /// One more job, of the same user.
+    pub async fn add_job(&self, job: &str, size: u32) {
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        server
-            .handle()
-            .add_job(JobSpec { nspace: nspace.clone(), size, hostname: "node".to_owned(), uid, gid })
-            .await
-            .unwrap();
-        Node { server, nspace }
+        let spec = JobSpec { nspace: Nspace::new(job).unwrap(), size, hostname: "node".to_owned(), uid, gid };
+        self.server.handle().add_job(spec).await.unwrap();
     }
 
     /// A server by itself.
@@ -124,7 +126,13 @@ impl Node {
 
     /// A proc of the job, connected.
     pub async fn client(&self, rank: u32) -> Client {
-        soon("a client connects", Client::connect(&self.environment(rank))).await.unwrap()
+        self.client_of(self.nspace.as_str(), rank).await
+    }
+
+    /// A proc of any of its jobs, connected.
+    pub async fn client_of(&self, job: &str, rank: u32) -> Client {
+        let environment = Environment { me: Proc::new(Nspace::new(job).unwrap(), Rank(rank)), ..self.environment(0) };
+        soon("a client connects", Client::connect(&environment)).await.unwrap()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Peal's client under the C library's server: what a proc and a tool of it ask for, how a tool finds its server, and what
 //! follows when the server is killed.
-use peal_client::{Attach, Client, ClientError, ClientSettings, Environment, Places, Tool, ToolSettings};
+use peal_client::{Attach, Client, ClientError, ClientSettings, Construct, Environment, Places, Tool, ToolSettings};
 use peal_model::{Info, Nspace, Proc, Query, Range, Rank, Status, Value, code, key};
 use peal_tests::{
     c_program,
@@ -78,6 +78,19 @@ async fn a_proc_logs_controls_asks_and_deregisters() {
     let other = tool(settings(&server, Attach::Any)).await;
     makes_every_call(&client, &other, &mut server).await;
     other.finalize().await.unwrap();
+    client.finalize().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proc_forms_groups_in_the_words_of_the_servers_release() {
+    let Some(server) = CServer::start().await else { return };
+    let client = soon("a client connects", Client::connect(&server.environment())).await.unwrap();
+    let alone = Construct::of(&[client.me().clone()]);
+    for (construct, is_numbered) in [(alone.clone().context_id(), true), (alone, false)] {
+        let group = soon("a group is formed", client.group_construct("alone", construct)).await.unwrap();
+        assert_eq!((&group.members[..], group.context_id.is_some()), (&[client.me().clone()][..], is_numbered));
+        soon("it is dissolved", client.group_destruct("alone", &[])).await.unwrap();
+    }
     client.finalize().await.unwrap();
 }
 

@@ -7,6 +7,7 @@ mod config;
 mod config_command;
 mod ctl;
 mod event;
+mod group;
 mod job;
 mod log;
 mod manager;
@@ -57,6 +58,7 @@ fn obey(command: Command) -> anyhow::Result<ExitCode> {
         Command::Log(args) => log::run(args),
         Command::Ctl(command) => ctl::run(command),
         Command::Ps(args) => ps::run(args),
+        Command::Group(command) => group::run(command),
         Command::Monitor(command) => monitor::run(command),
         Command::Chain(ChainCommand::Show(show)) => chain::show(show),
         Command::Drain(drain) => admin::end(drain, Call::Drain),

@@ -21,6 +21,9 @@ impl fmt::Display for Call {
             CommandCode::Log => "PMIx_Log",
             CommandCode::JobControl => "PMIx_Job_control",
             CommandCode::Monitor => "PMIx_Process_monitor",
+            CommandCode::GroupConstruct => "PMIx_Group_construct",
+            CommandCode::GroupDestruct => "PMIx_Group_destruct",
+            CommandCode::GroupLeave => "PMIx_Group_leave",
             // Not made by this client.
             other => return write!(f, "{other:?}"),
         })

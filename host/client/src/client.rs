@@ -15,7 +15,7 @@ use peal_sandbox::{GuestPool, PoolSettings};
 use peal_wire::PeerKind;
 use std::{
     num::NonZeroUsize,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 use tokio::task::JoinHandle;
@@ -96,7 +96,7 @@ impl Client {
 
     /// The other procs of our job.
     pub fn peers(&self) -> Vec<Proc> {
-        data::peers(self.me(), lock(&self.inner.known).job_size(self.me()).unwrap_or_default())
+        data::peers(self.me(), self.known().job_size(self.me()).unwrap_or_default())
     }
 
     /// Keeps a value to be handed over by the next commit (`PMIx_Put`).
@@ -109,7 +109,7 @@ impl Client {
         let taken = std::mem::take(&mut *lock(&self.inner.put));
         let mut uncommitted = Uncommitted { of: &self.inner, put: taken };
         let put = &uncommitted.put;
-        lock(&self.inner.known)
+        self.known()
             .learn(RankData { proc: self.me().clone(), kvals: put.iter().map(|(_, kval)| kval.clone()).collect() });
         let of = |scopes: [Scope; 2]| -> Vec<Kval> {
             put.iter().filter(|(scope, _)| scopes.contains(scope)).map(|(_, kval)| kval.clone()).collect()
@@ -123,19 +123,22 @@ impl Client {
         Ok(())
     }
 
-    /// Waits until these procs have called it too; none means our whole job (`PMIx_Fence`).
+    /// Waits until these procs have called it too; none means our whole job (`PMIx_Fence`). A group stands for its members by its name
+    /// ([`crate::Group::all`]).
     pub async fn fence(&self, procs: &[Proc], infos: &[Info]) -> Result<(), ClientError> {
         let procs = if procs.is_empty() { vec![Proc::all(self.me().nspace.clone())] } else { procs.to_vec() };
         self.ask(Request::Fence { procs, infos: infos.to_vec() }).await.map(drop)
     }
 
     /// A value of a proc, or of a job for its wildcard rank (`PMIx_Get`). Asks the server for what is not known yet, unless
-    /// `PMIX_OPTIONAL` says not to, and with `PMIX_GET_REFRESH_CACHE` for what is known too, which may have changed since.
+    /// `PMIX_OPTIONAL` says not to, and with `PMIX_GET_REFRESH_CACHE` for what is known too, which may have changed since. With
+    /// [`crate::Group::qualifier`], it is what a member said of itself in that group.
     pub async fn get(&self, proc: &Proc, key: impl Into<Key>, infos: &[Info]) -> Result<Value, ClientError> {
         let key = key.into();
         let optional = infos.is_true(key::PMIX_OPTIONAL);
+        let context_id = infos.value_of(key::PMIX_GROUP_CONTEXT_ID).and_then(Value::as_u64);
         if (optional || !infos.is_true(key::PMIX_GET_REFRESH_CACHE))
-            && let Some(value) = lock(&self.inner.known).find(proc, &key)
+            && let Some(value) = self.known().find(proc, &key, context_id)
         {
             return Ok(value);
         }
@@ -148,8 +151,8 @@ impl Client {
             Reply::Status(_) => Vec::new(),
             _ => return Err(ClientError::UnfitAnswer { call: Call(CommandCode::Get) }),
         };
-        let found = data::find(&ranks, proc, &key);
-        let mut known = lock(&self.inner.known);
+        let found = data::find(&ranks, proc, &key, context_id);
+        let mut known = self.known();
         ranks.into_iter().for_each(|data| known.learn(data));
         found.ok_or_else(|| ClientError::NotFound { proc: proc.clone(), key })
     }
@@ -168,6 +171,18 @@ impl Client {
         outcome
     }
 
+    /// What was put for procs elsewhere and not committed yet.
+    pub(crate) fn uncommitted_for_others(&self) -> Vec<Kval> {
+        let put = lock(&self.inner.put);
+        let for_others = put.iter().filter(|(scope, _)| [Scope::Remote, Scope::Global].contains(scope));
+        for_others.map(|(_, kval)| kval.clone()).collect()
+    }
+
+    /// What is known without asking. Not to be held while something is waited for.
+    pub(crate) fn known(&self) -> MutexGuard<'_, Known> {
+        lock(&self.inner.known)
+    }
+
     pub(crate) fn session(&self) -> &Arc<Session> {
         &self.inner.session
     }
@@ -184,10 +199,18 @@ impl Client {
         Some(self.limit.unwrap_or(self.session().settings.answer_timeout))
     }
 
+    /// The limit of [`Client::within`], if there is one.
+    pub(crate) fn limit(&self) -> Option<Duration> {
+        self.limit
+    }
+
     fn limit_of(&self, request: &Request) -> Option<Duration> {
         let settings = &self.session().settings;
         let (infos, meets_others) = match request {
             Request::Fence { infos, .. } | Request::Get { infos, .. } => (infos.as_slice(), true),
+            Request::GroupConstruct { directives, .. } | Request::GroupDestruct { directives, .. } => {
+                (directives.as_slice(), true)
+            }
             Request::Log { directives, .. } | Request::JobControl { directives, .. } => (directives.as_slice(), false),
             Request::Query { queries } => {
                 (queries.first().map(|query| query.qualifiers.as_slice()).unwrap_or_default(), false)

@@ -287,6 +287,6 @@ pub(crate) fn whole_seconds(time: Duration) -> u32 {
     u32::try_from(seconds).unwrap_or(u32::MAX)
 }
 
-fn signed(time: Duration) -> i32 {
+pub(crate) fn signed(time: Duration) -> i32 {
     i32::try_from(whole_seconds(time)).unwrap_or(i32::MAX)
 }

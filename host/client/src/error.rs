@@ -1,5 +1,5 @@
 //! What can go wrong for a client.
-use crate::Call;
+use crate::{Call, NotFormed};
 use peal_core::registration::{RegistrationError, RegistrationId};
 use peal_model::{Info, Key, Proc, Status};
 use peal_wire::{ServerUri, WireError};
@@ -190,6 +190,24 @@ pub enum ClientError {
         /// The servers that there are.
         attached: Vec<Proc>,
     },
+    /// A group to which somebody invited is not there.
+    #[error("group {group:?} is not formed: {why}")]
+    NotFormed {
+        /// What it should have been called.
+        group: String,
+        /// Why.
+        why: NotFormed,
+    },
+    /// Nobody has said what became of an invitation that was accepted. It is declined after all.
+    #[error("{leader} has not said within {limit:?} what became of group {group:?}")]
+    NotJoined {
+        /// What it should have been called.
+        group: String,
+        /// Who leads.
+        leader: Proc,
+        /// How long was waited.
+        limit: Duration,
+    },
     /// No thread for handlers could be started.
     #[error("cannot start a thread for handlers: {0}")]
     Thread(std::io::Error),
@@ -213,7 +231,8 @@ impl ClientError {
             | ClientError::NoWelcome { .. }
             | ClientError::Handshake { .. } => PMIX_ERR_UNREACH,
             ClientError::Lost { .. } => PMIX_ERR_LOST_CONNECTION,
-            ClientError::TimedOut { .. } => PMIX_ERR_TIMEOUT,
+            ClientError::TimedOut { .. } | ClientError::NotJoined { .. } => PMIX_ERR_TIMEOUT,
+            ClientError::NotFormed { why, .. } => why.status(),
             ClientError::Pack { .. } => PMIX_ERR_PACK_FAILURE,
             ClientError::Unpack { source, .. } => source.status(),
             ClientError::UnfitAnswer { .. } => PMIX_ERR_UNPACK_FAILURE,

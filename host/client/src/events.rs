@@ -1,8 +1,12 @@
 //! The client's own handlers: native closures and components in one chain, in the order of RFC 0002.
-use crate::lock;
+use crate::{
+    Decision, Invited,
+    interests::{ForServer, Interests},
+    lock,
+};
 use peal_core::{
     chain::{Member, Next, Outcome, PendingCall},
-    class::{Class, Levels},
+    class::Levels,
     order::Registrations,
     registration::{Registration, RegistrationError, RegistrationId},
 };
@@ -10,7 +14,7 @@ use peal_model::{DataArray, Event, Info, InfoFlags, Key, Range, Status, Step, Va
 use peal_sandbox::{Change, EventCall, GuestPool, Module};
 use std::{
     cell::RefCell,
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex},
@@ -51,6 +55,18 @@ impl HandlerCall<'_> {
     /// Raises an event.
     pub fn notify(&self, code: Status, range: Range, infos: Vec<Info>) {
         self.wishes.borrow_mut().raised.push(Raised { code, range, infos });
+    }
+
+    /// Declines an invitation to a group.
+    pub fn decline(&self, invited: &Invited) {
+        let (code, infos) = invited.refusal();
+        self.notify(code, Range::Custom, infos);
+    }
+
+    /// Decides what becomes of an invitation of ours that somebody does not follow.
+    pub fn decide(&self, group: &str, decision: &Decision) {
+        let (code, infos) = decision.event(group);
+        self.notify(code, Range::ProcLocal, infos);
     }
 
     /// What the handler is called.
@@ -184,47 +200,6 @@ impl fmt::Debug for Handler {
     }
 }
 
-/// What a change of the registrations means for servers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ForServer {
-    /// They know already.
-    Nothing,
-    /// They are to be asked for these codes, none meaning all, of these classes.
-    Register(Vec<Status>, Levels),
-    /// Nobody wants these codes any more.
-    Deregister(Vec<Status>),
-}
-
-/// How many registrations want events of a code, by class.
-#[derive(Clone, Copy, Default)]
-struct Wanted {
-    job_specific: usize,
-    environment: usize,
-}
-
-impl Wanted {
-    /// The classes that somebody wants.
-    fn levels(self) -> Levels {
-        match (self.job_specific > 0, self.environment > 0) {
-            (true, true) => Levels::Both,
-            (true, false) => Levels::JobSpecific,
-            (false, true) => Levels::Environment,
-            (false, false) => Levels::Neither,
-        }
-    }
-
-    fn add(&mut self, levels: Levels) {
-        self.job_specific += usize::from(levels.include(Class::JobSpecific));
-        self.environment += usize::from(levels.include(Class::Environment));
-    }
-
-    fn subtract(&mut self, levels: Levels) {
-        let one = |class| usize::from(levels.include(class));
-        self.job_specific = self.job_specific.saturating_sub(one(Class::JobSpecific));
-        self.environment = self.environment.saturating_sub(one(Class::Environment));
-    }
-}
-
 /// What a registration is counted for.
 struct Counted {
     codes: Vec<Status>,
@@ -236,8 +211,9 @@ struct State {
     chain: Registrations<Handler>,
     /// What each registration is counted for.
     counted: BTreeMap<RegistrationId, Counted>,
-    /// How many registrations want a code.
-    wanted: BTreeMap<Status, Wanted>,
+    interests: Interests,
+    /// What this client wants for itself, as long as it is there.
+    own: BTreeSet<Status>,
 }
 
 /// The handlers of a client and the thread on which those run that may block.
@@ -261,37 +237,28 @@ impl Handlers {
         let mut state = lock(&self.state);
         let levels = registration.levels;
         let id = state.chain.register(registration, handler)?;
-        let counted = if codes.is_empty() { vec![Status::DEFAULT_HANDLER] } else { codes.to_vec() };
-        let mut is_new = false;
-        for code in &counted {
-            let wanted = state.wanted.entry(*code).or_default();
-            let known = wanted.levels();
-            wanted.add(levels);
-            is_new |= wanted.levels() != known;
-        }
-        state.counted.insert(id, Counted { codes: counted, levels });
-        Ok((id, if is_new { ForServer::Register(codes.to_vec(), levels) } else { ForServer::Nothing }))
+        state.counted.insert(id, Counted { codes: codes.to_vec(), levels });
+        Ok((id, state.interests.add(codes, levels)))
     }
 
-    /// Takes a handler out of the chain; nothing if there is none of that number. A server that still has to send one class
-    /// of a code may send the other as well.
+    /// Takes a handler out of the chain; nothing if there is none of that number.
     pub(crate) fn deregister(&self, id: RegistrationId) -> Option<ForServer> {
         let mut state = lock(&self.state);
         state.chain.deregister(id)?;
         let Counted { codes, levels } = state.counted.remove(&id)?;
-        let mut unwanted = Vec::new();
-        for code in codes {
-            let Some(wanted) = state.wanted.get_mut(&code) else { continue };
-            let known = wanted.levels();
-            wanted.subtract(levels);
-            if wanted.levels() == Levels::Neither {
-                state.wanted.remove(&code);
-                if known != Levels::Neither {
-                    unwanted.push(code);
-                }
-            }
-        }
-        Some(if unwanted.is_empty() { ForServer::Nothing } else { ForServer::Deregister(unwanted) })
+        Some(state.interests.remove(&codes, levels))
+    }
+
+    /// This client wants events of these codes for itself, from now on: what it once heard of it must not miss, or a server would keep it.
+    pub(crate) fn want(&self, codes: &[Status]) -> ForServer {
+        let mut state = lock(&self.state);
+        let new: Vec<Status> = codes.iter().copied().filter(|code| state.own.insert(*code)).collect();
+        if new.is_empty() { ForServer::Nothing } else { state.interests.add(&new, Levels::Both) }
+    }
+
+    /// Whether some handler is for this code by name.
+    pub(crate) fn listen_to(&self, code: Status) -> bool {
+        lock(&self.state).counted.values().any(|counted| counted.codes.contains(&code))
     }
 
     /// Whether a registration is this component's.
@@ -306,17 +273,7 @@ impl Handlers {
 
     /// What a server must be asked for that knows of nothing.
     pub(crate) fn wanted(&self) -> Vec<ForServer> {
-        let state = lock(&self.state);
-        let mut asks = Vec::new();
-        for levels in [Levels::JobSpecific, Levels::Environment, Levels::Both] {
-            let of_these = state.wanted.iter().filter(|(_, wanted)| wanted.levels() == levels).map(|(code, _)| *code);
-            let (default, codes): (Vec<Status>, Vec<Status>) =
-                of_these.partition(|code| *code == Status::DEFAULT_HANDLER);
-            let some = (!codes.is_empty()).then_some(ForServer::Register(codes, levels));
-            let all = (!default.is_empty()).then(|| ForServer::Register(Vec::new(), levels));
-            asks.extend(some.into_iter().chain(all));
-        }
-        asks
+        lock(&self.state).interests.all()
     }
 
     /// Forgets all handlers.

@@ -49,9 +49,12 @@ mod data;
 mod environment;
 mod error;
 mod events;
+mod group;
+mod interests;
 mod link;
 mod monitor;
 mod notices;
+mod observers;
 mod open;
 mod queue;
 mod rendezvous;
@@ -67,6 +70,7 @@ pub use controlled::{ControlStatus, Controlled, ProcOutcome, reasons};
 pub use environment::Environment;
 pub use error::ClientError;
 pub use events::{Handler, HandlerCall};
+pub use group::{Absence, Construct, Decision, Group, Invite, Invited, NotFormed};
 pub use monitor::{FileSign, Heartbeats, UsageOf, Watch};
 pub use peal_core::{
     chain::Outcome,

@@ -22,8 +22,9 @@ use tokio::{
     sync::{OwnedSemaphorePermit, mpsc, oneshot},
 };
 
-/// The release that this client says it is: the newest whose client library was recorded, and which every server knows.
-const RELEASE: &str = "5.0.11";
+/// The release that this client says it is: the first that is told what the others in a group say of themselves. Every server takes
+/// it.
+const RELEASE: &str = "6.0.0";
 
 /// How many requests may wait to be written; who has more waits.
 const REQUESTS: usize = 256;
@@ -71,7 +72,7 @@ impl Pending {
             answer.map_err(|source| ClientError::Unpack { call, server: server(), source: Box::new(source) })?;
         match (reply.status().ok(), reply) {
             (Ok(()), reply) => Ok(reply),
-            (Err(status), Reply::Infos { infos, .. }) => {
+            (Err(status), Reply::Infos { infos, .. } | Reply::Group { infos, .. }) => {
                 Err(ClientError::Refused { call, server: server(), status, infos })
             }
             (Err(status), _) => Err(ClientError::Refused { call, server: server(), status, infos: Vec::new() }),
@@ -122,7 +123,7 @@ impl Link {
         let mut stream = TcpStream::connect(server.addr).await.map_err(unreachable)?;
         stream.set_nodelay(true).map_err(unreachable)?;
         let own: Release = RELEASE.parse().map_err(failed)?;
-        let version = to.release.as_ref().unwrap_or(&own).version();
+        let version = to.release.as_ref().filter(|release| !release.adapts()).unwrap_or(&own).version();
         let hello = hello(to.peer, to.infos, own);
         stream.write_all(&hello.encode(settings.wire).map_err(failed)?).await.map_err(unreachable)?;
         let (welcome, rest) = welcome(&mut stream, &hello).await.map_err(failed)?;

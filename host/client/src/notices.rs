@@ -51,6 +51,20 @@ impl Client {
         self.bounded(CommandCode::DeregisterEvents, self.answer_limit(), deregister).await
     }
 
+    /// Hears of events of these codes from now on, whether or not handlers do.
+    pub(crate) async fn want(&self, codes: &[Status]) -> Result<(), ClientError> {
+        let want = async {
+            let turn = self.session().changes.lock().await;
+            let answers = self.session().tell(self.session().handlers.want(codes)).await?;
+            drop(turn);
+            for answer in answers.into_iter().take(1) {
+                answer.answer().await?;
+            }
+            Ok(())
+        };
+        self.bounded(CommandCode::RegisterEvents, self.answer_limit(), want).await
+    }
+
     /// Raises an event (`PMIx_Notify_event`). Our own handlers see it here, if it is meant for us; the server never sends it
     /// back. One of range `PMIX_RANGE_PROC_LOCAL` goes nowhere else. A handler raises events by
     /// [`crate::HandlerCall::notify`]: here it could wait for itself.

@@ -1,5 +1,5 @@
 //! The way of events to the handlers: one queue for what servers send and for what the client raises for itself.
-use crate::link::Held;
+use crate::{link::Held, observers::Observers};
 use peal_model::{Event, Size};
 use peal_wire::{ServerUri, WireError};
 use std::{sync::Arc, time::Duration};
@@ -28,6 +28,8 @@ pub(crate) struct EventQueue {
     arrive: mpsc::UnboundedSender<Waiting>,
     room: Arc<Semaphore>,
     bytes: u32,
+    /// Who hears of what is put, before the handlers.
+    pub(crate) observers: Observers,
 }
 
 impl EventQueue {
@@ -36,7 +38,12 @@ impl EventQueue {
         let bytes = u32::try_from(bytes.clamp(1, Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX);
         let (arrive, arrivals) = mpsc::unbounded_channel();
         (
-            EventQueue { arrive, room: Arc::new(Semaphore::new(bytes as usize)), bytes },
+            EventQueue {
+                arrive,
+                room: Arc::new(Semaphore::new(bytes as usize)),
+                bytes,
+                observers: Observers::default(),
+            },
             Arrivals { queue: arrivals, next: None },
         )
     }
@@ -54,6 +61,7 @@ impl EventQueue {
 
     /// Puts it into the queue.
     pub(crate) fn put(&self, arrival: Arrival, room: Option<OwnedSemaphorePermit>) {
+        self.observers.see(&arrival);
         // Without a reader the client is gone.
         let _ = self.arrive.send((arrival, room));
     }

@@ -1,7 +1,9 @@
 //! What a client's calls and its event task share: who it is, its handlers, and its connections.
 use crate::{
     Call, ClientError, ClientSettings,
-    events::{ForServer, Handler, Handlers, Raised},
+    events::{Handler, Handlers, Raised},
+    group::AllOver,
+    interests::ForServer,
     link::{Appointment, Connected, Link, Pending},
     lock,
     queue::{Arrival, Arrivals, EventQueue},
@@ -31,6 +33,8 @@ pub(crate) struct Session {
     /// Held while a change of the registrations is made here and told to the servers, so that all see the same order. Never
     /// while an answer is waited for, which may lie behind events whose handling needs it.
     pub(crate) changes: tokio::sync::Mutex<()>,
+    /// The invitations of ours that are over.
+    pub(crate) over: AllOver,
     runtime: tokio::runtime::Handle,
 }
 
@@ -45,7 +49,8 @@ impl Session {
         first.held.set(true);
         let links = Mutex::new(vec![first]);
         let runtime = tokio::runtime::Handle::current();
-        Session { me, settings, handlers, queue, links, changes: tokio::sync::Mutex::default(), runtime }
+        let (changes, over) = (tokio::sync::Mutex::default(), AllOver::default());
+        Session { me, settings, handlers, queue, links, changes, over, runtime }
     }
 
     /// The connection that calls go to.
@@ -192,6 +197,7 @@ impl Session {
         for Raised { code, range, infos } in wishes.raised {
             let event = Event { code, source: Some(self.me.clone()), range, infos };
             if audience::includes(&event, &self.me) {
+                self.queue.observers.see(&Arrival::Event(event.clone()));
                 own.push(event.clone());
             }
             if range == Range::ProcLocal {
@@ -247,6 +253,21 @@ impl Session {
             }
         });
         Ok(())
+    }
+
+    /// Raises an event in its own time, for ourselves too if we are meant.
+    pub(crate) fn announce(self: &Arc<Self>, event: Event) {
+        let session = self.clone();
+        self.runtime.spawn(async move {
+            if audience::includes(&event, &session.me) {
+                let own = Arrival::Event(event.clone());
+                let room = session.queue.room(&own).await;
+                session.queue.put(own, room);
+            }
+            if let Err(error) = session.raise(event).await {
+                tracing::debug!(%error, "an event is not sent");
+            }
+        });
     }
 
     /// Sends an event without waiting for the answer, which may lie behind more events than may wait: handling them must

@@ -53,7 +53,8 @@ fn group(r: &mut Reader<'_>, status: Status) -> Result<Reply, WireError> {
         _ => Some(r.one()?).filter(|id| *id != NO_CONTEXT_ID),
     };
     let jobs = if form == GroupReply::MembersIdJobs { job_data::jobs(r)? } else { Vec::new() };
-    let infos = if form == GroupReply::MembersIdInfos { r.counted_singly()? } else { Vec::new() };
+    // Servers of 6.0 end here, whatever they have been told.
+    let infos = if form == GroupReply::MembersIdInfos && !r.is_empty() { r.counted_singly()? } else { Vec::new() };
     Ok(Reply::Group { status, members, context_id, jobs, infos })
 }
 
@@ -91,6 +92,13 @@ pub(crate) fn write(w: &mut Writer<'_>, command: C, reply: &Reply) -> Result<(),
             w.counted(infos)
         }
         (C::IofPull, Reply::IofHandle { remote_id, .. }) => w.one(remote_id),
+        (C::GroupDestruct | C::GroupLeave, Reply::Group { .. }) => Ok(()),
+        // Earlier releases read on whatever the status is, and believe that there is a group then.
+        (C::GroupConstruct, Reply::Group { status, .. })
+            if status.ok().is_err() && w.codec().dialect.group_reply() != GroupReply::MembersIdInfos =>
+        {
+            Ok(())
+        }
         (C::GroupConstruct, Reply::Group { members, context_id, jobs, infos, .. }) => {
             put_group(w, members, *context_id, jobs, infos)
         }

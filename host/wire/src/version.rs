@@ -51,6 +51,14 @@ pub struct Release {
 }
 
 impl Release {
+    /// What a server adds to the release that it says it is if it speaks to each client as that client's release does; so do Peal's.
+    pub const ADAPTS: &str = "peal";
+
+    /// Whether the server that says it is this speaks to each client as that client's release does.
+    pub fn adapts(&self) -> bool {
+        self.text.ends_with(Release::ADAPTS)
+    }
+
     /// The text as it travels.
     pub fn as_str(&self) -> &str {
         &self.text
@@ -101,6 +109,10 @@ mod tests {
             ("6.1.0a1-dirty", Version::new(6, 1, 0)),
         ] {
             assert_eq!(text.parse(), Ok(version), "{text}");
+        }
+        for (text, adapts) in [("4.2.2peal", true), ("4.2.2", false), ("4.2.2rc2", false)] {
+            let release: Release = text.parse().unwrap();
+            assert_eq!((release.version(), release.adapts()), (Version::new(4, 2, 2), adapts), "{text}");
         }
         for text in ["", "rc2", "99999999.0.0", "4.99999999"] {
             assert!(text.parse::<Version>().is_err(), "{text}");

@@ -2,6 +2,7 @@
 mod audit;
 mod control;
 mod events;
+mod groups;
 mod log;
 mod modules;
 mod monitor;
@@ -13,6 +14,7 @@ pub use audit::{
 };
 pub use control::{CtlAct, CtlAsk, CtlCancel, CtlCommand, CtlSignal, CtlStatus};
 pub use events::{ChainCommand, ChainShow, EventCommand, EventNotify, EventWatch, ToolArgs};
+pub use groups::{GroupCommand, GroupShow};
 pub use log::Log;
 pub use modules::{
     Build, Inspect, ModuleBench, ModuleCommand, ModuleDiff, ModuleName, ModuleRollback, ModuleTest, New,
@@ -86,6 +88,11 @@ pub enum Command {
     /// Show the jobs that run, their procs, and what these use
     #[command(after_help = monitor::PS_EXAMPLES)]
     Ps(Ps),
+    /// Show the groups that procs have formed, and who is in them
+    ///
+    /// Attaches to the server as a tool of yours and asks it (PMIx_Query_info).
+    #[command(subcommand, after_help = groups::GROUP_EXAMPLES)]
+    Group(GroupCommand),
     /// Watch files, and what procs and nodes use of resources
     #[command(subcommand)]
     Monitor(MonitorCommand),

@@ -336,7 +336,7 @@ impl Board {
         }
     }
 
-    /// A number that no group has had, of any server.
+    /// A number that no group has had, of any server: each counts in a range of its own.
     pub(super) fn context_id(&mut self) -> u64 {
         self.next_context += 1;
         u64::from(self.me.0.saturating_sub(1)) << 32 | self.next_context

@@ -5,6 +5,7 @@ use crate::{
     group::{
         self, Announced, Answer, Call, Formed, GroupError, GroupKey, Groups, Message, Refusal, Saying, ServerId, Step,
     },
+    policy,
 };
 use peal_model::{
     DataArray, Event, Identity, Info, InfoFlags, Infos, KeyName, Kval, Proc, Query, Range, RankData, Reply, Request,
@@ -23,6 +24,19 @@ pub struct GroupStatus {
     pub context_id: Option<u64>,
     /// Who is in it.
     pub members: Vec<Proc>,
+}
+
+impl GroupStatus {
+    /// All of it, for a query.
+    fn told(&self) -> Info {
+        let infos = [
+            Some(Info::new(key::PMIX_GROUP_ID, Value::String(Some(self.name.clone())))),
+            Some(Info::new(key::PMIX_USERID, Value::Uint32(self.uid))),
+            self.context_id.map(|id| Info::new(key::PMIX_GROUP_CONTEXT_ID, Value::Size(id))),
+            Some(Info::new(key::PMIX_GROUP_MEMBERSHIP, Value::procs(self.members.iter().cloned()))),
+        ];
+        Info::new(key::PMIX_GROUP_INFO, Value::DataArray(DataArray::infos(infos.into_iter().flatten())))
+    }
 }
 
 impl Server {
@@ -219,7 +233,7 @@ impl Server {
         theirs.filter_map(status).collect()
     }
 
-    /// Answers what is asked about groups: how many there are, what they are called, who is in one.
+    /// Answers what is asked about groups: how many there are, what they are called, who is in one, or all that there is to tell of each.
     pub fn told_of_groups(&self, identity: Identity, queries: &[Query]) -> Vec<Info> {
         let groups = self.groups_of_user(identity.uid);
         let mut told = Vec::new();
@@ -233,6 +247,9 @@ impl Server {
                     let names = groups.iter().map(|group| group.name.clone());
                     let names = DataArray::strings(names);
                     told.push(Info::new(key::PMIX_QUERY_GROUP_NAMES, Value::DataArray(names)));
+                } else if is(key::PMIX_QUERY_GROUP_MEMBERSHIP) && meant.is_none() {
+                    let all = groups.iter().map(GroupStatus::told);
+                    told.push(Info::new(key::PMIX_QUERY_GROUP_MEMBERSHIP, Value::DataArray(DataArray::infos(all))));
                 } else if is(key::PMIX_QUERY_GROUP_MEMBERSHIP)
                     && let Some(group) = groups.iter().find(|group| Some(&group.name) == meant.as_ref())
                 {
@@ -280,7 +297,13 @@ impl Server {
     fn group_answer(&self, to: RequestId, answer: Answer) -> Action {
         let reply = match answer {
             Answer::Done => Reply::Status(code::PMIX_SUCCESS),
-            Answer::Failed(failure) => Reply::Status(failure.status),
+            Answer::Failed(group::Failure { status, reason, .. }) => Reply::Group {
+                status,
+                members: Vec::new(),
+                context_id: None,
+                jobs: Vec::new(),
+                infos: vec![policy::reason(reason)],
+            },
             Answer::Formed(formed) => self.formed(to, &formed),
         };
         Action::Reply { to, reply }

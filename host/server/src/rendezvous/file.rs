@@ -69,10 +69,10 @@ mod tests {
         let uri: ServerUri = "labserver.0;tcp4://127.0.0.1:54661".parse().unwrap();
         let started = UNIX_EPOCH + Duration::from_secs(1_795_226_724);
         let contents = contents(&uri, 2095, Identity { uid: 0, gid: 5 }, started);
-        let wanted = "labserver.0;tcp4://127.0.0.1:54661\n4.2.2\n2095\n0:5\nSat Nov 21 02:05:24 2026\n\n";
+        let wanted = "labserver.0;tcp4://127.0.0.1:54661\n4.2.2peal\n2095\n0:5\nSat Nov 21 02:05:24 2026\n\n";
         assert_eq!(contents, wanted);
         assert_eq!(pid(&contents), Some(2095));
-        for torn in ["", "labserver.0;tcp4://127.0.0.1:54661\n4.2.2\n", "a\nb\nc\n"] {
+        for torn in ["", "labserver.0;tcp4://127.0.0.1:54661\n4.2.2peal\n", "a\nb\nc\n"] {
             assert_eq!(pid(torn), None);
         }
     }

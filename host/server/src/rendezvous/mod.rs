@@ -18,8 +18,9 @@ use std::{
 };
 use thiserror::Error;
 
-/// The release that the server says it is: a client that believes in a newer one uses what is not served.
-pub(crate) const SERVED_VERSION: &str = "4.2.2";
+/// The release that the server says it is: a client that believes in a newer one uses what is not served. What stands behind it
+/// (`Release::ADAPTS`) tells clients of Peal's own that it speaks as they do.
+pub(crate) const SERVED_VERSION: &str = "4.2.2peal";
 
 /// For whom a server is there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

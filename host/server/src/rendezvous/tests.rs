@@ -62,7 +62,7 @@ fn a_server_is_found_by_process_and_namespace_as_long_as_it_is_there() {
         let lock = format!(".{}.lock", path.file_name().unwrap().to_str().unwrap());
         assert_eq!(mode(&path.with_file_name(lock)), 0o600, "who could open it could hold it");
         let text = fs::read_to_string(path).unwrap();
-        assert!(text.starts_with(&format!("server.0;tcp4://127.0.0.1:54661\n4.2.2\n{pid}\n")), "{text}");
+        assert!(text.starts_with(&format!("server.0;tcp4://127.0.0.1:54661\n4.2.2peal\n{pid}\n")), "{text}");
     }
     assert_eq!(mode(&node.session()) & 0o022, 0);
     drop(published);
@@ -76,7 +76,7 @@ fn a_server_whose_lock_is_free_is_dead_whoever_has_its_number_now() {
     drop(node.publish(Serves::System).unwrap());
     // As a killed server leaves them, and its number is that of a process that lives.
     let leave = |dir: &Path, name: &str| {
-        fs::write(dir.join(name), "old.0;tcp4://127.0.0.1:1\n4.2.2\n1\n0:0\n\n\n").unwrap();
+        fs::write(dir.join(name), "old.0;tcp4://127.0.0.1:1\n4.2.2peal\n1\n0:0\n\n\n").unwrap();
         fs::write(dir.join(format!(".{name}.lock")), "").unwrap();
     };
     let (session, system) = (node.session(), node.root.path());
@@ -159,7 +159,7 @@ fn what_a_dead_server_left_is_replaced_and_what_lives_stays() {
     let node = Node::new();
     drop(node.publish(Serves::Itself).unwrap());
     let leave = |name: &str, pid: u32| {
-        let text = format!("old.0;tcp4://127.0.0.1:1\n4.2.2\n{pid}\n0:0\n\n\n");
+        let text = format!("old.0;tcp4://127.0.0.1:1\n4.2.2peal\n{pid}\n0:0\n\n\n");
         fs::write(node.session().join(name), text).unwrap();
     };
     leave("pmix.node.tool.job", dead());

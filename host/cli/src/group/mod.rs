@@ -1,0 +1,97 @@
+//! `peal group`: the groups that procs have formed, and who is in them.
+mod print;
+
+use crate::{
+    args::{GroupCommand, GroupShow},
+    event,
+    monitor::{usage::members, written},
+    node,
+};
+use anyhow::{Result, bail};
+use peal_client::Tool;
+use peal_config::nearest;
+use peal_model::{Info, KeyName, Proc, Query, Value, key};
+use std::{process::ExitCode, time::Duration};
+
+/// There is no such group.
+const MISSING: u8 = 1;
+/// How long a server may take to let a tool go.
+const LEAVE: Duration = Duration::from_secs(2);
+
+/// A group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Group {
+    name: String,
+    uid: u64,
+    context_id: Option<u64>,
+    members: Vec<Proc>,
+}
+
+impl Group {
+    fn of(info: &Info) -> Option<Group> {
+        let told = members(info)?;
+        let value = |key: KeyName| told.iter().find(|info| info.key == key).map(|info| &info.value);
+        let Value::String(Some(name)) = value(key::PMIX_GROUP_ID)? else { return None };
+        Some(Group {
+            name: name.to_string_lossy().into_owned(),
+            uid: value(key::PMIX_USERID)?.as_u64()?,
+            context_id: value(key::PMIX_GROUP_CONTEXT_ID).and_then(Value::as_u64),
+            members: value(key::PMIX_GROUP_MEMBERSHIP)?.as_procs()?,
+        })
+    }
+}
+
+/// Does what is asked.
+pub fn run(command: GroupCommand) -> Result<ExitCode> {
+    node::as_tool(async {
+        let (server, named, json) = match command {
+            GroupCommand::List(args) => (args.server, None, args.json),
+            GroupCommand::Show(GroupShow { server, name, json }) => (server, Some(name), json),
+        };
+        let tool = Tool::init(event::tool_settings(server)?).await?;
+        let groups = gather(&tool).await?;
+        // What there is to know is known.
+        let _ = tool.within(LEAVE).finalize().await;
+        let meant = match &named {
+            // Users have names of their own: root may see several groups of one.
+            Some(name) => groups.iter().filter(|group| group.name == *name).cloned().collect(),
+            None => groups.clone(),
+        };
+        let text = match (&named, json) {
+            (Some(name), _) if meant.is_empty() => {
+                crate::say(&missing(name, &groups));
+                return Ok(ExitCode::from(MISSING));
+            }
+            (_, true) => print::json(&meant)?,
+            (Some(_), false) => print::show(&meant),
+            (None, false) => print::list(&meant),
+        };
+        written(&text).await?;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// All groups that the server tells of.
+async fn gather(tool: &Tool) -> Result<Vec<Group>> {
+    let asked = key::PMIX_QUERY_GROUP_MEMBERSHIP;
+    let query = Query { keys: vec![Some(asked.0.into())], qualifiers: Vec::new() };
+    let told = tool.query(&[query]).await?.infos;
+    let Some(all) = told.iter().find(|info| info.key == asked).and_then(members) else {
+        bail!("the server does not tell which groups there are: is it Peal's, and of this release?");
+    };
+    let groups: Option<Vec<Group>> = all.into_iter().map(Group::of).collect();
+    match groups {
+        Some(groups) => Ok(groups),
+        None => bail!("the server tells of groups in another form than this release knows"),
+    }
+}
+
+/// What to say of a name that no group has.
+fn missing(name: &str, groups: &[Group]) -> String {
+    let hint = match nearest(name, groups.iter().map(|group| group.name.as_str())) {
+        Some(near) => format!("did you mean {near:?}?"),
+        None if groups.is_empty() => "there are no groups here".to_owned(),
+        None => "`peal group list` shows all".to_owned(),
+    };
+    format!("no group of yours is called {name:?}; {hint}")
+}

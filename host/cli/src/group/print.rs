@@ -1,0 +1,83 @@
+//! Groups as a table, and as JSON.
+use super::Group;
+use crate::{
+    plain,
+    table::{Side, table},
+};
+use serde_json::{Value, json};
+
+/// What is not there.
+const NONE: &str = "-";
+
+/// All groups, with the end of the last line.
+pub fn list(groups: &[Group]) -> String {
+    if groups.is_empty() {
+        return "there are no groups here\n".to_owned();
+    }
+    let row =
+        |group: &Group| [group.name.clone(), group.uid.to_string(), context_id(group), group.members.len().to_string()];
+    let rows: Vec<[String; 4]> = groups.iter().map(row).collect();
+    let head = [("group", Side::Left), ("user", Side::Right), ("context id", Side::Right), ("members", Side::Right)];
+    table(head, &rows)
+}
+
+/// Groups of one name, each with its members.
+pub fn show(groups: &[Group]) -> String {
+    groups.iter().map(text).collect::<Vec<_>>().join("\n")
+}
+
+fn text(group: &Group) -> String {
+    let rows: Vec<[String; 2]> =
+        group.members.iter().enumerate().map(|(rank, member)| [rank.to_string(), member.to_string()]).collect();
+    let members = table([("rank", Side::Right), ("member", Side::Left)], &rows);
+    format!("group {}, user {}, context id {}\n{members}", plain(&group.name), group.uid, context_id(group))
+}
+
+fn context_id(group: &Group) -> String {
+    group.context_id.map_or(NONE.to_owned(), |id| id.to_string())
+}
+
+/// All that is known of these groups.
+pub fn json(groups: &[Group]) -> serde_json::Result<String> {
+    Ok(serde_json::to_string_pretty(&groups.iter().map(group_json).collect::<Vec<_>>())? + "\n")
+}
+
+fn group_json(group: &Group) -> Value {
+    let member = |member: &peal_model::Proc| json!({ "nspace": member.nspace.as_str(), "rank": member.rank.0 });
+    let members: Vec<Value> = group.members.iter().map(member).collect();
+    json!({ "name": group.name, "uid": group.uid, "context_id": group.context_id, "members": members })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peal_model::{Nspace, Proc, Rank};
+
+    fn group(name: &str, context_id: Option<u64>, ranks: u32) -> Group {
+        let nspace = Nspace::new("solver").unwrap();
+        let members = (0..ranks).rev().map(|rank| Proc::new(nspace.clone(), Rank(rank))).collect();
+        Group { name: name.to_owned(), uid: 1000, context_id, members }
+    }
+
+    #[test]
+    fn groups_stand_in_tables_and_their_names_do_no_harm() {
+        let groups = [group("crew", Some(4), 12), group("a\u{1b}[2J", None, 2)];
+        let expected = "\
+group         user  context id  members
+crew          1000           4       12
+a\\u{1b}[2J  1000           -        2
+";
+        assert_eq!(list(&groups), expected);
+        assert_eq!(list(&[]), "there are no groups here\n");
+        let expected = "\
+group a\\u{1b}[2J, user 1000, context id -
+rank  member
+   0  solver:1
+   1  solver:0
+";
+        assert_eq!(show(&groups[1..]), expected);
+        let told: Value = serde_json::from_str(&json(&groups).unwrap()).unwrap();
+        assert_eq!((&told[0]["context_id"], &told[1]["context_id"]), (&4.into(), &Value::Null));
+        assert_eq!(told[1]["members"][0], json!({ "nspace": "solver", "rank": 1 }));
+    }
+}

@@ -1,0 +1,118 @@
+//! Answering an invitation to a group (`PMIx_Group_join`), and waiting for what becomes of it.
+use super::{Group, Invited, NotFormed, contribution, events::may_be_about, invite::PATIENCE, seat::Seat};
+use crate::{Client, ClientError, observers::Observer, queue::Arrival};
+use peal_model::{Event, Info, Infos, Proc, Range, Value, code, key};
+use std::sync::Arc;
+use tokio::time::{Instant, timeout_at};
+
+/// An invitation that was accepted, until it is known what became of it.
+struct Joining {
+    me: Proc,
+    group: String,
+    leader: Proc,
+    outcome: Option<Result<Event, NotFormed>>,
+}
+
+impl Joining {
+    fn see(&mut self, event: &Event) {
+        let by_leader = event.source.as_ref() == Some(&self.leader) && may_be_about(event, &self.group);
+        let outcome = match event.code {
+            code::PMIX_GROUP_CONSTRUCT_COMPLETE
+                if by_leader && members(event).iter().any(|proc| proc.covers(&self.me)) =>
+            {
+                Ok(event.clone())
+            }
+            // Those who are in it are others.
+            code::PMIX_GROUP_CONSTRUCT_COMPLETE | code::PMIX_GROUP_CONSTRUCT_ABORT if by_leader => {
+                Err(NotFormed::CalledOff(self.leader.clone()))
+            }
+            code::PMIX_PROC_TERMINATED if event.affected().contains(&self.leader) => {
+                Err(NotFormed::LeaderEnded(self.leader.clone()))
+            }
+            _ => return,
+        };
+        self.outcome.get_or_insert(outcome);
+    }
+}
+
+impl Observer for Seat<Joining> {
+    fn see(&self, arrival: &Arrival) {
+        self.note(arrival, Joining::see);
+    }
+}
+
+/// Who is in the group that an event announces. Releases of the C library have them as its targets alone.
+fn members(event: &Event) -> Vec<Proc> {
+    let named = event.infos.value_of(key::PMIX_GROUP_MEMBERSHIP).and_then(Value::as_procs);
+    named.or_else(|| event.custom_targets()).unwrap_or_default()
+}
+
+impl Client {
+    /// Accepts an invitation, and waits until the group is there or comes to nothing (`PMIx_Group_join`). The others learn what we say of
+    /// ourselves (`PMIX_GROUP_INFO`).
+    ///
+    /// A handler that hears of the invitation may have a task do this, or wait for it by [`tokio::runtime::Handle::block_on`]: what becomes
+    /// of the group is noticed whatever the handlers are busy with.
+    ///
+    /// ```no_run
+    /// # async fn example(client: peal_client::Client) -> Result<(), peal_client::ClientError> {
+    /// use peal_client::{Handler, Invited, Outcome};
+    /// use peal_model::code;
+    ///
+    /// let (joining, runtime) = (client.clone(), tokio::runtime::Handle::current());
+    /// let handler = Handler::native(move |call| {
+    ///     let Some(invited) = Invited::of(call.event()) else { return Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN) };
+    ///     match runtime.block_on(joining.group_join(&invited, Vec::new())) {
+    ///         Ok(group) => println!("{:?}", group.members),
+    ///         Err(error) => println!("{error}"),
+    ///     }
+    ///     Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
+    /// });
+    /// client.register(&[code::PMIX_GROUP_INVITED], &[], handler).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn group_join(&self, invited: &Invited, says: Vec<Info>) -> Result<Group, ClientError> {
+        let limit = self.limit().unwrap_or(PATIENCE);
+        let deadline = Instant::now() + limit;
+        let Invited { group, leader, .. } = invited;
+        let ends = [code::PMIX_GROUP_CONSTRUCT_COMPLETE, code::PMIX_GROUP_CONSTRUCT_ABORT, code::PMIX_PROC_TERMINATED];
+        self.want(&ends).await?;
+        let (me, group, leader) = (self.me().clone(), group.clone(), leader.clone());
+        let joining = Arc::new(Seat::new(Joining { me, group: group.clone(), leader, outcome: None }, self.server()));
+        self.session().queue.observers.add(&joining);
+        let (code, mut infos) = invited.acceptance();
+        infos.extend(contribution::said(self.me(), says));
+        infos.extend(contribution::put(self.me(), self.uncommitted_for_others()));
+        self.notify(code, Range::Custom, infos).await?;
+        let event = loop {
+            match joining.look(|joining| joining.outcome.take())? {
+                Some(Ok(event)) => break event,
+                Some(Err(why)) => return Err(ClientError::NotFormed { group, why }),
+                None => {}
+            }
+            if timeout_at(deadline, joining.changed()).await.is_err() {
+                self.group_decline(invited).await?;
+                return Err(ClientError::NotJoined { group, leader: invited.leader.clone(), limit });
+            }
+        };
+        let context_id = event.infos.value_of(key::PMIX_GROUP_CONTEXT_ID).and_then(Value::as_u64);
+        let members = members(&event);
+        let said = contribution::all_said(&members, &event.infos);
+        Ok(self.joined(Group { name: group, members, context_id, said }, &event.infos))
+    }
+
+    /// Declines an invitation (`PMIx_Group_join`). A handler does so by [`crate::HandlerCall::decline`].
+    pub async fn group_decline(&self, invited: &Invited) -> Result<(), ClientError> {
+        let (code, infos) = invited.refusal();
+        self.notify(code, Range::Custom, infos).await
+    }
+
+    /// A group is there to which somebody invited: what its members have for each other is theirs alone, and kept here.
+    pub(super) fn joined(&self, group: Group, infos: &[Info]) -> Group {
+        let mut known = self.known();
+        contribution::all_put(&group.members, infos).into_iter().for_each(|data| known.learn(data));
+        known.learn_group(&group);
+        group
+    }
+}

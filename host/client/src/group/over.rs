@@ -1,0 +1,67 @@
+//! Invitations of ours that are over: whoever accepts one too late is told so, instead of waiting for what has been.
+use super::events;
+use crate::{
+    lock,
+    observers::{Observer, Observers},
+    queue::Arrival,
+    session::Session,
+};
+use peal_model::{Event, Proc, Range, code};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, Weak},
+};
+
+/// How many invitations that are over are remembered.
+const REMEMBERED: usize = 64;
+
+/// An invitation that is over.
+pub(super) struct Over {
+    session: Weak<Session>,
+    group: String,
+    /// Who is in the group; nobody where there is none.
+    members: Vec<Proc>,
+}
+
+impl Over {
+    pub(super) fn new(session: &Arc<Session>, group: &str, members: Vec<Proc>) -> Over {
+        Over { session: Arc::downgrade(session), group: group.to_owned(), members }
+    }
+}
+
+impl Observer for Over {
+    fn see(&self, arrival: &Arrival) {
+        let Arrival::Event(event) = arrival else { return };
+        let accepts = event.code == code::PMIX_GROUP_INVITE_ACCEPTED;
+        let Some(late) = event.source.as_ref().filter(|_| accepts) else { return };
+        // Those who do not say which group they accept wait for none.
+        if events::group_of(event) != Some(&self.group) || self.members.contains(late) {
+            return;
+        }
+        let Some(session) = self.session.upgrade() else { return };
+        let (source, infos) = (Some(session.me.clone()), events::to(&[late.clone()], &self.group));
+        session.announce(Event { code: code::PMIX_GROUP_CONSTRUCT_ABORT, source, range: Range::Custom, infos });
+    }
+}
+
+/// Those that are remembered, the oldest first.
+#[derive(Default)]
+pub(crate) struct AllOver(Mutex<VecDeque<Arc<Over>>>);
+
+impl AllOver {
+    /// To this group others are invited anew.
+    pub(super) fn begin(&self, group: &str) {
+        lock(&self.0).retain(|over| over.group != group);
+    }
+
+    /// This one is over.
+    pub(super) fn end(&self, over: Over, observers: &Observers) {
+        let over = Arc::new(over);
+        observers.add(&over);
+        let mut all = lock(&self.0);
+        all.push_back(over);
+        if all.len() > REMEMBERED {
+            all.pop_front();
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What `tests/c/invite.c` does, with Peal's own client: rank 0 invites the others to a group, and each prints what came of it. Procs of
+//! both programs are in one job. With `stay`, all form a group and stay in it.
+//!
+//! `peal run -n 4 -- target/debug/peal-grouped accept`
+use anyhow::{Context, Result, bail};
+use peal_client::{Client, ClientError, Construct, Decision, Group, Handler, Invite, Invited, Outcome};
+use peal_model::{Proc, Rank, Status, code};
+use std::time::Duration;
+use tokio::{
+    runtime::Handle,
+    sync::mpsc::{self, UnboundedReceiver},
+};
+
+const GROUP: &str = "crew";
+/// For what must come; reached only when something is broken.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+struct Program {
+    client: Client,
+    what: String,
+    /// Who does not accept.
+    other: Option<Rank>,
+    heard: UnboundedReceiver<Status>,
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let what = std::env::args().nth(1).context("usage: peal-grouped ACTION [RANK]")?;
+    let other = std::env::args().nth(2).map(|rank| rank.parse().map(Rank)).transpose()?;
+    let client = Client::init().await?.within(PATIENCE);
+    if what == "stay" {
+        return stay(&client).await;
+    }
+    let heard = listen(&client).await?;
+    let mut program = Program { client, what, other, heard };
+    let group = if program.client.me().rank == Rank(0) { program.lead().await? } else { program.follow().await? };
+    if let Some(group) = group {
+        program.client.fence(&[group.all()?], &[]).await?;
+        program.client.group_destruct(GROUP, &[]).await?;
+        say(&program.client, "fence and destruct");
+    }
+    Ok(program.client.finalize().await?)
+}
+
+/// Forms a group of all and one of rank 0, and stays in them.
+async fn stay(client: &Client) -> Result<()> {
+    let me = client.me().clone();
+    if me.rank == Rank(0) {
+        client.group_construct("alone", Construct::of(&[me.clone()])).await?;
+    }
+    let all = Construct::of(&[Proc::all(me.nspace)]).context_id();
+    client.group_construct(GROUP, all).await?;
+    println!("ready");
+    std::future::pending().await
+}
+
+/// One line by one write, whoever else writes.
+fn say(client: &Client, what: &str) {
+    print!("{}", format!("rank {}: {what}\n", client.me().rank));
+}
+
+/// What becomes of groups.
+async fn listen(client: &Client) -> Result<UnboundedReceiver<Status>> {
+    let (tell, heard) = mpsc::unbounded_channel();
+    let handler = Handler::quick(move |call| {
+        // The program may have ended.
+        let _ = tell.send(call.event().code);
+        Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+    });
+    let codes = [code::PMIX_GROUP_CONSTRUCT_COMPLETE, code::PMIX_GROUP_CONSTRUCT_ABORT];
+    client.register(&codes, &[], handler).await?;
+    Ok(heard)
+}
+
+impl Program {
+    async fn lead(&mut self) -> Result<Option<Group>> {
+        let client = &self.client;
+        let last = Rank(u32::try_from(client.peers().len())?);
+        let mut procs = client.peers();
+        let mut invite = Invite::new();
+        let mut fence_of_job = false;
+        match self.what.as_str() {
+            "accept" | "cancel" => {}
+            "ignore" | "dies" => invite = invite.optional(),
+            "replace" => {
+                procs.retain(|proc| proc.rank != last);
+                fence_of_job = true;
+                let instead = Proc::new(client.me().nspace.clone(), last);
+                let handler = Handler::native(move |call| {
+                    call.decide(GROUP, &Decision::Replace(vec![instead.clone()]));
+                    Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
+                });
+                client.register(&[code::PMIX_GROUP_INVITE_FAILED], &[], handler).await?;
+            }
+            other => bail!("{other:?} is nothing that can be done here"),
+        }
+        client.fence(&[], &[]).await?;
+        // The others meet there between the first invitation and the second.
+        let meets = async { if fence_of_job { client.fence(&[], &[]).await } else { Ok(()) } };
+        let (invited, met) = tokio::join!(client.group_invite(GROUP, &procs, invite), meets);
+        met?;
+        self.tell("invites", invited).await
+    }
+
+    async fn follow(&mut self) -> Result<Option<Group>> {
+        let (tell, mut told) = mpsc::unbounded_channel();
+        let (client, runtime, other, what) = (self.client.clone(), Handle::current(), self.other, self.what.clone());
+        let handler = Handler::native(move |call| {
+            let Some(invited) = Invited::of(call.event()) else { return Outcome::status(code::PMIX_ERROR) };
+            let joined = match other == Some(client.me().rank) {
+                false => runtime.block_on(client.group_join(&invited, Vec::new())).map(Some),
+                true if what == "dies" => std::process::abort(),
+                true => runtime.block_on(client.group_decline(&invited)).map(|()| None),
+            };
+            let _ = tell.send(joined);
+            Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
+        });
+        self.client.register(&[code::PMIX_GROUP_INVITED], &[], handler).await?;
+        self.client.fence(&[], &[]).await?;
+        if self.what == "replace" {
+            self.client.fence(&[], &[]).await?;
+        }
+        match told.recv().await.context("no invitation came")? {
+            Ok(None) => {
+                say(&self.client, "declines");
+                Ok(None)
+            }
+            Ok(Some(group)) => self.tell("joins", Ok(group)).await,
+            Err(error) => self.tell("joins", Err(error)).await,
+        }
+    }
+
+    /// Says how it ended, and which event said the same.
+    async fn tell(&mut self, what: &str, ended: Result<Group, ClientError>) -> Result<Option<Group>> {
+        let heard = self.heard.recv().await.context("no event came")?;
+        let (how, group) = match ended {
+            Ok(group) => (ranks(&group), Some(group)),
+            Err(error) => (error.status().to_string(), None),
+        };
+        say(&self.client, &format!("{what}: {how}, hears {heard}"));
+        Ok(group)
+    }
+}
+
+fn ranks(group: &Group) -> String {
+    let ranks: Vec<String> = group.members.iter().map(|member| member.rank.to_string()).collect();
+    ranks.join(" ")
+}

@@ -1,0 +1,82 @@
+//! Procs of two jobs of one server, all of them Peal's own clients, that form groups.
+use crate::in_process::{Node, soon};
+use peal_client::{Client, ClientError, Construct, Group};
+use peal_model::{Info, KeyName, Nspace, Proc, Rank, Status, Value};
+use peal_server::{EmbeddedFabric, ServerSettings};
+
+/// What procs say of themselves, or put.
+pub const NOTE: KeyName = KeyName("test.note");
+
+/// A proc.
+pub fn proc(job: &str, rank: u32) -> Proc {
+    Proc::new(Nspace::new(job).unwrap(), Rank(rank))
+}
+
+/// That with this text.
+pub fn note(text: &str) -> Info {
+    Info::new(NOTE, Value::string(text))
+}
+
+/// A server with two jobs: two procs of `left`, two of `right`, in this order.
+pub async fn two_jobs() -> (Node, Vec<Client>) {
+    let node = Node::start(ServerSettings::default(), &EmbeddedFabric::new(), "left", 2).await;
+    node.add_job("right", 2).await;
+    let mut clients = Vec::new();
+    for (job, rank) in [("left", 0), ("left", 1), ("right", 0), ("right", 1)] {
+        clients.push(node.client_of(job, rank).await);
+    }
+    (node, clients)
+}
+
+/// Who they are.
+pub fn procs_of(clients: &[Client]) -> Vec<Proc> {
+    clients.iter().map(|client| client.me().clone()).collect()
+}
+
+/// All of these construct a group, each as it says, at the same time.
+pub async fn construct(name: &str, calls: Vec<(&Client, Construct)>) -> Vec<Result<Group, ClientError>> {
+    let name = name.to_owned();
+    let calls = calls.into_iter().map(|(client, construct)| {
+        let (client, name) = (client.clone(), name.clone());
+        tokio::spawn(async move { client.group_construct(&name, construct).await })
+    });
+    let calls: Vec<_> = calls.collect();
+    let mut ended = Vec::new();
+    for call in calls {
+        ended.push(soon("a construct ends", call).await.unwrap());
+    }
+    ended
+}
+
+/// The group, which all must have been told alike.
+#[track_caller]
+pub fn alike(told: Vec<Result<Group, ClientError>>) -> Group {
+    let groups: Vec<Group> = told.into_iter().map(Result::unwrap).collect();
+    assert!(groups.iter().all(|group| *group == groups[0]), "{groups:?}");
+    groups[0].clone()
+}
+
+/// The status and the reason with which it came to nothing, which all must have been told alike.
+#[track_caller]
+pub fn refused(told: Vec<Result<Group, ClientError>>) -> (Status, String) {
+    let why: Vec<(Status, Vec<String>)> = told
+        .into_iter()
+        .map(|told| match told.unwrap_err() {
+            ClientError::Refused { status, infos, .. } => (status, peal_client::reasons(&infos)),
+            error => panic!("{error}"),
+        })
+        .collect();
+    assert!(why.iter().all(|one| *one == why[0]), "{why:?}");
+    (why[0].0, why[0].1.join(", "))
+}
+
+/// All of these destruct a group.
+pub async fn destruct(name: &str, clients: &[Client]) {
+    let calls = clients.iter().map(|client| {
+        let (client, name) = (client.clone(), name.to_owned());
+        tokio::spawn(async move { client.group_destruct(&name, &[]).await })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        soon("a destruct ends", call).await.unwrap().unwrap();
+    }
+}

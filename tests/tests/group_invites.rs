@@ -1,0 +1,211 @@
+//! Invitations to groups among Peal's own clients, of several jobs of one server: who comes, who does not, and what is decided about
+//! those.
+use peal_client::{Absence, Client, ClientError, Decision, Group, Handler, Invite, Invited, NotFormed, Outcome};
+use peal_model::{Infos, Proc, Scope, Status, Value, code, key};
+use peal_tests::{
+    grouped::{NOTE, destruct, note, proc, procs_of, two_jobs},
+    in_process::{everything, listener, next, soon},
+};
+use std::time::Duration;
+use tokio::sync::mpsc::{self, UnboundedReceiver};
+
+/// Every invitation is answered by the first to be asked: here by the handler itself, which then waits for what becomes of it.
+async fn joins(client: &Client) -> UnboundedReceiver<Result<Group, ClientError>> {
+    let (tell, told) = mpsc::unbounded_channel();
+    let (joining, runtime) = (client.clone(), tokio::runtime::Handle::current());
+    let handler = Handler::native(move |call| {
+        let invited = Invited::of(call.event()).unwrap();
+        let says = vec![note(&format!("said by {}", joining.me()))];
+        tell.send(runtime.block_on(joining.group_join(&invited, says))).unwrap();
+        Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
+    });
+    client.register(&[code::PMIX_GROUP_INVITED], &[], handler).await.unwrap();
+    told
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_invited_may_wait_inside_the_handler_that_hears_of_it() {
+    let (_node, clients) = two_jobs().await;
+    let mut joined = Vec::new();
+    for client in &clients[1..] {
+        joined.push(joins(client).await);
+    }
+    clients[2].put(Scope::Remote, NOTE.into(), Value::string("for members alone"));
+    let (handler, mut heard) = listener();
+    clients[0].register(&[code::PMIX_GROUP_CONSTRUCT_COMPLETE], everything(), handler).await.unwrap();
+    let invite = Invite::new().context_id().saying([note("said by the leader")]);
+    let invited = procs_of(&clients[1..]);
+    let group = soon("all accept", clients[0].group_invite("crew", &invited, invite)).await.unwrap();
+    assert_eq!(group.members, procs_of(&clients));
+    assert!(group.context_id.is_some());
+    for joined in &mut joined {
+        let joined = soon("a join ends", joined.recv()).await.unwrap().unwrap();
+        assert_eq!((&joined.name, &joined.members, joined.context_id), (&group.name, &group.members, group.context_id));
+        assert_eq!(joined.said_by(clients[0].me()), [note("said by the leader")]);
+        assert_eq!(joined.said_by(clients[3].me()), [note("said by right:1")]);
+    }
+    let value = clients[1].get(clients[2].me(), NOTE, &[]).await.unwrap();
+    assert_eq!(value, Value::string("for members alone"));
+    assert_eq!(next(&mut heard).await.code, code::PMIX_GROUP_CONSTRUCT_COMPLETE);
+    assert_eq!(clients[3].group_members("crew").await.unwrap(), group.members);
+    destruct("crew", &clients).await;
+}
+
+/// Somebody who answers every invitation by declining.
+async fn declines(client: &Client) {
+    let handler = Handler::quick(|call| {
+        call.decline(&Invited::of(call.event()).unwrap());
+        Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
+    });
+    client.register(&[code::PMIX_GROUP_INVITED], &[], handler).await.unwrap();
+}
+
+/// Somebody who hears of invitations and does nothing about them.
+async fn hesitates(client: &Client) -> UnboundedReceiver<peal_model::Event> {
+    let (handler, heard) = listener();
+    client.register(&[code::PMIX_GROUP_INVITED], everything(), handler).await.unwrap();
+    heard
+}
+
+/// Whoever leads decides so about everybody who does not come. Tells about whom it was asked.
+async fn decides(leader: &Client, decision: Decision) -> UnboundedReceiver<Proc> {
+    let (tell, told) = mpsc::unbounded_channel();
+    let handler = Handler::native(move |call| {
+        tell.send(call.event().affected()[0].clone()).unwrap();
+        call.decide("crew", &decision);
+        Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
+    });
+    leader.register(&[code::PMIX_GROUP_INVITE_FAILED], &[], handler).await.unwrap();
+    told
+}
+
+#[track_caller]
+fn absent(ended: Result<Group, ClientError>) -> Vec<(Proc, Absence)> {
+    match ended.unwrap_err() {
+        ClientError::NotFormed { why: NotFormed::Absent(absent), .. } => absent,
+        error => panic!("{error}"),
+    }
+}
+
+/// With what a join ended that came to nothing.
+async fn status(joined: &mut UnboundedReceiver<Result<Group, ClientError>>) -> Status {
+    soon("a join ends", joined.recv()).await.unwrap().unwrap_err().status()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_comes_of_an_invitation_that_somebody_declines_and_all_are_told() {
+    let (_node, clients) = two_jobs().await;
+    let mut joined = joins(&clients[1]).await;
+    declines(&clients[2]).await;
+    let (handler, mut heard) = listener();
+    let codes = [code::PMIX_GROUP_CONSTRUCT_ABORT];
+    clients[0].register(&codes, everything(), handler).await.unwrap();
+    let ended = soon("it ends", clients[0].group_invite("crew", &procs_of(&clients[1..3]), Invite::new())).await;
+    let text = ended.as_ref().unwrap_err().to_string();
+    assert_eq!(text, "group \"crew\" is not formed: right:0 has declined");
+    assert_eq!(absent(ended), [(proc("right", 0), Absence::Declined)]);
+    assert_eq!(status(&mut joined).await, code::PMIX_GROUP_CONSTRUCT_ABORT);
+    let aborted = next(&mut heard).await;
+    assert_eq!(aborted.infos.value_of(key::PMIX_GROUP_ID).and_then(Value::as_str), Some("crew"));
+    let error = clients[0].group_members("crew").await.unwrap_err();
+    assert_eq!(error.status(), code::PMIX_ERR_NOT_FOUND, "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_is_formed_without_those_who_decline_where_they_are_optional_or_ignored() {
+    let (_node, clients) = two_jobs().await;
+    let mut joined = joins(&clients[1]).await;
+    declines(&clients[2]).await;
+    let invited = procs_of(&clients[1..3]);
+    let group = soon("it ends", clients[0].group_invite("crew", &invited, Invite::new().optional())).await.unwrap();
+    assert_eq!(group.members, procs_of(&clients[..2]));
+    soon("the join ends", joined.recv()).await.unwrap().unwrap();
+    destruct("crew", &clients[..2]).await;
+
+    let mut asked = decides(&clients[0], Decision::GoOn).await;
+    let group = soon("it ends", clients[0].group_invite("crew", &invited, Invite::new())).await.unwrap();
+    assert_eq!(group.members, procs_of(&clients[..2]));
+    assert_eq!(asked.recv().await, Some(proc("right", 0)));
+    assert_eq!(soon("the join ends", joined.recv()).await.unwrap().unwrap().members, group.members);
+    destruct("crew", &clients[..2]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_declines_is_replaced_by_another() {
+    let (_node, clients) = two_jobs().await;
+    let (mut first, mut second) = (joins(&clients[1]).await, joins(&clients[3]).await);
+    declines(&clients[2]).await;
+    let mut asked = decides(&clients[0], Decision::Replace(vec![proc("right", 1)])).await;
+    let invited = procs_of(&clients[1..3]);
+    let group = soon("it ends", clients[0].group_invite("crew", &invited, Invite::new())).await.unwrap();
+    assert_eq!(group.members, [proc("left", 0), proc("left", 1), proc("right", 1)]);
+    assert_eq!(asked.recv().await, Some(proc("right", 0)));
+    for joined in [&mut first, &mut second] {
+        assert_eq!(soon("a join ends", joined.recv()).await.unwrap().unwrap().members, group.members);
+    }
+    let members = [clients[0].clone(), clients[1].clone(), clients[3].clone()];
+    destruct("crew", &members).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_leads_calls_it_off_when_asked_or_by_going_on_without_it() {
+    let (_node, clients) = two_jobs().await;
+    let mut joined = joins(&clients[1]).await;
+    declines(&clients[2]).await;
+    let mut silent = hesitates(&clients[3]).await;
+    let mut asked = decides(&clients[0], Decision::CallOff).await;
+    let invited = procs_of(&clients[1..3]);
+    let error = soon("it ends", clients[0].group_invite("crew", &invited, Invite::new())).await.unwrap_err();
+    assert_eq!(error.to_string(), "group \"crew\" is not formed: left:0, who led, has called it off");
+    assert_eq!(asked.recv().await, Some(proc("right", 0)));
+    assert_eq!(status(&mut joined).await, code::PMIX_GROUP_CONSTRUCT_ABORT);
+
+    let (leader, invited) = (clients[0].clone(), [proc("left", 1), proc("right", 1)]);
+    let inviting = tokio::spawn(async move { leader.group_invite("other", &invited, Invite::new()).await });
+    next(&mut silent).await;
+    inviting.abort();
+    assert_eq!(status(&mut joined).await, code::PMIX_GROUP_CONSTRUCT_ABORT);
+
+    // Whoever accepts then comes too late.
+    let late = Invited { group: "other".to_owned(), leader: proc("left", 0), said: Vec::new() };
+    let error = soon("a late join ends", clients[3].group_join(&late, Vec::new())).await.unwrap_err();
+    assert_eq!(error.status(), code::PMIX_GROUP_CONSTRUCT_ABORT, "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn those_who_die_or_keep_silent_do_not_come() {
+    let (_node, mut clients) = two_jobs().await;
+    let mut joined = joins(&clients[1]).await;
+    let (mut dying, _silent) = (hesitates(&clients[2]).await, hesitates(&clients[3]).await);
+    let invite = Invite::new().timeout(Duration::from_secs(1));
+    let (leader, invited) = (clients[0].clone(), procs_of(&clients[1..]));
+    let all = invite.clone();
+    let inviting = tokio::spawn(async move { leader.group_invite("crew", &invited, all.optional()).await });
+    next(&mut dying).await;
+    drop(clients.remove(2));
+    let group = soon("it ends", inviting).await.unwrap().unwrap();
+    assert_eq!(group.members, procs_of(&clients[..2]));
+    assert_eq!(soon("the join ends", joined.recv()).await.unwrap().unwrap().members, group.members);
+    destruct("crew", &clients[..2]).await;
+
+    let invited = [proc("left", 1), proc("right", 1)];
+    let ended = soon("it ends", clients[0].group_invite("crew", &invited, invite)).await;
+    assert_eq!(absent(ended), [(proc("right", 1), Absence::Silent)]);
+    assert_eq!(status(&mut joined).await, code::PMIX_GROUP_CONSTRUCT_ABORT);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_has_accepted_hears_that_the_leader_died() {
+    let (node, clients) = two_jobs().await;
+    let mut joined = joins(&clients[1]).await;
+    let mut silent = hesitates(&clients[2]).await;
+    let (accepted, mut acceptance) = listener();
+    clients[0].register(&[code::PMIX_GROUP_INVITE_ACCEPTED], everything(), accepted).await.unwrap();
+    let (leader, invited) = (clients[0].clone(), procs_of(&clients[1..3]));
+    let _inviting = tokio::spawn(async move { leader.group_invite("crew", &invited, Invite::new()).await });
+    next(&mut silent).await;
+    next(&mut acceptance).await;
+    // Its process has ended before it could call it off.
+    node.server.handle().proc_ended(proc("left", 0), None);
+    assert_eq!(status(&mut joined).await, code::PMIX_GROUP_LEADER_FAILED);
+}

@@ -1,0 +1,81 @@
+//! Groups of Peal's own client and programs of the C library in one job: who invites is one and who is invited the other.
+use peal_tests::{c_program, compared::Compared, peal, program, run};
+use std::process::Command;
+
+/// The lines of one rank.
+fn of_rank(lines: &[String], rank: u32) -> Vec<&str> {
+    let prefix = format!("rank {rank}: ");
+    lines.iter().filter_map(|line| line.strip_prefix(&prefix)).collect()
+}
+
+/// Runs four procs under Peal's server, of which the given one is Peal's and the others are the C library's, and checks what that one says.
+/// The others say the same as where all four are the C library's.
+#[track_caller]
+fn with_one_of_peals(invite: &'static str, rank: u32, exit_status: i32, says: &[&str]) {
+    with_one_of_peals_under(peal(["run", "-n", "4", "--on-abort", "continue", "--"]), invite, rank, exit_status, says);
+}
+
+/// The same under this server.
+#[track_caller]
+fn with_one_of_peals_under(mut server: Command, invite: &'static str, rank: u32, exit_status: i32, says: &[&str]) {
+    let (Some(c), Some(all_c)) = (c_program("invite"), Compared::new(invite, "4", exit_status, 0).under_peal()) else {
+        return;
+    };
+    let arguments = invite.strip_prefix("invite ").unwrap();
+    let script = format!(
+        "case $PMIX_RANK in {rank}) exec {} {arguments};; *) exec {} {arguments};; esac",
+        program("peal-grouped").display(),
+        c.display()
+    );
+    let done = run(server.args(["/bin/sh", "-c"]).arg(&script));
+    // Peal's client says to which group an answer is, as the Standard wants; the library does not.
+    let as_the_library = |line: String| line.replace("hears -162 crew by", "hears -162 by");
+    let mixed: Vec<String> = done.expect_status(exit_status).by_rank().into_iter().map(as_the_library).collect();
+    for other in (0..4).filter(|other| *other != rank) {
+        assert_eq!(of_rank(&mixed, other), of_rank(&all_c, other), "{invite}: {mixed:#?}");
+    }
+    assert_eq!(of_rank(&mixed, rank), says, "{invite}");
+}
+
+const COMPLETE: &str = "hears PMIX_GROUP_CONSTRUCT_COMPLETE (-166)";
+
+#[test]
+fn peals_client_invites_programs_of_the_c_library() {
+    let invited = |ranks: &str| [format!("invites: {ranks}, {COMPLETE}"), "fence and destruct".to_owned()];
+    for (program, exit_status, ranks) in [
+        ("invite accept", 0, "0 1 2 3"),
+        ("invite ignore 2", 0, "0 1 3"),
+        ("invite replace 1", 0, "0 2 3"),
+        ("invite dies 2", 137, "0 1 3"),
+    ] {
+        let says = invited(ranks);
+        with_one_of_peals(program, 0, exit_status, &says.each_ref().map(String::as_str));
+    }
+    let aborted = "invites: PMIX_GROUP_CONSTRUCT_ABORT (-165), hears PMIX_GROUP_CONSTRUCT_ABORT (-165)";
+    with_one_of_peals("invite cancel 2", 0, 0, &[aborted]);
+}
+
+#[test]
+fn programs_of_the_c_library_invite_peals_client() {
+    let joins = |ranks: &str| [format!("joins: {ranks}, {COMPLETE}"), "fence and destruct".to_owned()];
+    for (program, rank, ranks) in
+        [("invite accept", 3, "0 1 2 3"), ("invite ignore 2", 1, "0 1 3"), ("invite replace 1", 3, "0 2 3")]
+    {
+        let says = joins(ranks);
+        with_one_of_peals(program, rank, 0, &says.each_ref().map(String::as_str));
+    }
+    with_one_of_peals("invite ignore 2", 2, 0, &["declines"]);
+    let aborted = "joins: PMIX_GROUP_CONSTRUCT_ABORT (-165), hears PMIX_GROUP_CONSTRUCT_ABORT (-165)";
+    with_one_of_peals("invite cancel 2", 1, 0, &[aborted]);
+}
+
+#[test]
+fn both_invite_each_other_under_the_c_librarys_server_too() {
+    let Some(host) = c_program("host") else { return };
+    for (rank, what) in [(0, "invites"), (2, "joins")] {
+        let mut server = Command::new(&host);
+        server.arg("4");
+        let says = [format!("{what}: 0 1 2 3, {COMPLETE}"), "fence and destruct".to_owned()];
+        with_one_of_peals_under(server, "invite accept", rank, 0, &says.each_ref().map(String::as_str));
+    }
+}
