@@ -1,7 +1,14 @@
-//! Groups over several servers that the embedded fabric joins: unmodified `libpmix` programs of one job at each.
+//! Groups over several servers that the embedded fabric joins: unmodified `libpmix` programs of one job at each, and what becomes of
+//! a group when a server goes.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
+use peal_client::Construct;
+use peal_model::{Infos, Value, code, key};
 use peal_server::{EmbeddedFabric, ServerSettings};
-use peal_tests::{Done, c_program, finish, in_process::Node};
+use peal_tests::{
+    Done, c_program, finish,
+    grouped::{alike, construct, destruct, procs_of, refused},
+    in_process::{Node, everything, listener, next, soon},
+};
 use std::process::Child;
 
 /// What each of two procs prints of a job of two that it forms a group with.
@@ -71,5 +78,60 @@ async fn a_death_at_one_server_is_told_at_the_other_and_the_group_goes_on() {
         let then = if proc == "one:1" { String::new() } else { dead + end };
         let expected = format!("{KNOWN}{}fence across: SUCCESS (0)\n{then}", called(&proc));
         assert_eq!(printed(&done), expected, "{proc}: {}", done.stderr);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_goes_takes_its_procs_out_of_groups_and_ends_those_that_waited_for_them_whoever_coordinates() {
+    // The first server coordinates; when that goes, the next one takes over.
+    for goes in [2, 0] {
+        let fabric = EmbeddedFabric::new();
+        let mut nodes = Vec::new();
+        for job in ["first", "second", "third"] {
+            nodes.push(Node::start(ServerSettings::default(), &fabric, job, 1).await);
+        }
+        let clients = [nodes[0].client(0).await, nodes[1].client(0).await, nodes[2].client(0).await];
+        let everybody = procs_of(&clients);
+        let calls = clients.iter().map(|client| (client, Construct::of(&everybody).notify_termination().context_id()));
+        let before = alike(construct("before", calls.collect()).await);
+        let left: Vec<usize> = (0..3).filter(|at| *at != goes).collect();
+        let left = [clients[left[0]].clone(), clients[left[1]].clone()];
+        let mut heard = Vec::new();
+        for client in &left {
+            let (handler, hears) = listener();
+            client.register(&[code::PMIX_GROUP_MEMBER_FAILED], everything(), handler).await.unwrap();
+            heard.push(hears);
+        }
+
+        let waits = left.clone().map(|client| {
+            let named = everybody.clone();
+            tokio::spawn(async move { client.group_construct("during", Construct::of(&named)).await })
+        });
+        // What they ask for next is answered behind that.
+        for client in &left {
+            assert_eq!(client.group_members("before").await.unwrap(), everybody);
+        }
+        let gone = tokio::spawn(nodes.remove(goes).server.shutdown());
+        for wait in waits {
+            let error = soon("the construct ends", wait).await.unwrap().unwrap_err();
+            assert_eq!(error.status(), code::PMIX_GROUP_CONSTRUCT_ABORT, "{error}");
+        }
+        let survivors = procs_of(&left);
+        for hears in &mut heard {
+            let event = next(hears).await;
+            let about = event.infos.value_of(key::PMIX_EVENT_AFFECTED_PROC);
+            assert_eq!(about, Some(&Value::Proc(everybody[goes].clone())));
+            assert_eq!(event.infos.value_of(key::PMIX_GROUP_MEMBERSHIP).unwrap().as_procs().unwrap(), survivors);
+        }
+        destruct("before", &left).await;
+
+        let calls = left.iter().map(|client| (client, Construct::of(&survivors).context_id()));
+        let after = alike(construct("after", calls.collect()).await);
+        assert_eq!(after.members, survivors);
+        assert_ne!(after.context_id, before.context_id);
+        let all = left.iter().map(|client| (client, Construct::of(&everybody))).collect();
+        refused(construct("again", all).await);
+        drop(clients);
+        soon("the server ends", gone).await.unwrap();
     }
 }
