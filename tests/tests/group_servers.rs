@@ -1,7 +1,7 @@
 //! Groups over several servers that the embedded fabric joins: unmodified `libpmix` programs of one job at each, and what becomes of
 //! a group when a server goes.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
-use peal_client::Construct;
+use peal_client::{Absence, ClientError, Construct, Invite, NotFormed};
 use peal_model::{Infos, Value, code, key};
 use peal_server::{EmbeddedFabric, ServerSettings};
 use peal_tests::{
@@ -133,5 +133,33 @@ async fn a_server_that_goes_takes_its_procs_out_of_groups_and_ends_those_that_wa
         refused(construct("again", all).await);
         drop(clients);
         soon("the server ends", gone).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_invites_procs_of_other_servers_hears_when_they_or_their_server_go() {
+    for server_goes in [false, true] {
+        let fabric = EmbeddedFabric::new();
+        let near = Node::start(ServerSettings::default(), &fabric, "near", 1).await;
+        let far = Node::start(ServerSettings::default(), &fabric, "far", 1).await;
+        let (leader, invited) = (near.client(0).await, far.client(0).await);
+        let (handler, mut invitations) = listener();
+        invited.register(&[code::PMIX_GROUP_INVITED], everything(), handler).await.unwrap();
+        let named = [far.proc(0)];
+        let call = tokio::spawn(async move { leader.group_invite("crew", &named, Invite::new()).await });
+        next(&mut invitations).await;
+        let gone = if server_goes {
+            Some((tokio::spawn(far.server.shutdown()), invited))
+        } else {
+            drop(invited);
+            None
+        };
+        let ended = soon("whoever invites is told", call).await.unwrap();
+        let Err(ClientError::NotFormed { why: NotFormed::Absent(absent), .. }) = ended else { panic!("{ended:?}") };
+        assert!(matches!(&absent[..], [(proc, Absence::Ended)] if proc.nspace.as_str() == "far"), "{absent:?}");
+        if let Some((gone, invited)) = gone {
+            drop(invited);
+            soon("the server ends", gone).await.unwrap();
+        }
     }
 }

@@ -11,14 +11,18 @@ impl Groups {
     /// Something came from a server, or from ourselves.
     pub(super) fn take(&mut self, from: ServerId, message: Message, now: Time) {
         match message {
-            Message::Job { nspace, size } => {
-                self.directory.add(nspace.clone(), from, size);
+            Message::Job { nspace, facts } => {
+                self.directory.add(nspace.clone(), from, facts);
                 self.knows_job(&nspace, now);
             }
             Message::JobGone(nspace) => {
                 let procs = self.directory.remove(&nspace);
+                self.watches.forget_job(&nspace);
                 self.bury(&procs, now);
             }
+            Message::Watch(nspace) if self.directory.is_at(&nspace, self.me) => self.watches.add(nspace, from),
+            Message::Watch(_) => {}
+            Message::Lost(proc) => self.tell_lost(&[proc]),
             Message::Upward(upward) => self.coordinate(from, upward, now),
             Message::Report(report) => self.reported(from, report, now),
             Message::Down(outcome) => self.apply(outcome, now),

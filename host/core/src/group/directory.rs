@@ -1,5 +1,5 @@
 //! Which jobs there are, on which servers, and who of them has ended.
-use super::{ServerId, ranks_of};
+use super::{JobFacts, ServerId, ranks_of};
 use peal_model::{Nspace, Proc, Rank, rank};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -10,7 +10,7 @@ const GONE: usize = 1024;
 #[derive(Debug)]
 struct Job {
     at: ServerId,
-    size: u32,
+    facts: JobFacts,
     /// Of its own jobs a server knows who has ended, and the coordinator of all.
     ended: BTreeSet<Rank>,
 }
@@ -42,10 +42,10 @@ pub(super) fn is_wildcard(rank: Rank) -> bool {
 }
 
 impl Directory {
-    pub(super) fn add(&mut self, nspace: Nspace, at: ServerId, size: u32) {
+    pub(super) fn add(&mut self, nspace: Nspace, at: ServerId, facts: JobFacts) {
         self.gone.retain(|gone| *gone != nspace);
         self.at.entry(at).or_default().insert(nspace.clone());
-        self.jobs.insert(nspace, Job { at, size, ended: BTreeSet::new() });
+        self.jobs.insert(nspace, Job { at, facts, ended: BTreeSet::new() });
     }
 
     /// A job is gone: who was in it.
@@ -58,7 +58,7 @@ impl Directory {
             self.gone.pop_front();
         }
         self.gone.push_back(nspace.clone());
-        (0..job.size).map(|rank| Proc::new(nspace.clone(), Rank(rank))).collect()
+        (0..job.facts.size).map(|rank| Proc::new(nspace.clone(), Rank(rank))).collect()
     }
 
     /// A server is gone, and all that was there.
@@ -69,11 +69,11 @@ impl Directory {
         procs
     }
 
-    /// The jobs of a server and their sizes.
-    pub(super) fn of(&self, server: ServerId) -> impl Iterator<Item = (Nspace, u32)> + use<> {
+    /// The jobs of a server.
+    pub(super) fn of(&self, server: ServerId) -> impl Iterator<Item = (Nspace, JobFacts)> + use<> {
         let theirs = self.at.get(&server).into_iter().flatten();
-        let sized = theirs.filter_map(|nspace| Some((nspace.clone(), self.jobs.get(nspace)?.size)));
-        sized.collect::<Vec<_>>().into_iter()
+        let known = theirs.filter_map(|nspace| Some((nspace.clone(), self.jobs.get(nspace)?.facts)));
+        known.collect::<Vec<_>>().into_iter()
     }
 
     /// Who of a job has ended.
@@ -83,7 +83,7 @@ impl Directory {
 
     /// A proc has ended; whether that is new.
     pub(super) fn end(&mut self, proc: &Proc) -> bool {
-        self.jobs.get_mut(&proc.nspace).is_some_and(|job| proc.rank.0 < job.size && job.ended.insert(proc.rank))
+        self.jobs.get_mut(&proc.nspace).is_some_and(|job| proc.rank.0 < job.facts.size && job.ended.insert(proc.rank))
     }
 
     /// It is there again; whether that is new.
@@ -94,6 +94,11 @@ impl Directory {
     /// Where a job is.
     pub(super) fn home(&self, nspace: &Nspace) -> Option<ServerId> {
         self.jobs.get(nspace).map(|job| job.at)
+    }
+
+    /// As which user a job runs.
+    pub(super) fn owner(&self, nspace: &Nspace) -> Option<u32> {
+        self.jobs.get(nspace).map(|job| job.facts.uid)
     }
 
     pub(super) fn is_at(&self, nspace: &Nspace, server: ServerId) -> bool {
@@ -112,14 +117,14 @@ impl Directory {
     /// Whether its job is known and has no such rank.
     pub(super) fn is_no_rank(&self, proc: &Proc) -> bool {
         let job = self.jobs.get(&proc.nspace);
-        job.is_some_and(|job| !is_wildcard(proc.rank) && proc.rank.0 >= job.size)
+        job.is_some_and(|job| !is_wildcard(proc.rank) && proc.rank.0 >= job.facts.size)
     }
 
     /// The procs that one stands for, if that is known.
     pub(super) fn procs(&self, named: &Proc) -> Option<Vec<Proc>> {
         match self.jobs.get(&named.nspace) {
             Some(job) => {
-                Some(ranks_of(named.rank, job.size).map(|rank| Proc::new(named.nspace.clone(), rank)).collect())
+                Some(ranks_of(named.rank, job.facts.size).map(|rank| Proc::new(named.nspace.clone(), rank)).collect())
             }
             None if is_wildcard(named.rank) && !self.gone.contains(&named.nspace) => None,
             None => Some(vec![named.clone()]),

@@ -41,11 +41,15 @@ pub enum Message {
     Job {
         /// Its namespace.
         nspace: Nspace,
-        /// How many procs it has.
-        size: u32,
+        /// What is known of it.
+        facts: JobFacts,
     },
     /// To all: it is not any more.
     JobGone(Nspace),
+    /// To the server where a job is: the sender wants to hear who of it is lost.
+    Watch(Nspace),
+    /// To whoever wants to hear that: this one is.
+    Lost(Proc),
     /// To the coordinator: something to be decided about.
     Upward(Upward),
     /// To a new coordinator: all that the sender knows.
@@ -72,6 +76,15 @@ pub enum Message {
         /// About what.
         infos: Vec<Info>,
     },
+}
+
+/// What all servers know of a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct JobFacts {
+    /// How many procs it has.
+    pub size: u32,
+    /// As which user they run.
+    pub uid: u32,
 }
 
 /// What servers have the coordinator know.
@@ -286,8 +299,8 @@ pub enum Saying {
 /// What a server knows, for a coordinator that has to begin.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Report {
-    /// Its jobs, their sizes, and who of them has ended.
-    pub jobs: BTreeMap<Nspace, (u32, BTreeSet<Rank>)>,
+    /// Its jobs, and who of them has ended.
+    pub jobs: BTreeMap<Nspace, (JobFacts, BTreeSet<Rank>)>,
     /// The groups with members there, since when, and who is there no more.
     pub known: BTreeMap<GroupKey, (Instance, Arc<Formed>, BTreeSet<Proc>)>,
     /// What was decided of late.

@@ -10,6 +10,7 @@
 
 mod board;
 mod call;
+mod coming;
 mod deciding;
 mod directory;
 mod forming;
@@ -22,12 +23,13 @@ mod shared;
 mod standing;
 mod takeover;
 mod told;
+mod watch;
 
 pub use call::{Call, Construct, Role, Wishes};
 pub use members::Members;
 pub use message::{
-    Announced, Change, Contribution, Failure, Formed, Instance, Message, Operation, Outcome, Part, Report, Saying,
-    Upward, What,
+    Announced, Change, Contribution, Failure, Formed, Instance, JobFacts, Message, Operation, Outcome, Part, Report,
+    Saying, Upward, What,
 };
 pub use read::{Asked, GroupError, name, read, timeout};
 pub use refusal::Refusal;
@@ -44,6 +46,7 @@ use std::{
     time::Duration,
 };
 use takeover::Takeover;
+use watch::Watches;
 
 /// A server's number in its fabric. Whoever joins later has a higher one, and none is given twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -97,6 +100,13 @@ pub enum Step {
     },
     /// A group with members here is there: what the others have put is to be had from now on.
     Learn(Arc<Formed>),
+    /// A proc of another server is lost, for those here who run as this and want to hear of that.
+    Lost {
+        /// Who.
+        proc: Proc,
+        /// As which user it ran.
+        uid: u32,
+    },
     /// What was learnt of these jobs is nobody's business here any more.
     Forget(Vec<Nspace>),
     /// Raise an event for procs of this server.
@@ -142,6 +152,7 @@ pub struct Groups {
     takeover: Option<Takeover>,
     /// What came for a coordinator that we are not yet.
     early: Vec<(ServerId, Upward)>,
+    watches: Watches,
     steps: Vec<Step>,
     /// When there is something to do next: asked for far more often than it changes.
     due: Option<Time>,
@@ -163,77 +174,10 @@ impl Groups {
             board: Board::new(me),
             takeover: None,
             early: Vec::new(),
+            watches: Watches::default(),
             steps: Vec::new(),
             due: None,
         }
-    }
-
-    /// Another server is there from now on. It learns of our jobs.
-    pub fn server_joined(&mut self, server: ServerId) -> Vec<Step> {
-        self.servers.insert(server);
-        for (nspace, size) in self.directory.of(self.me) {
-            self.send(server, Message::Job { nspace, size });
-        }
-        self.taken()
-    }
-
-    /// Another server is gone, and its procs with it. Nothing of it comes any more.
-    pub fn server_left(&mut self, server: ServerId, now: Time) -> Vec<Step> {
-        let before = self.coordinator();
-        if server == self.me || !self.servers.remove(&server) {
-            return Vec::new();
-        }
-        self.early.retain(|(from, _)| *from != server);
-        let procs = self.directory.server_left(server);
-        if before == self.me {
-            self.bury(&procs, now);
-            if self.takeover.is_some() {
-                self.take_over(now);
-            }
-        } else if before == server {
-            self.report(now);
-        }
-        self.taken()
-    }
-
-    /// A job is here from now on.
-    pub fn job_added(&mut self, nspace: &Nspace, size: u32) -> Vec<Step> {
-        self.directory.add(nspace.clone(), self.me, size);
-        self.broadcast(&Message::Job { nspace: nspace.clone(), size });
-        self.knows_job(nspace, self.clock);
-        self.taken()
-    }
-
-    /// A job is gone, and its procs with it; whoever waits of them is answered by nobody.
-    pub fn job_removed(&mut self, nspace: &Nspace) -> Vec<Step> {
-        let now = self.clock;
-        let procs = self.directory.remove(nspace);
-        for proc in &procs {
-            self.lobby.leave(proc);
-        }
-        self.broadcast(&Message::JobGone(nspace.clone()));
-        self.bury(&procs, now);
-        self.pass_on(now);
-        self.taken()
-    }
-
-    /// A proc of this server has ended or left, so that it takes part in nothing any more.
-    pub fn ended(&mut self, proc: &Proc, now: Time) -> Vec<Step> {
-        self.clock = now;
-        if self.directory.end(proc) {
-            self.lobby.leave(proc);
-            self.up(Upward::Ended(proc.clone()), now);
-            self.pass_on(now);
-        }
-        self.taken()
-    }
-
-    /// A proc that had ended is there again.
-    pub fn back(&mut self, proc: &Proc) -> Vec<Step> {
-        if self.directory.unend(proc) {
-            self.up(Upward::Back(proc.clone()), self.clock);
-        }
-        self.taken()
     }
 
     /// A proc of this server calls construct or destruct.
@@ -347,6 +291,7 @@ impl Groups {
             (!self.past.is_empty(), "a past"),
             (!self.early.is_empty(), "messages for a coordinator"),
             (self.takeover.is_some(), "a takeover"),
+            (!self.watches.is_empty(), "somebody who watches"),
         ];
         let left: Vec<&str> = left.into_iter().filter_map(|(is_left, what)| is_left.then_some(what)).collect();
         (!left.is_empty()).then(|| left.join(", "))

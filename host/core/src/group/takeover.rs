@@ -19,9 +19,9 @@ impl Groups {
 
     /// The coordinator is gone: the next one learns what we know.
     pub(super) fn report(&mut self, now: Time) {
-        let jobs = self.directory.of(self.me).map(|(nspace, size)| {
+        let jobs = self.directory.of(self.me).map(|(nspace, facts)| {
             let ended = self.directory.ended_of(&nspace);
-            (nspace, (size, ended))
+            (nspace, (facts, ended))
         });
         let known = self.known.iter();
         let report = Report {
@@ -50,8 +50,8 @@ impl Groups {
         reports.retain(|server, _| self.servers.contains(server));
         self.board = Board::new(self.me);
         for (server, report) in &reports {
-            for (nspace, (size, ended)) in &report.jobs {
-                self.directory.add(nspace.clone(), *server, *size);
+            for (nspace, (facts, ended)) in &report.jobs {
+                self.directory.add(nspace.clone(), *server, *facts);
                 for rank in ended {
                     self.directory.end(&Proc::new(nspace.clone(), *rank));
                 }

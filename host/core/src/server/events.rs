@@ -221,14 +221,13 @@ impl Server {
 
     /// That a proc has ended without having left, for those of its user who registered for that by its code: whoever invites others to a group
     /// waits for that. Modules and everybody else hear of ends by other events.
-    pub(super) fn tell_of_end(&mut self, proc: &Proc) -> Vec<Action> {
+    pub(super) fn tell_of_end(&mut self, proc: &Proc, reach: Reach) -> Vec<Action> {
         let infos = vec![
             Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc.clone())),
             Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true)),
             Info::new(key::PMIX_EVENT_DO_NOT_CACHE, Value::Bool(true)),
         ];
         let event = Event { code: code::PMIX_PROC_TERMINATED, source: None, range: Range::Session, infos };
-        let reach = Reach::of(self.identity(proc));
         self.deliver_here(&Arc::new(event), reach)
     }
 

@@ -6,6 +6,7 @@ use crate::{
         self, Announced, Answer, Call, Formed, GroupError, GroupKey, Groups, Message, Refusal, Saying, ServerId, Step,
     },
     policy,
+    reach::Reach,
 };
 use peal_model::{
     DataArray, Event, Identity, Info, InfoFlags, Infos, KeyName, Kval, Proc, Query, Range, RankData, Reply, Request,
@@ -121,6 +122,7 @@ impl Server {
         };
         let key = GroupKey { uid: self.uid_of(source), name: name.clone() };
         let steps = match event.code {
+            code::PMIX_GROUP_INVITED => self.groups.watch(&named_in(event)),
             code::PMIX_GROUP_CONSTRUCT_COMPLETE => {
                 let context_id = event.infos.value_of(key::PMIX_GROUP_CONTEXT_ID).and_then(Value::as_u64);
                 self.groups.announce(&key, source, Announced { members: named_in(event), context_id }, now)
@@ -282,6 +284,7 @@ impl Server {
                     let data: Vec<RankData> = formed.data.iter().filter(elsewhere).cloned().collect();
                     data.into_iter().for_each(|data| self.modex.learn(data));
                 }
+                Step::Lost { proc, uid } => actions.extend(self.tell_of_end(&proc, Reach::User(uid))),
                 Step::Forget(jobs) => jobs.iter().for_each(|nspace| self.modex.drop_job(nspace)),
                 Step::Tell { procs, code, infos } => {
                     let targets = Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::procs(procs));

@@ -107,7 +107,7 @@ impl Server {
             Some(life @ Life::Expected) => {
                 *life = Life::Lost;
                 let departed = self.departed(proc, now);
-                [departed, self.tell_of_end(proc)].concat()
+                [departed, self.tell_of_loss(proc)].concat()
             }
             Some(life @ Life::Connected(_)) => {
                 *life = Life::Lost;
@@ -148,10 +148,18 @@ impl Server {
         self.settled(actions)
     }
 
+    /// A proc has ended without having left in order, for those here and at other servers who want to hear of that.
+    fn tell_of_loss(&mut self, proc: &Proc) -> Vec<Action> {
+        let reach = Reach::of(self.identity(proc));
+        let mut actions = self.tell_of_end(proc, reach);
+        actions.extend(self.with_groups(|groups| groups.lost(proc)));
+        actions
+    }
+
     /// A connected proc is gone without having left in order.
     fn lost(&mut self, proc: &Proc, now: Time) -> Vec<Action> {
         let mut actions = self.departed(proc, now);
-        actions.extend(self.tell_of_end(proc));
+        actions.extend(self.tell_of_loss(proc));
         actions.push(Action::Host(Upcall::ClientLost(proc.clone())));
         actions.extend(self.lose(proc, now));
         actions

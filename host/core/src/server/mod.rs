@@ -29,7 +29,7 @@ use crate::{
     audience::Interests,
     defaults::{Defaults, HookDefault},
     fence::{Fences, LocallyComplete},
-    group::Groups,
+    group::{Groups, JobFacts},
     job::{Census, Job, JobSpec},
     job_control::{Declared, Ledger},
     modex::Modex,
@@ -229,9 +229,9 @@ impl Server {
     pub fn add_job(&mut self, spec: JobSpec) -> Vec<Action> {
         let mut actions = self.evict(&spec.nspace);
         self.retained.free_job(&spec.nspace);
-        let (nspace, size) = (spec.nspace.clone(), spec.size);
+        let (nspace, facts) = (spec.nspace.clone(), JobFacts { size: spec.size, uid: spec.uid });
         self.jobs.insert(nspace.clone(), Job::new(spec));
-        actions.extend(self.with_groups(|groups| groups.job_added(&nspace, size)));
+        actions.extend(self.with_groups(|groups| groups.job_added(&nspace, facts)));
         self.settled(actions)
     }
 

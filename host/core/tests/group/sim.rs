@@ -2,7 +2,7 @@
 use super::random::Random;
 use peal_core::{
     Time,
-    group::{Answer, Call, Construct, GroupKey, Groups, Message, Refusal, Saying, ServerId, Settings, Step},
+    group::{Answer, Call, Construct, GroupKey, Groups, JobFacts, Message, Refusal, Saying, ServerId, Settings, Step},
     server::{PeerId, RequestId},
 };
 use peal_model::{Info, Nspace, Proc, Rank, Status, Text, Value, code, key};
@@ -114,7 +114,7 @@ impl Sim {
                 sim.step(other, |groups, _| groups.server_joined(id));
                 sim.step(id, |groups, _| groups.server_joined(other));
             }
-            sim.step(id, |groups, _| groups.job_added(&nspace(number), procs));
+            sim.step(id, |groups, _| groups.job_added(&nspace(number), JobFacts { size: procs, uid: UID }));
             sim.homes.insert(nspace(number), id);
             sim.alive.extend((0..procs).map(|rank| proc(number, rank)));
         }
@@ -141,6 +141,7 @@ impl Sim {
                     let elsewhere = jobs.filter(|nspace| self.homes.get(nspace) != Some(&at)).cloned();
                     self.learnt.entry(at).or_default().extend(elsewhere);
                 }
+                Step::Lost { .. } => panic!("nobody is invited"),
                 Step::Forget(jobs) => {
                     let learnt = self.learnt.entry(at).or_default();
                     jobs.iter().for_each(|nspace| assert!(learnt.remove(nspace), "{nspace} was learnt"));
