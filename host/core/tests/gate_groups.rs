@@ -42,7 +42,8 @@ impl Stage {
                 code::PMIX_GROUP_CONSTRUCT_COMPLETE,
                 code::PMIX_GROUP_CONSTRUCT_ABORT,
             ];
-            let request = Request::RegisterEvents { codes, infos: Vec::new() };
+            let infos = vec![Info::new(key::PMIX_EVENT_JOB_LEVEL, Value::Bool(true))];
+            let request = Request::RegisterEvents { codes, infos };
             server.request(RequestId { peer, tag: 1 }, request, Time(0));
             // It has read what came with that.
             server.resume(peer);
