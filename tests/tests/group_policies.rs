@@ -107,7 +107,8 @@ fn who_may_not_invite_has_invited_nobody() {
 fn who_may_not_come_is_told_so_and_counts_as_one_who_declines() {
     let (_place, server) = two_jobs("1");
     let team = (0..2).map(|rank| start(&server, "invite", "team", rank, &["abroad", "other"]));
-    let (Some(team), Some(guest)) = (team.collect::<Option<Vec<Child>>>(), start(&server, "invite", "other", 0, &["guest"]))
+    let (Some(team), Some(guest)) =
+        (team.collect::<Option<Vec<Child>>>(), start(&server, "invite", "other", 0, &["guest"]))
     else {
         return;
     };
@@ -116,7 +117,8 @@ fn who_may_not_come_is_told_so_and_counts_as_one_who_declines() {
         "rank 0: invite crew: not answered in 2 s",
         "rank 0: finalize: SUCCESS (0)",
     ];
-    let member = ["rank 1: hears -159 crew by own:0", "rank 1: join crew: SUCCESS (0)", "rank 1: finalize: SUCCESS (0)"];
+    let member =
+        ["rank 1: hears -159 crew by own:0", "rank 1: join crew: SUCCESS (0)", "rank 1: finalize: SUCCESS (0)"];
     let guests = [
         "rank 0: hears -159 crew by other:0",
         "rank 0: join crew: NO-PERMISSIONS (-23)",
@@ -131,7 +133,10 @@ fn what_a_policy_lets_pass_is_as_without_it() {
     let settings = "names = \"crew, whole\", namespaces = \"*\"";
     for program in ["invite accept", "group whole"] {
         let Some(with) = printed(settings, program, "4") else { return };
-        assert!(with.iter().filter(|line| line.contains("destruct") && line.contains("SUCCESS")).count() >= 4, "{with:?}");
+        assert!(
+            with.iter().filter(|line| line.contains("destruct") && line.contains("SUCCESS")).count() >= 4,
+            "{with:?}"
+        );
     }
 }
 

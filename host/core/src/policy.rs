@@ -5,7 +5,9 @@ use crate::{
     order::Registrations,
     registration::{Codes, Mode, Place, Registration, RegistrationError},
 };
-use peal_model::{Amendment, GroupKind, Info, KeyName, Matter, PolicyOutcome, PolicyRequest, Range, Status, Step, Value, code};
+use peal_model::{
+    Amendment, GroupKind, Info, KeyName, Matter, PolicyOutcome, PolicyRequest, Range, Status, Step, Value, code,
+};
 use std::{collections::VecDeque, fmt, sync::Arc};
 
 /// Under this key a requester is told in words why something was refused, where Peal itself refuses.

@@ -269,5 +269,8 @@ fn an_invitation_is_an_event_first_and_then_about_a_group() {
     let (id, request) = asked(&stage.grant(id, &request));
     assert_eq!(request.matter, Matter::Group(GroupKind::Invite));
     let actions = stage.grant(id, &request);
-    assert!(matches!(&actions[..], [.., Action::Reply { reply: Reply::Status(code::PMIX_SUCCESS), .. }]), "{actions:?}");
+    assert!(
+        matches!(&actions[..], [.., Action::Reply { reply: Reply::Status(code::PMIX_SUCCESS), .. }]),
+        "{actions:?}"
+    );
 }

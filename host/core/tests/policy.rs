@@ -6,8 +6,8 @@ use peal_core::{
     registration::{Mode, Place, RegistrationError},
 };
 use peal_model::{
-    Amendment, GroupKind, Identity, Info, Infos, KeyName, Matter, Nspace, PolicyOutcome, PolicyRequest, Proc, Range, Rank, Status,
-    Target, Value, code,
+    Amendment, GroupKind, Identity, Info, Infos, KeyName, Matter, Nspace, PolicyOutcome, PolicyRequest, Proc, Range,
+    Rank, Status, Target, Value, code,
 };
 use proptest::prelude::*;
 use std::sync::Arc;

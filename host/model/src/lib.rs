@@ -29,8 +29,8 @@ pub use info::{Info, InfoFlags, Infos, Kval};
 pub use job::{JobEntry, JobInfo, RankData, SharedData};
 pub use names::{data_type, key, number, rank, status as code};
 pub use policy::{
-    Amendment, ConnectionKind, GroupKind, Hook, Identity, LogRequest, Mail, Matter, Peer, PolicyOutcome, PolicyRequest, Provision,
-    Target, UnixGroup,
+    Amendment, ConnectionKind, GroupKind, Hook, Identity, LogRequest, Mail, Matter, Peer, PolicyOutcome, PolicyRequest,
+    Provision, Target, UnixGroup,
 };
 pub use reply::Reply;
 pub use request::{CommandCode, Commit, Request};

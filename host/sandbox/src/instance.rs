@@ -1,7 +1,7 @@
 //! One instance of a module: a store of its own, called by one thread at a time.
 use crate::bindings::exports::peal::pmix::{
-    connection_policy, event_handler::EventHead, event_policy, group_policy, job_control_policy, log_channel, log_policy,
-    monitor_policy, provision_policy,
+    connection_policy, event_handler::EventHead, event_policy, group_policy, job_control_policy, log_channel,
+    log_policy, monitor_policy, provision_policy,
 };
 use crate::bindings::peal::pmix::types::Outcome;
 use crate::blueprint::Blueprint;

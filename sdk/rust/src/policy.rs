@@ -6,9 +6,10 @@ use crate::{
     Identity, Info, Proc, Range, Step, Value,
     bindings::{
         amendment, call, connection_policy::exports::peal::pmix::connection_policy,
-        event_policy::exports::peal::pmix::event_policy, group_policy::exports::peal::pmix::group_policy, job_control_policy::exports::peal::pmix::job_control_policy,
-        log_policy::exports::peal::pmix::log_policy, monitor_policy::exports::peal::pmix::monitor_policy,
-        provision_policy::exports::peal::pmix::provision_policy, types,
+        event_policy::exports::peal::pmix::event_policy, group_policy::exports::peal::pmix::group_policy,
+        job_control_policy::exports::peal::pmix::job_control_policy, log_policy::exports::peal::pmix::log_policy,
+        monitor_policy::exports::peal::pmix::monitor_policy, provision_policy::exports::peal::pmix::provision_policy,
+        types,
     },
     tree::{lower_content, lower_info},
     view::{View, for_tests},

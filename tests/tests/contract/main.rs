@@ -5,8 +5,8 @@ mod compare;
 
 use compare::{Change, compare};
 use peal_model::{
-    ConnectionKind, Event, GroupKind, Identity, Info, Key, LogRequest, Matter, Nspace, PolicyRequest, Proc, Range, Rank, Status,
-    Target, Value, key,
+    ConnectionKind, Event, GroupKind, Identity, Info, Key, LogRequest, Matter, Nspace, PolicyRequest, Proc, Range,
+    Rank, Status, Target, Value, key,
 };
 use peal_sandbox::{
     ChannelCall, Engine, EngineSettings, EventCall, FailureKind, Grants, Limits, LoadError, Module, PolicyCall, Role,

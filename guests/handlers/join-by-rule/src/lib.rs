@@ -31,7 +31,8 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
     config.only(&["rules"])?;
     let rules = config.list("rules")?.unwrap_or_default();
     if rules.is_empty() {
-        return Err("the setting \"rules\" is missing: who is to be answered what, as in \"crew-*=accept, *=decline\"".to_owned());
+        return Err("the setting \"rules\" is missing: who is to be answered what, as in \"crew-*=accept, *=decline\""
+            .to_owned());
     }
     let rules = rules.into_iter().map(Rule::read).collect::<Result<Vec<Rule>, String>>()?;
     // An instance is told its settings once.

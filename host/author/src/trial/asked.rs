@@ -3,10 +3,13 @@ use super::{
     case::infos,
     texts::{Code, InfoWord, ProcWord, RangeWord, User},
 };
-use peal_model::{ConnectionKind, GroupKind, Identity, Matter, Peer, PolicyRequest, Provision, Range, Status, Target, UnixGroup};
+use peal_model::{
+    ConnectionKind, GroupKind, Identity, Matter, Peer, PolicyRequest, Provision, Range, Status, Target, UnixGroup,
+};
 use serde::Deserialize;
 
-const GROUP_KINDS: &str = "a request about a group has a kind, \"construct\", \"destruct\", \"invite\" or \"join\", and no code";
+const GROUP_KINDS: &str =
+    "a request about a group has a kind, \"construct\", \"destruct\", \"invite\" or \"join\", and no code";
 
 /// As whom the server runs unless a case says otherwise.
 const SERVER: Identity = Identity { uid: 0, gid: 0 };

@@ -1,7 +1,7 @@
 //! The coordinator's board: every group that is there or being formed, and what is decided of them.
 use super::{
-    Change, Contribution, Failure, Formed, GroupKey, Instance, Members, Operation, Outcome, Part, Role, Saying,
-    Scene, ServerId, Settings, What,
+    Change, Contribution, Failure, Formed, GroupKey, Instance, Members, Operation, Outcome, Part, Role, Saying, Scene,
+    ServerId, Settings, What,
     directory::Whereabouts,
     forming::Forming,
     message::about,
@@ -105,9 +105,7 @@ impl Board {
                 forming.refuse(refusal);
                 self.seats.insert(key.clone(), Seat::Forming(Box::new(forming)));
             }
-            (Some(construct), Some(Seat::Forming(forming)))
-                if is_member || forming.concerns(&part.proc, construct) =>
-            {
+            (Some(construct), Some(Seat::Forming(forming))) if is_member || forming.concerns(&part.proc, construct) => {
                 forming.refuse(refusal);
                 self.settle(key, at);
             }

@@ -38,7 +38,8 @@ impl Refusal {
             Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true)),
         ];
         // Nothing that a policy says takes the place of what this says.
-        let reasons = self.reasons.iter().filter(|info| info.key == REASON || head.iter().all(|own| own.key != info.key));
+        let reasons =
+            self.reasons.iter().filter(|info| info.key == REASON || head.iter().all(|own| own.key != info.key));
         head.iter().chain(reasons).cloned().collect()
     }
 }
@@ -52,7 +53,9 @@ impl What {
     /// Whether this answers a call that was made before it was decided. That somebody is refused is nothing to those who form another
     /// group of the same name without them; but who names nobody goes by the name alone.
     pub(super) fn answers(&self, part: &Part) -> bool {
-        let What::NotFormed { failure: Failure { refusal: Some(refusal), .. }, late, called } = self else { return true };
+        let What::NotFormed { failure: Failure { refusal: Some(refusal), .. }, late, called } = self else {
+            return true;
+        };
         called.contains(&part.proc)
             || late.as_ref().is_some_and(|late| late.contains(&part.proc))
             || part.construct.as_ref().is_some_and(|construct| construct.counts_on(&refusal.proc))

@@ -105,9 +105,7 @@ impl Server {
         };
         let key = GroupKey { uid: self.uid_of(source), name: name.clone() };
         let steps = match event.code {
-            code::PMIX_GROUP_CONSTRUCT_COMPLETE => {
-                self.groups.announce(&key, source, named_in(event), now)
-            }
+            code::PMIX_GROUP_CONSTRUCT_COMPLETE => self.groups.announce(&key, source, named_in(event), now),
             code::PMIX_GROUP_CONSTRUCT_ABORT => self.groups.say(&key, source, Saying::Abort, now),
             code::PMIX_GROUP_MEMBERSHIP_UPDATE => self.groups.say(&key, source, Saying::Continue, now),
             code::PMIX_GROUP_LEADER_SELECTED => self.groups.say(&key, source, Saying::Lead, now),

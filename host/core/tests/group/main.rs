@@ -97,13 +97,3 @@ fn late_ones_learn_at_once_how_it_ended_and_may_try_again() {
     assert!(matches!(sim.made[2].answers[0], Answer::Formed(_)));
     assert_eq!(sim.made[2].answers, sim.made[3].answers);
 }
-
-#[test]
-#[ignore = "temp"]
-fn one() {
-    let seed: u64 = std::env::var("ONE").unwrap().parse().unwrap();
-    for order in [Order::Random, Order::Reversed, Order::First] {
-        eprintln!("{:?}", scenario::run(seed, order, Weather::Storm));
-        if std::env::var("TRACE").is_ok() { break; }
-    }
-}

@@ -215,8 +215,7 @@ fn ending(answer: &Answer) -> Ending {
 /// Everybody alive who called first has one answer, and those for one group are the same.
 fn constructs_agree(sim: &Sim, plans: &[Plan]) -> Result<(), String> {
     for plan in plans {
-        let of_plan =
-            |made: &&Made| plan.is_of(made) && made.construct.is_some() && sim.alive.contains(&made.proc);
+        let of_plan = |made: &&Made| plan.is_of(made) && made.construct.is_some() && sim.alive.contains(&made.proc);
         let mut endings: Vec<(&Made, Ending)> = Vec::new();
         for made in sim.made.iter().filter(of_plan) {
             let [answer] = &made.answers[..] else {
@@ -298,7 +297,9 @@ fn nothing_comes_of_what_somebody_may_not(sim: &Sim, plans: &[Plan], weather: We
             let is_meant = |refused: &Proc| weather == Weather::Calm || plan.leaders.contains(refused);
             let is_there = plan.refused.as_ref().is_some_and(|who| sim.alive.contains(who) && is_meant(who));
             match made.answers.first() {
-                Some(Answer::Formed(_)) if is_there => return Err(format!("{made:?} of a group that may not be, {:?}", plan.refused)),
+                Some(Answer::Formed(_)) if is_there => {
+                    return Err(format!("{made:?} of a group that may not be, {:?}", plan.refused));
+                }
                 Some(Answer::Failed(failure))
                     if weather == Weather::Calm && plan.is_sound && !is_refusal(failure) && !may_be(failure.status) =>
                 {
@@ -309,7 +310,8 @@ fn nothing_comes_of_what_somebody_may_not(sim: &Sim, plans: &[Plan], weather: We
         }
     }
     for made in sim.made.iter().filter(|made| made.construct.is_some()) {
-        let is_told = made.answers.iter().any(|answer| matches!(answer, Answer::Failed(failure) if is_refusal(failure)));
+        let is_told =
+            made.answers.iter().any(|answer| matches!(answer, Answer::Failed(failure) if is_refusal(failure)));
         let abort = (made.proc.clone(), code::PMIX_GROUP_CONSTRUCT_ABORT, made.group.clone());
         if is_told != sim.heard.contains(&abort) && !made.is_second {
             return Err(format!("{made:?}, which hears {}why", if is_told { "not " } else { "" }));
