@@ -210,6 +210,26 @@ fn a_group_of_which_a_member_may_not_have_the_end_stays_for_all() {
 }
 
 #[test]
+fn who_has_ended_before_policies_have_decided_is_in_no_group() {
+    for is_granted in [true, false] {
+        let mut stage = Stage::policed();
+        let tolerant = || vec![Info::new(key::PMIX_GROUP_FT_COLLECTIVE, Value::Bool(true))];
+        let (first, one) = asked(&stage.construct(0, &both(), tolerant()));
+        let (second, other) = asked(&stage.construct(1, &both(), tolerant()));
+        stage.server.proc_ended(&proc("alice", 1), None, Time(1));
+        // It is formed without, whatever is decided of who is gone.
+        assert_eq!(answers(&stage.grant(first, &one)), [code::PMIX_SUCCESS]);
+        if is_granted {
+            stage.grant(second, &other)
+        } else {
+            stage.deny(second)
+        };
+        let groups = stage.server.groups_of_user(ALICE.uid);
+        assert_eq!(groups[0].members, [proc("alice", 0)]);
+    }
+}
+
+#[test]
 fn what_waits_for_policies_and_finds_no_room_is_refused_to_all() {
     let mut stage = Stage::new(Settings { max_decisions: 2, ..Settings::default() }, &[Hook::Group]);
     let (first, request) = asked(&stage.construct(0, &both(), Vec::new()));
