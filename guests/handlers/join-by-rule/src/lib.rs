@@ -11,9 +11,9 @@
 //! rules = "crew-*/solver-*=accept, io/*/1000=accept, *=decline"
 //! ```
 //!
-//! Who is hosted by a server is no proc, and answers nobody: the answer is among its results, for those who come after it and for
-//! procs, under [`ANSWER`], and the rule that it is by under [`RULE`]. A program that calls it for an event of its own finds the answer there,
-//! too, and gives it.
+//! Where a server hosts this it is no proc, and answers nobody: it advises. The answer is among its results, for handlers behind it and for
+//! observers, under [`ANSWER`], and the rule that it is by under [`RULE`]. A program that runs it in its own chain finds the answer there,
+//! too, and can give it.
 mod rule;
 
 use peal_sdk::{Config, Event, Outcome, Registration, Value, handler, key, lifecycle, status};
