@@ -217,13 +217,10 @@ fn who_has_ended_before_policies_have_decided_is_in_no_group() {
         let (first, one) = asked(&stage.construct(0, &both(), tolerant()));
         let (second, other) = asked(&stage.construct(1, &both(), tolerant()));
         stage.server.proc_ended(&proc("alice", 1), None, Time(1));
-        // It is formed without, whatever is decided of who is gone.
+        // Whatever is decided of who is gone, it is formed without.
+        let decided = if is_granted { stage.grant(second, &other) } else { stage.deny(second) };
+        assert_eq!(heard(&stage, &decided), []);
         assert_eq!(answers(&stage.grant(first, &one)), [code::PMIX_SUCCESS]);
-        if is_granted {
-            stage.grant(second, &other)
-        } else {
-            stage.deny(second)
-        };
         let groups = stage.server.groups_of_user(ALICE.uid);
         assert_eq!(groups[0].members, [proc("alice", 0)]);
     }
