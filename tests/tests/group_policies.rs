@@ -3,7 +3,7 @@
 use peal_tests::{
     Done, c_program,
     daemon::{Daemon, Place},
-    finish, guest, peal, run,
+    finish, guest, peal, run, until,
 };
 use std::process::{Child, Command, Stdio};
 
@@ -137,6 +137,35 @@ fn what_a_policy_lets_pass_is_as_without_it() {
             with.iter().filter(|line| line.contains("destruct") && line.contains("SUCCESS")).count() >= 4,
             "{with:?}"
         );
+    }
+}
+
+#[test]
+fn what_is_to_be_answered_to_an_invitation_is_told_to_whoever_looks_on() {
+    let place = Place::new();
+    let path = guest("join-by-rule");
+    place.configure(&format!(
+        "[[module]]\nname = \"join-by-rule\"\npath = {path:?}\nconfig = {{ rules = \"crew-*=accept, *=decline\" }}\n"
+    ));
+    let server = place.start();
+    let event = |args: &[&str]| {
+        let mut command = server.verb(&[&["event"], args].concat());
+        command.env("PMIX_SYSTEM_TMPDIR", place.path("")).env_remove("PMIX_SERVER_URI");
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    for (group, answer) in [("crew-1", "accept"), ("other", "decline")] {
+        let mut watch = event(&["watch", "PMIX_GROUP_INVITED", "--json", "--count", "1"]).spawn().unwrap();
+        let name = format!("PMIX_GROUP_ID={group}");
+        until("an invitation is seen", || {
+            let notify = ["notify", "PMIX_GROUP_INVITED", "--range", "namespace", "--info", &name];
+            run(&mut event(&notify)).expect_status(0);
+            watch.try_wait().unwrap().is_some()
+        });
+        let seen: serde_json::Value = serde_json::from_str(&finish(watch).expect_status(0).stdout).unwrap();
+        let infos = seen["chains"][0]["results"][0]["infos"].as_array().unwrap();
+        let told = infos.iter().find(|info| info["key"] == "peal.group.answer").unwrap();
+        assert_eq!(told["value"], answer, "{seen}");
     }
 }
 

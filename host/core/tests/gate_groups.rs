@@ -42,7 +42,8 @@ impl Stage {
                 code::PMIX_GROUP_CONSTRUCT_COMPLETE,
                 code::PMIX_GROUP_CONSTRUCT_ABORT,
             ];
-            let request = Request::RegisterEvents { codes, infos: Vec::new() };
+            let infos = vec![Info::new(key::PMIX_EVENT_JOB_LEVEL, Value::Bool(true))];
+            let request = Request::RegisterEvents { codes, infos };
             server.request(RequestId { peer, tag: 1 }, request, Time(0));
             // It has read what came with that.
             server.resume(peer);
@@ -206,6 +207,23 @@ fn a_group_of_which_a_member_may_not_have_the_end_stays_for_all() {
     let (second, _) = asked(&stage.destruct(1));
     assert_eq!(answers(&stage.deny(second)), [DENIED; 2]);
     assert_eq!(stage.server.groups_of_user(ALICE.uid).len(), 1);
+}
+
+#[test]
+fn who_has_ended_before_policies_have_decided_is_in_no_group() {
+    for is_granted in [true, false] {
+        let mut stage = Stage::policed();
+        let tolerant = || vec![Info::new(key::PMIX_GROUP_FT_COLLECTIVE, Value::Bool(true))];
+        let (first, one) = asked(&stage.construct(0, &both(), tolerant()));
+        let (second, other) = asked(&stage.construct(1, &both(), tolerant()));
+        stage.server.proc_ended(&proc("alice", 1), None, Time(1));
+        // Whatever is decided of who is gone, it is formed without.
+        let decided = if is_granted { stage.grant(second, &other) } else { stage.deny(second) };
+        assert_eq!(heard(&stage, &decided), []);
+        assert_eq!(answers(&stage.grant(first, &one)), [code::PMIX_SUCCESS]);
+        let groups = stage.server.groups_of_user(ALICE.uid);
+        assert_eq!(groups[0].members, [proc("alice", 0)]);
+    }
 }
 
 #[test]

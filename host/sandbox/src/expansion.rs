@@ -12,8 +12,9 @@ use wasmparser::{
 const MAX_COMPONENTS: u32 = 64;
 /// The most core modules within a component, however deep.
 const MAX_MODULES: u32 = 64;
-/// The most instances of components within a component, each counted as often as it comes to be.
-const MAX_INSTANCES: u32 = 32;
+/// The most instances of components within a component, each counted as often as it comes to be. One in JavaScript that fills every
+/// role is made of 33.
+const MAX_INSTANCES: u32 = 48;
 
 /// What an element of a passive segment, a global, or a segment of data takes in each core instance, in bytes.
 const SMALL: u64 = 16;

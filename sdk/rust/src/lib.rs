@@ -87,6 +87,7 @@ mod names;
 mod notify;
 mod outcome;
 mod policy;
+mod policy_roles;
 pub mod random;
 pub mod registration;
 pub mod report;

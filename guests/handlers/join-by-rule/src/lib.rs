@@ -11,9 +11,9 @@
 //! rules = "crew-*/solver-*=accept, io/*/1000=accept, *=decline"
 //! ```
 //!
-//! Who is hosted by a server is no proc, and answers nobody: the answer is among its results, for those who come after it and for
-//! procs, under [`ANSWER`], and the rule that it is by under [`RULE`]. A program that calls it for an event of its own finds the answer there,
-//! too, and gives it.
+//! Where a server hosts this it is no proc, and answers nobody: it advises. The answer is among its results, for handlers behind it and for
+//! observers, under [`ANSWER`], and the rule that it is by under [`RULE`]. A program that runs it in its own chain finds the answer there,
+//! too, and can give it.
 mod rule;
 
 use peal_sdk::{Config, Event, Outcome, Registration, Value, handler, key, lifecycle, status};
@@ -31,7 +31,8 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
     config.only(&["rules"])?;
     let rules = config.list("rules")?.unwrap_or_default();
     if rules.is_empty() {
-        return Err("the setting \"rules\" is missing: who is to be answered what, as in \"crew-*=accept, *=decline\"".to_owned());
+        return Err("the setting \"rules\" is missing: who is to be answered what, as in \"crew-*=accept, *=decline\""
+            .to_owned());
     }
     let rules = rules.into_iter().map(Rule::read).collect::<Result<Vec<Rule>, String>>()?;
     // An instance is told its settings once.

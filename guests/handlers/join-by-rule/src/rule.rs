@@ -42,8 +42,10 @@ impl Rule {
         };
         let mut parts = whom.split('/').map(str::trim);
         let pattern = |part: &str, what| Pattern::read(part).ok_or_else(|| wrong(what));
-        let group = pattern(parts.next().unwrap_or_default(), "a group is a name, or the beginning of one with a * behind it")?;
-        let nspace = parts.next().map(|part| pattern(part, "a namespace is a name, or the beginning of one with a * behind it"));
+        let group =
+            pattern(parts.next().unwrap_or_default(), "a group is a name, or the beginning of one with a * behind it")?;
+        let nspace =
+            parts.next().map(|part| pattern(part, "a namespace is a name, or the beginning of one with a * behind it"));
         let user = parts.next().map(|part| part.parse().map_err(|_| wrong("a user is a number")));
         if parts.next().is_some() {
             return Err(wrong("it has too many parts"));

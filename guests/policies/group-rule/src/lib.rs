@@ -51,7 +51,9 @@ fn patterns(config: &Config, setting: &str) -> Result<Option<Vec<Pattern>>, Stri
     let read = |text: &str| Pattern::read(text).ok_or_else(|| wrong(text));
     let Some(texts) = config.list(setting)? else { return Ok(None) };
     if texts.is_empty() {
-        return Err(format!("the setting {setting:?} is empty, so that nobody could form a group; leave it out to allow all"));
+        return Err(format!(
+            "the setting {setting:?} is empty, so that nobody could form a group; leave it out to allow all"
+        ));
     }
     texts.into_iter().map(read).collect::<Result<Vec<Pattern>, String>>().map(Some)
 }
@@ -59,7 +61,9 @@ fn patterns(config: &Config, setting: &str) -> Result<Option<Vec<Pattern>>, Stri
 fn stop() {}
 
 fn decide(request: &Request) -> PolicyOutcome {
-    let (Some(settings), Matter::Group(kind)) = (SETTINGS.get(), request.matter()) else { return PolicyOutcome::pass() };
+    let (Some(settings), Matter::Group(kind)) = (SETTINGS.get(), request.matter()) else {
+        return PolicyOutcome::pass();
+    };
     if kind == GroupKind::Destruct {
         return PolicyOutcome::pass();
     }

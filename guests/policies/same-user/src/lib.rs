@@ -37,8 +37,9 @@ fn decide(request: &Request) -> PolicyOutcome {
 fn own(request: &Request, identity: Identity, what: &str) -> PolicyOutcome {
     let targets = request.targets();
     match targets.iter().find(|target| target.owner.is_none()) {
-        Some(Target { proc, .. }) => PolicyOutcome::deny(status::PMIX_ERR_NOT_FOUND)
-            .because(format!("job {} is not known here", proc.nspace)),
+        Some(Target { proc, .. }) => {
+            PolicyOutcome::deny(status::PMIX_ERR_NOT_FOUND).because(format!("job {} is not known here", proc.nspace))
+        }
         None => none_foreign(&targets, identity, what),
     }
 }

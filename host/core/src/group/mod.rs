@@ -36,7 +36,7 @@ pub use refusal::Refusal;
 
 use crate::{Time, server::RequestId};
 use board::Board;
-use directory::Directory;
+use directory::{Directory, Whereabouts};
 use lobby::Lobby;
 use peal_model::{Info, Nspace, Proc, Rank, Status, Text};
 use standing::Known;
@@ -182,7 +182,7 @@ impl Groups {
 
     /// A proc of this server calls construct or destruct.
     pub fn call(&mut self, call: Call, now: Time) -> Vec<Step> {
-        self.clock = now;
+        self.clock = self.clock.max(now);
         let Call { to, key, proc, what, timeout, refusal } = call;
         let part = Part { proc, after: self.seen, construct: what, refusal: refusal.map(Arc::new) };
         if let Err(failure) = self.may_call(&key, &part, now) {
@@ -305,6 +305,10 @@ impl Groups {
     /// Whether there is anything to wait for.
     fn may_call(&mut self, key: &GroupKey, part: &Part, now: Time) -> Result<(), Failure> {
         let operation = Operation::of(part.construct.as_deref());
+        // Policies may have taken so long that it has ended meanwhile.
+        if self.directory.whereabouts(&part.proc) == Whereabouts::Ended {
+            return Err(Failure::died(&part.proc));
+        }
         let refused = part.refusal.as_ref().map(Refusal::failure);
         if self.lobby.holds(key, operation, &part.proc) {
             return Err(refused.unwrap_or_else(|| Failure::twice(key)));
