@@ -245,10 +245,14 @@ impl<'a> Leading<'a> {
 impl Drop for Leading<'_> {
     fn drop(&mut self) {
         let members = self.members.unwrap_or_default().to_vec();
-        if self.members.is_none() {
-            let everybody = self.led.with(|invitation| invitation.everybody().to_vec());
-            call_off(self.session, self.group, &everybody);
-        }
         self.session.over.end(Over::new(self.session, self.group, members), &self.session.queue.observers);
+        // Who comes late is told by that from here on.
+        let untold = match self.members {
+            Some(_) => self.led.with(|invitation| invitation.late()),
+            None => self.led.with(|invitation| invitation.everybody().to_vec()),
+        };
+        if !untold.is_empty() {
+            call_off(self.session, self.group, &untold);
+        }
     }
 }
