@@ -25,7 +25,8 @@ async fn procs_of_two_jobs_form_a_group_and_know_of_each_other_what_they_say_and
     let last = &clients[3];
     assert_eq!(group.said_by(&everybody[1]), [note("said by 1")]);
     let qualifier = group.qualifier().unwrap();
-    assert_eq!(last.get(&everybody[0], NOTE, &[qualifier.clone()]).await.unwrap(), Value::string("said by 0"));
+    let said = last.get(&everybody[0], NOTE, std::slice::from_ref(&qualifier)).await.unwrap();
+    assert_eq!(said, Value::string("said by 0"));
     assert_eq!(last.get(&everybody[0], NOTE, &[]).await.unwrap(), Value::string("put by the first"));
     // Whoever is not told by the answer to the construct asks the server.
     let refresh = Info::new(key::PMIX_GET_REFRESH_CACHE, Value::Bool(true));

@@ -46,7 +46,7 @@ async fn main() -> Result<()> {
 async fn stay(client: &Client) -> Result<()> {
     let me = client.me().clone();
     if me.rank == Rank(0) {
-        client.group_construct("alone", Construct::of(&[me.clone()])).await?;
+        client.group_construct("alone", Construct::of(std::slice::from_ref(&me))).await?;
     }
     let all = Construct::of(&[Proc::all(me.nspace)]).context_id();
     client.group_construct(GROUP, all).await?;
@@ -54,9 +54,8 @@ async fn stay(client: &Client) -> Result<()> {
     std::future::pending().await
 }
 
-/// One line by one write, whoever else writes.
 fn say(client: &Client, what: &str) {
-    print!("{}", format!("rank {}: {what}\n", client.me().rank));
+    println!("rank {}: {what}", client.me().rank);
 }
 
 /// What becomes of groups.

@@ -63,8 +63,8 @@ mod tests {
     fn groups_stand_in_tables_and_their_names_do_no_harm() {
         let groups = [group("crew", Some(4), 12), group("a\u{1b}[2J", None, 2)];
         let expected = "\
-group         user  context id  members
-crew          1000           4       12
+group       user  context id  members
+crew        1000           4       12
 a\\u{1b}[2J  1000           -        2
 ";
         assert_eq!(list(&groups), expected);

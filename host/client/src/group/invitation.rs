@@ -56,6 +56,8 @@ pub(super) struct Invitation {
     /// Of how many of them it is decided that the group is formed without them.
     passed_over: usize,
     called_off: bool,
+    /// Who has accepted when they were no longer awaited.
+    late: BTreeSet<Proc>,
 }
 
 impl Invitation {
@@ -79,6 +81,7 @@ impl Invitation {
             told: 0,
             passed_over: 0,
             called_off: false,
+            late: BTreeSet::new(),
         };
         invitation.invite(procs);
         invitation
@@ -109,6 +112,11 @@ impl Invitation {
         match event.code {
             code::PMIX_GROUP_INVITE_ACCEPTED if self.awaited.remove(source) => {
                 self.accepted.insert(source.clone(), contribution::by(source, &event.infos));
+            }
+            code::PMIX_GROUP_INVITE_ACCEPTED
+                if self.invited.contains(source) && !self.accepted.contains_key(source) =>
+            {
+                self.late.insert(source.clone());
             }
             code::PMIX_GROUP_INVITE_DECLINED => self.misses(source, Absence::Declined),
             code::PMIX_GROUP_CONSTRUCT_ABORT if *source == self.me => self.called_off = true,
@@ -174,6 +182,11 @@ impl Invitation {
     /// Everybody who was invited, and who leads.
     pub(super) fn everybody(&self) -> &[Proc] {
         &self.invited
+    }
+
+    /// Who has accepted too late, and waits for what becomes of it.
+    pub(super) fn late(&self) -> Vec<Proc> {
+        self.late.iter().filter(|proc| !self.accepted.contains_key(*proc)).cloned().collect()
     }
 
     /// What came with the acceptances.
@@ -249,8 +262,9 @@ mod tests {
         assert_eq!(see(&mut optional, [declines(1)]), Todo::Tell(proc(1)));
         assert_eq!(optional.next(), Todo::Wait(Deciding::Nobody), "there is somebody else");
         optional.is_late();
-        assert_eq!(optional.next(), Todo::Tell(proc(2)));
+        assert_eq!(see(&mut optional, [accepts(2)]), Todo::Tell(proc(2)));
         assert_eq!(optional.next(), Todo::End(Ok(vec![proc(0)])));
+        assert_eq!(optional.late(), [proc(2)], "they are to be told");
     }
 
     #[test]

@@ -129,8 +129,17 @@ impl Client {
         let put = contribution::put(self.me(), self.uncommitted_for_others());
         infos.extend(said.into_iter().chain(put));
         infos.extend(led.with(|invitation| invitation.brought()));
-        self.notify(code::PMIX_GROUP_CONSTRUCT_COMPLETE, Range::Custom, infos.clone()).await?;
+        // From here on it is there, whether or not the caller still waits: what is half announced cannot be called off.
+        let announced = tokio::spawn({
+            let (client, infos) = (self.clone(), infos.clone());
+            async move { client.notify(code::PMIX_GROUP_CONSTRUCT_COMPLETE, Range::Custom, infos).await }
+        });
         leading.formed(&members);
+        let call = Call(CommandCode::Notify);
+        if let Err(error) = announced.await.unwrap_or(Err(ClientError::NoConnection { call })) {
+            call_off(self.session(), group, &members);
+            return Err(error);
+        }
         let said = contribution::all_said(&members, &infos);
         let group = Group { name: group.to_owned(), members, context_id, said };
         Ok(self.joined(group, &infos))
@@ -213,6 +222,12 @@ fn not_formed(group: &str, why: NotFormed) -> ClientError {
     ClientError::NotFormed { group: group.to_owned(), why }
 }
 
+/// Tells these that there is no such group.
+pub(super) fn call_off(session: &Arc<Session>, group: &str, whom: &[Proc]) {
+    let (source, infos) = (Some(session.me.clone()), events::to(whom, group));
+    session.announce(Event { code: code::PMIX_GROUP_CONSTRUCT_ABORT, source, range: Range::Custom, infos });
+}
+
 /// An invitation that is called off unless it ends well.
 struct Leading<'a> {
     session: &'a Arc<Session>,
@@ -230,12 +245,14 @@ impl<'a> Leading<'a> {
 impl Drop for Leading<'_> {
     fn drop(&mut self) {
         let members = self.members.unwrap_or_default().to_vec();
-        if self.members.is_none() {
-            let everybody = self.led.with(|invitation| invitation.everybody().to_vec());
-            let infos = events::to(&everybody, self.group);
-            let (code, source) = (code::PMIX_GROUP_CONSTRUCT_ABORT, Some(self.session.me.clone()));
-            self.session.announce(Event { code, source, range: Range::Custom, infos });
-        }
         self.session.over.end(Over::new(self.session, self.group, members), &self.session.queue.observers);
+        // Who comes late is told by that from here on.
+        let untold = match self.members {
+            Some(_) => self.led.with(|invitation| invitation.late()),
+            None => self.led.with(|invitation| invitation.everybody().to_vec()),
+        };
+        if !untold.is_empty() {
+            call_off(self.session, self.group, &untold);
+        }
     }
 }

@@ -1,12 +1,12 @@
 //! Invitations of ours that are over: whoever accepts one too late is told so, instead of waiting for what has been.
-use super::events;
+use super::{events, invite::call_off};
 use crate::{
     lock,
     observers::{Observer, Observers},
     queue::Arrival,
     session::Session,
 };
-use peal_model::{Event, Proc, Range, code};
+use peal_model::{Proc, code};
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, Weak},
@@ -38,9 +38,9 @@ impl Observer for Over {
         if events::group_of(event) != Some(&self.group) || self.members.contains(late) {
             return;
         }
-        let Some(session) = self.session.upgrade() else { return };
-        let (source, infos) = (Some(session.me.clone()), events::to(&[late.clone()], &self.group));
-        session.announce(Event { code: code::PMIX_GROUP_CONSTRUCT_ABORT, source, range: Range::Custom, infos });
+        if let Some(session) = self.session.upgrade() {
+            call_off(&session, &self.group, std::slice::from_ref(late));
+        }
     }
 }
 
