@@ -1,12 +1,14 @@
 //! Invitations to groups among Peal's own clients, of several jobs of one server: who comes, who does not, and what is decided about
 //! those.
 use peal_client::{Absence, Client, ClientError, Decision, Group, Handler, Invite, Invited, NotFormed, Outcome};
-use peal_model::{Infos, Proc, Scope, Status, Value, code, key};
+use peal_model::{Info, Infos, KeyName, Proc, Scope, Status, Value, code, key};
+use peal_sandbox::{Engine, EngineSettings, Grants, Limits, Module, Services};
 use peal_tests::{
     grouped::{NOTE, destruct, note, proc, procs_of, two_jobs},
+    guest,
     in_process::{everything, listener, next, soon},
 };
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 /// Every invitation is answered by the first to be asked: here by the handler itself, which then waits for what becomes of it.
@@ -208,4 +210,32 @@ async fn whoever_has_accepted_hears_that_the_leader_died() {
     // Its process has ended before it could call it off.
     node.server.handle().proc_ended(proc("left", 0), None);
     assert_eq!(status(&mut joined).await, code::PMIX_GROUP_LEADER_FAILED);
+}
+
+/// Somebody whose component answers invitations by these rules.
+async fn goes_by(client: &Client, rules: &str) {
+    let bytes = std::fs::read(guest("join-by-rule")).unwrap();
+    let engine = Engine::new(&EngineSettings::default()).unwrap();
+    let limits = Limits { call_time: Duration::from_secs(60), ..Limits::default() };
+    let module = Module::load(&engine, "join-by-rule", &bytes, &Grants::tenant(), limits, Services::default()).unwrap();
+    let wishes = module.init(&[Info::new(KeyName("rules"), Value::string(rules))]).unwrap();
+    client.register(&wishes[0].codes, &[], Handler::component(Arc::new(module))).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_component_in_a_client_has_it_come_or_decline_by_rule() {
+    let (_node, clients) = two_jobs().await;
+    for client in &clients[1..] {
+        goes_by(client, "crew-*/left=accept, *=decline").await;
+    }
+    clients[2].put(Scope::Remote, NOTE.into(), Value::string("for members alone"));
+    let invited = procs_of(&clients[1..]);
+    let group = soon("all accept", clients[0].group_invite("crew-1", &invited, Invite::new())).await.unwrap();
+    assert_eq!(group.members, procs_of(&clients));
+    let value = clients[0].get(clients[2].me(), NOTE, &[]).await.unwrap();
+    assert_eq!(value, Value::string("for members alone"));
+    destruct("crew-1", &clients).await;
+
+    let ended = soon("nobody comes", clients[0].group_invite("others", &invited[..1], Invite::new())).await;
+    assert_eq!(absent(ended), [(invited[0].clone(), Absence::Declined)]);
 }

@@ -15,7 +15,7 @@ use peal_sandbox::{GuestPool, PoolSettings};
 use peal_wire::PeerKind;
 use std::{
     num::NonZeroUsize,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Arc, Mutex, MutexGuard, Weak},
     time::Duration,
 };
 use tokio::task::JoinHandle;
@@ -73,9 +73,17 @@ impl Client {
             _ => return Err(ClientError::UnfitAnswer { call: Call(CommandCode::JobData) }),
         }
         let session = Arc::new(Session::new(name.unwrap_or(me), link, settings, handlers, queue));
-        let events = tokio::spawn(handle_events(session.clone(), arrivals));
-        let inner = Inner { session, known: Mutex::new(known), put: Mutex::default(), events };
-        Ok(Client { inner: Arc::new(inner), limit: None })
+        let inner = Arc::new_cyclic(|inner: &Weak<Inner>| {
+            let inner = inner.clone();
+            let follow = move |advice| {
+                if let Some(inner) = inner.upgrade() {
+                    tokio::spawn(Client { inner, limit: None }.follow(advice));
+                }
+            };
+            let events = tokio::spawn(handle_events(session.clone(), arrivals, follow));
+            Inner { session, known: Mutex::new(known), put: Mutex::default(), events }
+        });
+        Ok(Client { inner, limit: None })
     }
 
     /// The same client, whose calls may take so long: `client.within(second).get(..)`. A call that is over its time fails

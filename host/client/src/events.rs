@@ -1,6 +1,7 @@
 //! The client's own handlers: native closures and components in one chain, in the order of RFC 0002.
 use crate::{
     Decision, Invited,
+    group::Advice,
     interests::{ForServer, Interests},
     lock,
 };
@@ -111,6 +112,8 @@ pub(crate) struct Wishes {
     pub(crate) gone: Vec<RegistrationId>,
     /// How components want their own registrations changed.
     pub(crate) changes: Vec<(Arc<Module>, Change)>,
+    /// What the first component that says anything to an invitation says.
+    pub(crate) advice: Option<Advice>,
 }
 
 /// How many registrations one component may have, as hosted ones.
@@ -183,6 +186,7 @@ impl Handler {
                 }
                 let mut wishes = wishes.borrow_mut();
                 wishes.raised.extend(raised);
+                wishes.advice = wishes.advice.take().or_else(|| Advice::of(event, &result.infos));
                 wishes.changes.extend(result.changes.into_iter().map(|change| (module.clone(), change)));
                 Outcome { status: result.status, infos: result.infos }
             }

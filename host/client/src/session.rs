@@ -2,6 +2,7 @@
 use crate::{
     Call, ClientError, ClientSettings,
     events::{Handler, Handlers, Raised},
+    group::Advice,
     group::AllOver,
     interests::ForServer,
     link::{Appointment, Connected, Link, Pending},
@@ -185,8 +186,9 @@ impl Session {
         }
     }
 
-    /// Runs an event through our handlers and does what they asked for. What they raised for ourselves is put into `own`.
-    async fn handle(self: &Arc<Self>, event: Event, own: &mut Vec<Event>) {
+    /// Runs an event through our handlers and does what they asked for. What they raised for ourselves is put into `own`. Returns what
+    /// is to be answered to an invitation.
+    async fn handle(self: &Arc<Self>, event: Event, own: &mut Vec<Event>) -> Option<Advice> {
         let wishes = self.handlers.run(event).await;
         for id in wishes.gone {
             self.deregister_in_time(id).await;
@@ -210,6 +212,7 @@ impl Session {
                 }
             }
         }
+        wishes.advice
     }
 
     /// Changes what a component is registered for, if it may. What cannot be is traced: the component has returned.
@@ -340,15 +343,15 @@ impl Drop for Attaching<'_> {
     }
 }
 
-/// Takes events as they come, one after the other.
-pub(crate) async fn handle_events(session: Arc<Session>, mut arrivals: Arrivals) {
+/// Takes events as they come, one after the other. Invitations that are to be answered are.
+pub(crate) async fn handle_events(session: Arc<Session>, mut arrivals: Arrivals, follow: impl Fn(Advice)) {
     while let Some((arrival, _room)) = arrivals.next().await {
         for event in session.events_of(arrival, &mut arrivals).await {
             let mut own = Vec::new();
-            session.handle(event, &mut own).await;
+            session.handle(event, &mut own).await.into_iter().for_each(&follow);
             // What a handler raised for ourselves is handled once; what comes of that in turn goes to the server only.
             for event in own {
-                session.handle(event, &mut Vec::new()).await;
+                session.handle(event, &mut Vec::new()).await.into_iter().for_each(&follow);
             }
         }
     }

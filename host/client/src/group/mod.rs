@@ -2,6 +2,7 @@
 //!
 //! A group is formed by all at once ([`Client::group_construct`]), or by one who invites the others by events
 //! ([`Client::group_invite`], [`Client::group_join`]).
+mod advice;
 mod construct;
 mod contribution;
 mod events;
@@ -12,6 +13,7 @@ mod join;
 mod over;
 mod seat;
 
+pub(crate) use advice::Advice;
 pub use construct::Construct;
 pub(crate) use contribution::qualified;
 pub use events::{Decision, Invited};

@@ -1,0 +1,69 @@
+//! What a component in the client's own chain says to an invitation, and the client then does: a component answers nobody itself.
+use super::Invited;
+use crate::Client;
+use peal_model::{Event, Info, KeyName};
+
+/// Under which a component returns what is to be answered to an invitation: `accept` or `decline`, a text.
+const ANSWER: KeyName = KeyName("peal.group.answer");
+
+/// What is to be answered to an invitation.
+#[derive(Debug)]
+pub(crate) enum Advice {
+    /// That we come.
+    Accept(Invited),
+    /// That we do not.
+    Decline(Invited),
+}
+
+impl Advice {
+    /// What these results of a component say to this event, if that is an invitation and they say anything.
+    pub(crate) fn of(event: &Event, results: &[Info]) -> Option<Advice> {
+        let invited = Invited::of(event)?;
+        let answer = results.iter().find(|info| info.key == ANSWER).map(|info| &info.value)?;
+        match answer.as_str() {
+            Some("accept") => Some(Advice::Accept(invited)),
+            Some("decline") => Some(Advice::Decline(invited)),
+            _ => {
+                let (group, text) =
+                    (&invited.group, answer.as_str().map_or_else(|| format!("{answer:?}"), str::to_owned));
+                tracing::warn!(group, answer = text, "a component says neither accept nor decline to an invitation");
+                None
+            }
+        }
+    }
+}
+
+impl Client {
+    /// Answers an invitation as a component says, and learns what becomes of the group.
+    pub(crate) async fn follow(self, advice: Advice) {
+        let (group, ended) = match &advice {
+            Advice::Accept(invited) => (&invited.group, self.group_join(invited, Vec::new()).await.map(drop)),
+            Advice::Decline(invited) => (&invited.group, self.group_decline(invited).await),
+        };
+        if let Err(error) = ended {
+            tracing::info!(group, %error, "an invitation that a component answered came to nothing");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peal_model::{Nspace, Proc, Range, Rank, Value, code, key};
+
+    fn advice(code: peal_model::Status, answer: Value) -> Option<Advice> {
+        let source = Some(Proc::new(Nspace::new("job").unwrap(), Rank(0)));
+        let infos = vec![Info::new(key::PMIX_GROUP_ID, Value::string("crew"))];
+        Advice::of(&Event { code, source, range: Range::Custom, infos }, &[Info::new(ANSWER, answer)])
+    }
+
+    #[test]
+    fn only_an_invitation_is_answered_and_only_by_what_is_an_answer() {
+        let invited = code::PMIX_GROUP_INVITED;
+        assert!(matches!(advice(invited, Value::string("accept")), Some(Advice::Accept(to)) if to.group == "crew"));
+        assert!(matches!(advice(invited, Value::string("decline")), Some(Advice::Decline(_))));
+        assert!(advice(invited, Value::string("perhaps")).is_none());
+        assert!(advice(invited, Value::Bool(true)).is_none());
+        assert!(advice(code::PMIX_GROUP_LEFT, Value::string("accept")).is_none());
+    }
+}
