@@ -239,3 +239,14 @@ async fn a_component_in_a_client_has_it_come_or_decline_by_rule() {
     let ended = soon("nobody comes", clients[0].group_invite("others", &invited[..1], Invite::new())).await;
     assert_eq!(absent(ended), [(invited[0].clone(), Absence::Declined)]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn those_who_have_ended_or_left_before_they_are_invited_are_missed_at_once() {
+    let (_node, mut clients) = two_jobs().await;
+    let (died, left) = (clients.remove(2), clients.remove(1));
+    let absentees = [left.me().clone(), died.me().clone()];
+    soon("one leaves", left.finalize()).await.unwrap();
+    drop(died);
+    let ended = soon("it ends", clients[0].group_invite("crew", &absentees, Invite::new())).await;
+    assert_eq!(absent(ended), absentees.map(|proc| (proc, Absence::Ended)));
+}

@@ -12,8 +12,7 @@
 //! ```
 //!
 //! Where a server hosts this it is no proc, and answers nobody: it advises. The answer is among its results, for handlers behind it and for
-//! observers, under [`ANSWER`], and the rule that it is by under [`RULE`]. A program that runs it in its own chain finds the answer there,
-//! too, and can give it.
+//! observers, under [`ANSWER`], and the rule that it is by under [`RULE`]. Peal's client, where this is in its own chain, joins or declines so.
 mod rule;
 
 use peal_sdk::{Config, Event, Outcome, Registration, Value, handler, key, lifecycle, status};

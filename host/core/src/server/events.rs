@@ -219,16 +219,30 @@ impl Server {
         actions
     }
 
-    /// That a proc has ended without having left, for those of its user who registered for that by its code: whoever invites others to a group
+    /// That a proc has ended without having left in order, for those of its user who registered for that by its code: whoever invites others to a group
     /// waits for that. Modules and everybody else hear of ends by other events.
     pub(super) fn tell_of_end(&mut self, proc: &Proc, reach: Reach) -> Vec<Action> {
-        let infos = vec![
-            Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc.clone())),
-            Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true)),
-            Info::new(key::PMIX_EVENT_DO_NOT_CACHE, Value::Bool(true)),
-        ];
-        let event = Event { code: code::PMIX_PROC_TERMINATED, source: None, range: Range::Session, infos };
+        let event =
+            Event { code: code::PMIX_PROC_TERMINATED, source: None, range: Range::Session, infos: end_of(proc) };
         self.deliver_here(&Arc::new(event), reach)
+    }
+
+    /// The same for one who invites procs that have ended or left before.
+    pub(super) fn tell_of_absence(&mut self, leader: &Proc, invited: &[Proc]) -> Vec<Action> {
+        let reach = Reach::of(self.identity(leader));
+        let mut actions = Vec::new();
+        for proc in invited
+            .iter()
+            .filter(|proc| matches!(self.life(proc), Some(Life::Finalized | Life::Lost)))
+            .cloned()
+            .collect::<Vec<_>>()
+        {
+            let leader = Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::Proc(leader.clone()));
+            let infos = [end_of(&proc), vec![leader]].concat();
+            let event = Event { code: code::PMIX_PROC_TERMINATED, source: None, range: Range::Custom, infos };
+            actions.extend(self.deliver_here(&Arc::new(event), reach));
+        }
+        actions
     }
 
     fn deliver_here(&mut self, event: &Arc<Event>, reach: Reach) -> Vec<Action> {
@@ -266,6 +280,15 @@ impl Server {
         }
         targets
     }
+}
+
+/// What the event about a proc's end says of it.
+fn end_of(proc: &Proc) -> Vec<Info> {
+    vec![
+        Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc.clone())),
+        Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true)),
+        Info::new(key::PMIX_EVENT_DO_NOT_CACHE, Value::Bool(true)),
+    ]
 }
 
 /// What the host is told of codes that nobody wants any more.

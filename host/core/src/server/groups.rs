@@ -122,7 +122,12 @@ impl Server {
         };
         let key = GroupKey { uid: self.uid_of(source), name: name.clone() };
         let steps = match event.code {
-            code::PMIX_GROUP_INVITED => self.groups.watch(&named_in(event)),
+            code::PMIX_GROUP_INVITED => {
+                let invited = named_in(event);
+                let mut actions = self.tell_of_absence(source, &invited);
+                actions.extend(self.with_groups(|groups| groups.watch(&invited)));
+                return actions;
+            }
             code::PMIX_GROUP_CONSTRUCT_COMPLETE => {
                 let context_id = event.infos.value_of(key::PMIX_GROUP_CONTEXT_ID).and_then(Value::as_u64);
                 self.groups.announce(&key, source, Announced { members: named_in(event), context_id }, now)
