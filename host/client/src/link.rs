@@ -72,10 +72,14 @@ impl Pending {
             answer.map_err(|source| ClientError::Unpack { call, server: server(), source: Box::new(source) })?;
         match (reply.status().ok(), reply) {
             (Ok(()), reply) => Ok(reply),
-            (Err(status), Reply::Infos { infos, .. } | Reply::Group { infos, .. }) => {
+            (Err(status), reply) => {
+                let infos = match reply {
+                    Reply::Infos { infos, .. } => infos,
+                    Reply::Group(result) => Arc::unwrap_or_clone(result).infos,
+                    _ => Vec::new(),
+                };
                 Err(ClientError::Refused { call, server: server(), status, infos })
             }
-            (Err(status), _) => Err(ClientError::Refused { call, server: server(), status, infos: Vec::new() }),
         }
     }
 }

@@ -32,7 +32,7 @@ pub use policy::{
     Amendment, ConnectionKind, GroupKind, Hook, Identity, LogRequest, Mail, Matter, Peer, PolicyOutcome, PolicyRequest,
     Provision, Target, UnixGroup,
 };
-pub use reply::Reply;
+pub use reply::{GroupResult, Reply};
 pub use request::{CommandCode, Commit, Request};
 pub use size::Size;
 pub use status::Status;

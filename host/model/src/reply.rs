@@ -4,6 +4,21 @@ use crate::{
 };
 use std::sync::Arc;
 
+/// How the construct of a group ended, shared by all who are told the same.
+#[derive(Clone, PartialEq, Debug)]
+pub struct GroupResult {
+    /// Whether it is there.
+    pub status: Status,
+    /// Who is in it, in their order.
+    pub members: Vec<Proc>,
+    /// Its number, if one was asked for.
+    pub context_id: Option<u64>,
+    /// The jobs of its members.
+    pub jobs: Vec<JobInfo>,
+    /// What members say of themselves, or why it is not there.
+    pub infos: Vec<Info>,
+}
+
 /// The answer to a request. All but the job data begin with a status; what follows it depends on the request.
 #[derive(Clone, PartialEq, Debug)]
 #[allow(missing_docs, reason = "the members are the results of the API call that the request names")]
@@ -27,7 +42,7 @@ pub enum Reply {
     /// To IofPull.
     IofHandle { status: Status, remote_id: u64 },
     /// To GroupConstruct; which of the members travel depends on the client's release.
-    Group { status: Status, members: Vec<Proc>, context_id: Option<u64>, jobs: Vec<JobInfo>, infos: Vec<Info> },
+    Group(Arc<GroupResult>),
     /// To DeviceDistances.
     Distances { status: Status, distances: Vec<DeviceDistance> },
     /// To RefreshCache.
@@ -51,11 +66,11 @@ impl Reply {
             | Reply::Infos { status, .. }
             | Reply::Credential { status, .. }
             | Reply::IofHandle { status, .. }
-            | Reply::Group { status, .. }
             | Reply::Distances { status, .. }
             | Reply::Kvals { status, .. }
             | Reply::Procs { status, .. }
             | Reply::Nodes { status, .. } => *status,
+            Reply::Group(result) => result.status,
         }
     }
 
@@ -74,9 +89,7 @@ impl Reply {
             Reply::Connected { jobs: all, .. } => jobs(all),
             Reply::Infos { infos: all, .. } => infos(all),
             Reply::Credential { credential, infos: all, .. } => credential.as_slice().len() + infos(all),
-            Reply::Group { members, jobs: all, infos: more, .. } => {
-                size_of_val(members.as_slice()) + jobs(all) + infos(more)
-            }
+            Reply::Group(result) => size_of_val(result.members.as_slice()) + jobs(&result.jobs) + infos(&result.infos),
             Reply::Distances { distances, .. } => {
                 let size = |distance: &DeviceDistance| Size::of(&Value::DeviceDistance(distance.clone().into())).bytes;
                 distances.iter().map(size).sum()

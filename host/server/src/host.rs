@@ -20,26 +20,6 @@ pub struct Spawned {
     pub kvals: Vec<Kval>,
 }
 
-/// What is to be done with a group.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum GroupOperation {
-    /// Form it.
-    Construct,
-    /// Dissolve it.
-    Destruct,
-}
-
-/// A group as it has become.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Group {
-    /// Its members.
-    pub members: Vec<Proc>,
-    /// Its number, if one was asked for.
-    pub context_id: Option<u64>,
-    /// What else its members are told.
-    pub infos: Vec<Info>,
-}
-
 /// Which process the host started for a proc.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProcessOf {
@@ -183,18 +163,6 @@ pub trait Host: Send + Sync + 'static {
         directives: Vec<Info>,
         data: Option<Bytes>,
     ) -> Answer<'_, ()> {
-        unsupported()
-    }
-
-    /// Form a group of procs, or dissolve it.
-    fn group(
-        &self,
-        source: Proc,
-        operation: GroupOperation,
-        group: Text,
-        procs: Vec<Proc>,
-        directives: Vec<Info>,
-    ) -> Answer<'_, Group> {
         unsupported()
     }
 

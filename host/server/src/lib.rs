@@ -45,7 +45,7 @@ pub use channels::{ChannelError, ChannelSettings, HostedChannels};
 pub use decisions::{HostedPolicies, HostedPolicy, PolicyError};
 pub use fabric::{Duty, EmbeddedFabric, Fabric, Gathered, ServerId};
 pub use handle::{AddJobError, ServerHandle};
-pub use host::{Answer, Group, GroupOperation, Host, ProcessOf, Spawned};
+pub use host::{Answer, Host, ProcessOf, Spawned};
 pub use hosted::Hosted;
 pub use hostname::hostname;
 pub use identity::{IdentityCheck, Observer, Peer, observe, peer_of};

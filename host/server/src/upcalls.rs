@@ -1,7 +1,7 @@
 //! From a request to the host's method and back to a reply.
 use crate::{
     channels::known,
-    host::{Answer, Group, GroupOperation, Host},
+    host::{Answer, Host},
 };
 use peal_core::job_control::Cleanup;
 use peal_model::{Identity, Info, Key, Proc, Reply, Request, Status, Text, code};
@@ -84,17 +84,6 @@ async fn answer(host: &dyn Host, asker: Asker, request: Request) -> Result<Reply
         Request::IofDeregister { directives, remote_id } => {
             done(host.iof_deregister(source, directives, remote_id)).await
         }
-        Request::GroupConstruct { group, procs, directives } => {
-            let group = group.ok_or(code::PMIX_ERR_BAD_PARAM)?;
-            let Group { members, context_id, infos } =
-                host.group(source, GroupOperation::Construct, group, procs, directives).await?;
-            Ok(Reply::Group { status: success, members, context_id, jobs: Vec::new(), infos })
-        }
-        Request::GroupDestruct { group, members, directives } => {
-            let group = group.ok_or(code::PMIX_ERR_BAD_PARAM)?;
-            host.group(source, GroupOperation::Destruct, group, members, directives).await?;
-            Ok(Reply::Status(success))
-        }
         Request::FabricRegister { directives } => infos(host.fabric(source, directives)).await,
         Request::ResourceBlock { directive, block, units, infos } => {
             done(host.resource_block(source, directive, block, units, infos)).await
@@ -104,6 +93,8 @@ async fn answer(host: &dyn Host, asker: Asker, request: Request) -> Result<Reply
         }
         // The rest is the server's own, goes another way, or is served by nobody yet.
         Request::JobData
+        | Request::GroupConstruct { .. }
+        | Request::GroupDestruct { .. }
         | Request::JobControl { .. }
         | Request::Log { .. }
         | Request::Commit(_)

@@ -196,7 +196,7 @@ packed! {
         |v, w| w.string("string", v.as_ref().map(Text::as_bytes))?;
     Cpuset = dt::PMIX_PROC_CPUSET, |r| Packed::unpack(r).map(Cpuset), |v, w| v.0.pack(w)?;
     Option<Nspace> = dt::PMIX_STRING,
-        |r| r.string("namespace")?.map(|bytes| Ok(Nspace::new(&utf8("namespace", bytes)?)?)).transpose(),
+        |r| r.string("namespace")?.map(|bytes| r.nspace(bytes)).transpose(),
         |v, w| w.string("namespace", v.as_ref().map(|nspace| nspace.as_str().as_bytes()))?;
     Nspace = dt::PMIX_STRING,
         |r| Ok(Option::unpack(r)?.unwrap_or_default()),

@@ -1,6 +1,6 @@
 //! A cursor over received bytes that never reads, nests or remembers more than the limits allow.
-use crate::{BufferType, Codec, WireError, flex};
-use peal_model::DataType;
+use crate::{BufferType, Codec, WireError, flex, packed::utf8};
+use peal_model::{DataType, Nspace};
 use std::mem::size_of;
 
 /// What an allocation costs beside its content: the counters of an `Arc` or the bookkeeping of the allocator.
@@ -13,6 +13,8 @@ pub(crate) struct Reader<'a> {
     data: &'a [u8],
     memory_left: usize,
     depth: usize,
+    /// The last that was read: procs that stand together are mostly of one job, and share its name.
+    nspace: Nspace,
 }
 
 impl<'a> Reader<'a> {
@@ -20,7 +22,7 @@ impl<'a> Reader<'a> {
     pub(crate) fn new(codec: &'a Codec, data: &'a [u8]) -> Result<Reader<'a>, WireError> {
         codec.limits.check("message", data.len() as u64, codec.limits.max_message)?;
         let memory_left = codec.limits.max_memory;
-        Ok(Reader { codec, buffer_type: codec.buffer_type, data, memory_left, depth: 0 })
+        Ok(Reader { codec, buffer_type: codec.buffer_type, data, memory_left, depth: 0, nspace: Nspace::default() })
     }
 
     /// How the peer speaks.
@@ -31,6 +33,15 @@ impl<'a> Reader<'a> {
     /// Whether the fields here say which type they have.
     pub(crate) fn buffer_type(&self) -> BufferType {
         self.buffer_type
+    }
+
+    /// The namespace of this name.
+    pub(crate) fn nspace(&mut self, bytes: &[u8]) -> Result<Nspace, WireError> {
+        let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+        if self.nspace.as_str().as_bytes() != name {
+            self.nspace = Nspace::new(&utf8("namespace", name)?)?;
+        }
+        Ok(self.nspace.clone())
     }
 
     /// Whether all has been read.
@@ -177,8 +188,14 @@ impl<'a> Reader<'a> {
         buffer_type: BufferType,
         read: impl FnOnce(&mut Reader<'a>) -> Result<T, WireError>,
     ) -> Result<T, WireError> {
-        let mut inner =
-            Reader { codec: self.codec, buffer_type, data, memory_left: self.memory_left, depth: self.depth };
+        let mut inner = Reader {
+            codec: self.codec,
+            buffer_type,
+            data,
+            memory_left: self.memory_left,
+            depth: self.depth,
+            nspace: self.nspace.clone(),
+        };
         let value = read(&mut inner)?;
         inner.finish(what)?;
         self.memory_left = inner.memory_left;

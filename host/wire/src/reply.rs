@@ -2,7 +2,7 @@
 //!
 //! To a log request Peal adds what became of each channel, which `libpmix` passes over: it reads the status and no further.
 use crate::{GroupReply, WireError, job_data, reader::Reader, writer::Writer};
-use peal_model::{CommandCode as C, Info, JobInfo, Proc, Reply, Status};
+use peal_model::{CommandCode as C, GroupResult, Reply, Status};
 
 /// What stands for "no context id" where a release always sends one.
 const NO_CONTEXT_ID: u64 = u64::MAX;
@@ -55,7 +55,7 @@ fn group(r: &mut Reader<'_>, status: Status) -> Result<Reply, WireError> {
     let jobs = if form == GroupReply::MembersIdJobs { job_data::jobs(r)? } else { Vec::new() };
     // Servers of 6.0 end here, whatever they have been told.
     let infos = if form == GroupReply::MembersIdInfos && !r.is_empty() { r.counted_singly()? } else { Vec::new() };
-    Ok(Reply::Group { status, members, context_id, jobs, infos })
+    Ok(Reply::Group(GroupResult { status, members, context_id, jobs, infos }.into()))
 }
 
 /// Writes a whole reply; an error if it is none to that command.
@@ -92,16 +92,14 @@ pub(crate) fn write(w: &mut Writer<'_>, command: C, reply: &Reply) -> Result<(),
             w.counted(infos)
         }
         (C::IofPull, Reply::IofHandle { remote_id, .. }) => w.one(remote_id),
-        (C::GroupDestruct | C::GroupLeave, Reply::Group { .. }) => Ok(()),
+        (C::GroupDestruct | C::GroupLeave, Reply::Group(_)) => Ok(()),
         // Earlier releases read on whatever the status is, and believe that there is a group then.
-        (C::GroupConstruct, Reply::Group { status, .. })
-            if status.ok().is_err() && w.codec().dialect.group_reply() != GroupReply::MembersIdInfos =>
+        (C::GroupConstruct, Reply::Group(result))
+            if result.status.ok().is_err() && w.codec().dialect.group_reply() != GroupReply::MembersIdInfos =>
         {
             Ok(())
         }
-        (C::GroupConstruct, Reply::Group { members, context_id, jobs, infos, .. }) => {
-            put_group(w, members, *context_id, jobs, infos)
-        }
+        (C::GroupConstruct, Reply::Group(result)) => put_group(w, result),
         (C::DeviceDistances, Reply::Distances { distances, .. }) => w.counted(distances),
         (C::RefreshCache, Reply::Kvals { kvals, .. }) => w.each(kvals),
         (C::ResolvePeers, Reply::Procs { procs, .. }) => w.counted(procs),
@@ -111,13 +109,8 @@ pub(crate) fn write(w: &mut Writer<'_>, command: C, reply: &Reply) -> Result<(),
 }
 
 /// What the client's release reads of the results; the rest does not travel.
-fn put_group(
-    w: &mut Writer<'_>,
-    members: &[Proc],
-    context_id: Option<u64>,
-    jobs: &[JobInfo],
-    infos: &[Info],
-) -> Result<(), WireError> {
+fn put_group(w: &mut Writer<'_>, result: &GroupResult) -> Result<(), WireError> {
+    let GroupResult { members, context_id, jobs, infos, .. } = result;
     let form = w.codec().dialect.group_reply();
     if form != GroupReply::Id {
         w.counted(members)?;
@@ -142,7 +135,7 @@ fn mismatch(command: C, reply: &Reply) -> Result<(), WireError> {
         Reply::Infos { .. } => "infos",
         Reply::Credential { .. } => "a credential",
         Reply::IofHandle { .. } => "an IOF handle",
-        Reply::Group { .. } => "a group",
+        Reply::Group(_) => "a group",
         Reply::Distances { .. } => "distances",
         Reply::Kvals { .. } => "values",
         Reply::Procs { .. } => "procs",

@@ -100,7 +100,7 @@ fn the_data_of_ranks_are_unwrapped() {
 #[test]
 fn a_group_is_told_in_the_words_of_the_release() {
     let group = |name| match &replies(name, CommandCode::GroupConstruct)[..] {
-        [Reply::Group { members, context_id, .. }] => (members.len(), *context_id),
+        [Reply::Group(told)] => (told.members.len(), told.context_id),
         other => panic!("{name}: {other:?}"),
     };
     assert_eq!(group("group-construct-0"), (0, Some(42)));

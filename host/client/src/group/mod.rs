@@ -22,7 +22,10 @@ pub use invite::Invite;
 pub(crate) use over::AllOver;
 
 use crate::{Call, Client, ClientError};
-use peal_model::{CommandCode, IdentError, Info, InfoFlags, Infos, Nspace, Proc, Query, Reply, Request, Value, key};
+use peal_model::{
+    CommandCode, GroupResult, IdentError, Info, InfoFlags, Infos, Nspace, Proc, Query, Reply, Request, Value, key,
+};
+use std::sync::Arc;
 
 /// A group that is there.
 #[derive(Clone, PartialEq, Debug)]
@@ -64,7 +67,10 @@ impl Client {
         directives.extend(contribution::put(self.me(), self.uncommitted_for_others()));
         let request = Request::GroupConstruct { group: Some(group.into()), procs: procs.clone(), directives };
         let (members, context_id, infos) = match self.ask(request).await? {
-            Reply::Group { members, context_id, infos, .. } => (members, context_id, infos),
+            Reply::Group(result) => {
+                let GroupResult { members, context_id, infos, .. } = Arc::unwrap_or_clone(result);
+                (members, context_id, infos)
+            }
             Reply::Status(_) => (Vec::new(), None, Vec::new()),
             _ => return Err(ClientError::UnfitAnswer { call: Call(CommandCode::GroupConstruct) }),
         };

@@ -4,6 +4,7 @@ use super::{
     denial::{Asker, Refusal, deny},
     events::Raising,
     gate::Waiting,
+    groups::each_job,
 };
 use crate::{
     Time,
@@ -30,20 +31,21 @@ impl Server {
     /// A construct or destruct: goes on, is held until its policies have decided, or is refused.
     pub(super) fn enter_group(&mut self, to: RequestId, source: Proc, request: Request, at: Time) -> Vec<Action> {
         let identity = self.identity_of(to.peer);
-        let Some((kind, name, procs)) = self.about_group(&source, &request) else { return Vec::new() };
         let requester = Some(source.clone());
         let asker = Asker { hook: Hook::Group, requester, identity, refusal: Refusal::Status(to) };
-        let asked = Asked { to, source, request, at };
         if self.gate.policed.contains(&Hook::Group) {
+            let Some((kind, name, procs)) = self.about_group(&source, &request) else { return Vec::new() };
+            let asked = Asked { to, source, request, at };
             let question = self.question(Matter::Group(kind), asker.requester.clone(), identity, &procs);
             let (group_name, directives) = (name.as_ref().map(Text::to_string), directives(&asked.request).to_vec());
             let groups = self.groups_of(to.peer);
             let question = PolicyRequest { groups, group_name, directives, ..question };
             return self.ask(question, asker, Waiting::Group(asked));
         }
-        match self.group_by_default(&asker, &procs) {
-            Ok(()) => self.group(asked.to, asked.source, asked.request, at),
-            Err(verdict) => self.denied(asker, Waiting::Group(asked), verdict),
+        // Whose a job is holds for all of its procs, and whoever is in a group of the user's is the user's.
+        match self.group_by_default(&asker, &jobs_named(&request)) {
+            Ok(()) => self.group(to, source, request, at),
+            Err(verdict) => self.denied(asker, Waiting::Group(Asked { to, source, request, at }), verdict),
         }
     }
 
@@ -138,6 +140,19 @@ impl Server {
             }
             _ => None,
         }
+    }
+}
+
+/// A proc of each job that a construct or destruct names.
+fn jobs_named(request: &Request) -> Vec<Proc> {
+    match request {
+        Request::GroupConstruct { procs, directives, .. } => {
+            let added = directives.iter().filter(|info| info.key == key::PMIX_GROUP_ADD_MEMBERS);
+            let added: Vec<Proc> = added.filter_map(|info| info.value.as_procs()).flatten().collect();
+            each_job(procs).chain(each_job(&added)).cloned().collect()
+        }
+        Request::GroupDestruct { members, .. } => each_job(members).cloned().collect(),
+        _ => Vec::new(),
     }
 }
 

@@ -9,8 +9,8 @@ use crate::{
     reach::Reach,
 };
 use peal_model::{
-    DataArray, Event, Identity, Info, InfoFlags, Infos, KeyName, Kval, Proc, Query, Range, RankData, Reply, Request,
-    Text, Value, code, key, rank,
+    DataArray, Event, GroupResult, Identity, Info, InfoFlags, Infos, KeyName, Kval, Nspace, Proc, Query, Range,
+    RankData, Reply, Request, Text, Value, code, key, rank,
 };
 use std::sync::Arc;
 
@@ -157,7 +157,7 @@ impl Server {
     /// Whom procs stand for: the members of a group, where one is named by its name.
     pub(super) fn members_named(&self, uid: u32, procs: Vec<Proc>) -> Vec<Proc> {
         let is_group = |proc: &Proc| !self.jobs.contains_key(&proc.nspace);
-        if !procs.iter().any(is_group) {
+        if !each_job(&procs).any(is_group) {
             return procs;
         }
         procs.into_iter().flat_map(|proc| if is_group(&proc) { self.of_group(uid, proc) } else { vec![proc] }).collect()
@@ -279,11 +279,11 @@ impl Server {
     }
 
     fn stepped(&mut self, steps: Vec<Step>) -> Vec<Action> {
-        let mut actions = Vec::new();
+        let (mut actions, mut told) = (Vec::new(), None);
         for step in steps {
             match step {
                 Step::Send { to, message } => actions.push(Action::Group { to, message }),
-                Step::Answer { to, answer } => actions.push(self.group_answer(to, answer)),
+                Step::Answer { to, answer } => actions.push(self.group_answer(to, answer, &mut told)),
                 Step::Learn(formed) => {
                     let elsewhere = |data: &&RankData| !self.jobs.contains_key(&data.proc.nspace);
                     let data: Vec<RankData> = formed.data.iter().filter(elsewhere).cloned().collect();
@@ -302,34 +302,51 @@ impl Server {
         actions
     }
 
-    fn group_answer(&self, to: RequestId, answer: Answer) -> Action {
+    fn group_answer(&self, to: RequestId, answer: Answer, told: &mut Option<Told>) -> Action {
         let reply = match answer {
             Answer::Done => Reply::Status(code::PMIX_SUCCESS),
-            Answer::Failed(group::Failure { status, reason, .. }) => Reply::Group {
-                status,
-                members: Vec::new(),
-                context_id: None,
-                jobs: Vec::new(),
-                infos: vec![policy::reason(reason)],
-            },
-            Answer::Formed(formed) => self.formed(to, &formed),
+            Answer::Failed(group::Failure { status, reason, .. }) => {
+                let (members, jobs, infos) = (Vec::new(), Vec::new(), vec![policy::reason(reason)]);
+                Reply::Group(GroupResult { status, members, context_id: None, jobs, infos }.into())
+            }
+            Answer::Formed(formed) => {
+                let own = self.peers.get(&to.peer).map(|peer| &peer.proc.nspace);
+                let same = |told: &&Told| Arc::ptr_eq(&told.formed, &formed) && told.own.as_ref() == own;
+                let result = told.as_ref().filter(same).map(|told| told.result.clone());
+                let result = result.unwrap_or_else(|| Arc::new(formed_for(own, &formed)));
+                *told = Some(Told { formed, own: own.cloned(), result: result.clone() });
+                Reply::Group(result)
+            }
         };
         Action::Reply { to, reply }
     }
+}
 
-    fn formed(&self, to: RequestId, formed: &Formed) -> Reply {
-        let own = self.peers.get(&to.peer).map(|peer| &peer.proc.nspace);
-        let infos = formed.infos.iter().map(|(proc, said)| {
-            let whose = Info::new(key::PMIX_PROCID, Value::Proc(proc.clone()));
-            let all = [vec![whose], said.clone()].concat();
-            Info::new(key::PMIX_GROUP_INFO, Value::DataArray(DataArray::infos(all)))
-        });
-        Reply::Group {
-            status: code::PMIX_SUCCESS,
-            members: formed.members.iter().cloned().collect(),
-            context_id: formed.context_id,
-            jobs: formed.jobs.iter().filter(|job| Some(&job.nspace) != own).map(|job| (**job).clone()).collect(),
-            infos: infos.collect(),
-        }
+/// What one who takes part in a construct was told: the next of the same job is told the same.
+struct Told {
+    formed: Arc<Formed>,
+    own: Option<Nspace>,
+    result: Arc<GroupResult>,
+}
+
+/// What procs of a job are told of a group, their own job left out.
+fn formed_for(own: Option<&Nspace>, formed: &Formed) -> GroupResult {
+    let infos = formed.infos.iter().map(|(proc, said)| {
+        let whose = Info::new(key::PMIX_PROCID, Value::Proc(proc.clone()));
+        let all = [vec![whose], said.clone()].concat();
+        Info::new(key::PMIX_GROUP_INFO, Value::DataArray(DataArray::infos(all)))
+    });
+    GroupResult {
+        status: code::PMIX_SUCCESS,
+        members: formed.members.iter().cloned().collect(),
+        context_id: formed.context_id,
+        jobs: formed.jobs.iter().filter(|job| Some(&job.nspace) != own).map(|job| (**job).clone()).collect(),
+        infos: infos.collect(),
     }
+}
+
+/// One of the procs of each job that is named, or several where they do not stand together: what is asked about jobs need not be asked of
+/// every proc.
+pub(super) fn each_job(procs: &[Proc]) -> impl Iterator<Item = &Proc> {
+    procs.chunk_by(|one, other| one.nspace == other.nspace).filter_map(<[Proc]>::first)
 }

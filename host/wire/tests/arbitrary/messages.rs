@@ -139,7 +139,7 @@ fn group(d: Dialect) -> BoxedStrategy<Reply> {
         if form != GroupReply::MembersIdInfos {
             infos.clear();
         }
-        Reply::Group { status, members, context_id, jobs, infos }
+        Reply::Group(GroupResult { status, members, context_id, jobs, infos }.into())
     })
     .boxed()
 }
