@@ -49,6 +49,28 @@ async fn procs_of_two_jobs_form_a_group_and_know_of_each_other_what_they_say_and
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn members_of_one_server_see_what_the_others_have_put_for_other_nodes() {
+    let (_node, clients) = two_jobs().await;
+    let everybody = procs_of(&clients);
+    clients[1].put(Scope::Remote, NOTE.into(), Value::string("committed"));
+    clients[1].commit().await.unwrap();
+    clients[2].put(Scope::Remote, NOTE.into(), Value::string("only put"));
+    let at_once = Info::new(key::PMIX_IMMEDIATE, Value::Bool(true));
+    let error = clients[0].get(&everybody[1], NOTE, &[at_once]).await.unwrap_err();
+    assert_eq!(error.status(), code::PMIX_ERR_NOT_FOUND, "it is for other nodes: {error}");
+    let calls = clients[..3].iter().map(|client| (client, Construct::of(&everybody[..3])));
+    alike(construct("crew", calls.collect()).await);
+    for (of, value) in [(1, "committed"), (2, "only put")] {
+        let found = soon("a get is answered", clients[0].get(&everybody[of], NOTE, &[])).await.unwrap();
+        assert_eq!(found, Value::string(value));
+    }
+    clients[1].put(Scope::Remote, NOTE.into(), Value::string("later"));
+    clients[1].commit().await.unwrap();
+    let refresh = Info::new(key::PMIX_GET_REFRESH_CACHE, Value::Bool(true));
+    assert_eq!(clients[0].get(&everybody[1], NOTE, &[refresh]).await.unwrap(), Value::string("later"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn those_who_lead_need_not_know_each_other_and_those_who_are_added_nobody() {
     let (_node, clients) = two_jobs().await;
     let everybody = procs_of(&clients);

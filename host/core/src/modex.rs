@@ -5,7 +5,7 @@ use crate::{
     server::{PeerId, RequestId},
 };
 use peal_model::{Commit, Key, Kval, Nspace, Proc, RankData, Scope, SharedData, Size, Value, rank};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 type Values = BTreeMap<Key, Value>;
 
@@ -14,12 +14,37 @@ type Values = BTreeMap<Key, Value>;
 struct Committed {
     /// For procs of this node.
     local: Values,
-    /// For procs of other nodes.
+    /// For procs of other nodes, and for those of this one once they are in a group together.
     remote: Values,
+    audience: Audience,
     /// The memory that both take, in bytes.
     bytes: usize,
     /// What gets are answered with, once one was; the same for all of them.
     answer: Option<SharedData>,
+}
+
+/// For whom of this node what a proc has put is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Audience {
+    /// What it has put for this node.
+    #[default]
+    Node,
+    /// All that it has put: it was in a group with others here.
+    Group,
+}
+
+impl Committed {
+    /// What procs of this node may see of this key.
+    fn get(&self, key: &Key) -> Option<&Value> {
+        let remote = || self.remote.get(key).filter(|_| self.audience == Audience::Group);
+        self.local.get(key).or_else(remote)
+    }
+
+    /// All that they may see.
+    fn seen(&self) -> impl Iterator<Item = Kval> {
+        let remote = kvals(&self.remote).filter(|_| self.audience == Audience::Group);
+        kvals(&self.local).chain(remote.filter(|kval| !self.local.contains_key(&kval.key)))
+    }
 }
 
 /// A get that is held until its key is there.
@@ -34,6 +59,8 @@ struct Held {
 #[derive(Debug)]
 pub(crate) struct Modex {
     committed: BTreeMap<Proc, Committed>,
+    /// Who is or was in a group with others of this node.
+    shared: BTreeSet<Proc>,
     held: BTreeMap<Proc, Vec<Held>>,
     /// How many are held for each connection.
     held_by: BTreeMap<PeerId, usize>,
@@ -48,13 +75,17 @@ pub(crate) struct TooMuch;
 impl Modex {
     pub(crate) fn new(max_bytes: usize) -> Modex {
         let (committed, held, held_by) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Modex { committed, held, held_by, deadlines: Deadlines::default(), max_bytes }
+        let (shared, deadlines) = (BTreeSet::new(), Deadlines::default());
+        Modex { committed, shared, held, held_by, deadlines, max_bytes }
     }
 
     /// Adds what a proc commits; the same key replaces. All of it, or nothing if that is too much. Returns the gets that this
     /// answers.
     pub(crate) fn commit(&mut self, proc: &Proc, commits: Vec<Commit>) -> Result<Vec<RequestId>, TooMuch> {
         let committed = self.committed.entry(proc.clone()).or_default();
+        if self.shared.contains(proc) {
+            committed.audience = Audience::Group;
+        }
         let (mut local, mut remote) = (Values::new(), Values::new());
         for Commit { scope, kvals } in commits {
             let values = if scope == Scope::Remote { &mut remote } else { &mut local };
@@ -73,16 +104,33 @@ impl Modex {
         committed.local.extend(local);
         committed.remote.extend(remote);
         (committed.bytes, committed.answer) = (after, None);
-        let local = &committed.local;
-        let answered = |held: &Held| held.key.as_ref().is_none_or(|key| local.contains_key(key));
+        Ok(self.answered(proc))
+    }
+
+    /// A proc is in a group with others of this node: what it has put, and will put, for other nodes is for them, too. Returns the gets
+    /// that this answers.
+    pub(crate) fn share(&mut self, proc: &Proc) -> Vec<RequestId> {
+        if !self.shared.insert(proc.clone()) {
+            return Vec::new();
+        }
+        if let Some(committed) = self.committed.get_mut(proc) {
+            (committed.audience, committed.answer) = (Audience::Group, None);
+        }
+        self.answered(proc)
+    }
+
+    /// The gets that wait for what is there now of a proc.
+    fn answered(&mut self, proc: &Proc) -> Vec<RequestId> {
+        let Some(committed) = self.committed.get(proc) else { return Vec::new() };
+        let answered = |held: &Held| held.key.as_ref().is_none_or(|key| committed.get(key).is_some());
         let anybody = Proc::new(proc.nspace.clone(), rank::PMIX_RANK_UNDEF);
         let taken = [proc, &anybody].map(|proc| take_held(&mut self.held, proc, answered));
-        Ok(taken.into_iter().flat_map(|taken| self.release(taken)).collect())
+        taken.into_iter().flat_map(|taken| self.release(taken)).collect()
     }
 
     /// Whether a proc has committed at all, and this key if one is asked for.
     pub(crate) fn has(&self, proc: &Proc, key: Option<&Key>) -> bool {
-        let has = |committed: &Committed| key.is_none_or(|key| committed.local.contains_key(key));
+        let has = |committed: &Committed| key.is_none_or(|key| committed.get(key).is_some());
         self.committed.get(proc).is_some_and(has)
     }
 
@@ -90,18 +138,17 @@ impl Modex {
     /// asked for.
     pub(crate) fn answer(&mut self, proc: &Proc, of_host: impl FnOnce() -> RankData) -> SharedData {
         let Some(committed) = self.committed.get_mut(proc) else { return of_host().into() };
-        let local = &committed.local;
-        let make = || {
-            let mut all = of_host();
-            all.kvals.extend(kvals(local));
-            SharedData::from(all)
-        };
-        committed.answer.get_or_insert_with(make).clone()
+        if let Some(answer) = &committed.answer {
+            return answer.clone();
+        }
+        let mut all = of_host();
+        all.kvals.extend(committed.seen());
+        committed.answer.insert(all.into()).clone()
     }
 
     /// Whether a proc has put this key for other nodes only: then procs of this one need not wait for it.
     pub(crate) fn hides(&self, proc: &Proc, key: &Key) -> bool {
-        let hides = |committed: &Committed| committed.remote.contains_key(key) && !committed.local.contains_key(key);
+        let hides = |committed: &Committed| committed.remote.contains_key(key) && committed.get(key).is_none();
         self.committed.get(proc).is_some_and(hides)
     }
 
@@ -185,11 +232,13 @@ impl Modex {
     /// Drops all that a proc put. Gets that wait for it go on waiting, until it puts what they want or their time is over.
     pub(crate) fn drop_proc(&mut self, proc: &Proc) {
         self.committed.remove(proc);
+        self.shared.remove(proc);
     }
 
     /// Drops all that the procs of a namespace put.
     pub(crate) fn drop_job(&mut self, nspace: &Nspace) {
         self.committed.retain(|proc, _| proc.nspace != *nspace);
+        self.shared.retain(|proc| proc.nspace != *nspace);
     }
 }
 

@@ -135,8 +135,8 @@ mod tests {
             array(key::PMIX_NODE_RESOURCE_USAGE, node),
         ];
         let expected = "\
-proc      state  cpu%  cpu s  resident MB  share MB  virtual MB  threads
-solver:3  R         -      -         12.5         -           -        -
+proc      state  cpu%  cpu s  resident MB  share MB  virtual MB  threads  processes  tree cpu s  tree MB
+solver:3  R         -      -         12.5         -           -        -          -           -        -
 PMIX_NODE_RESOURCE_USAGE
   PMIX_NODE_LOAD_AVG=0.5
 ";

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// How a proc takes part in a construct, and what it wants of the group. What those who lead want holds for all.
 ///
 /// ```no_run
-/// # async fn example(client: peal_client::Client) -> Result<(), peal_client::ClientError> {
+/// # async fn example(client: peal_client::Client) -> Result<(), Box<dyn std::error::Error>> {
 /// use peal_client::Construct;
 /// use std::time::Duration;
 ///
@@ -16,7 +16,7 @@ use std::time::Duration;
 /// let group = client.group_construct("crew", construct).await?;
 /// println!("{:?} has number {:?}", group.members, group.context_id);
 /// client.fence(&[group.all()?], &[]).await?;
-/// client.group_destruct("crew", &[]).await
+/// Ok(client.group_destruct("crew", &[]).await?)
 /// # }
 /// ```
 #[derive(Clone, PartialEq, Debug)]

@@ -40,7 +40,7 @@ impl Members {
     }
 
     /// Their jobs.
-    pub(super) fn jobs(&self) -> impl Iterator<Item = &Nspace> {
+    pub fn jobs(&self) -> impl Iterator<Item = &Nspace> {
         self.by_job.keys()
     }
 

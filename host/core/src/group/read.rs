@@ -27,6 +27,9 @@ pub enum GroupError {
     /// Who leads is among those who do.
     #[error("{0} names procs that lead, and is none of them")]
     NotNamed(Proc),
+    /// It has put more than it may.
+    #[error("what the caller has put is more than it may put")]
+    TooMuch,
     /// Something that must be heeded and is not known.
     #[error("{0} is not supported, and must be")]
     Unsupported(String),
@@ -41,6 +44,7 @@ impl GroupError {
             }
             GroupError::NotNamed(_) => code::PMIX_ERR_NOT_A_MEMBER,
             GroupError::Unsupported(_) => code::PMIX_ERR_NOT_SUPPORTED,
+            GroupError::TooMuch => code::PMIX_ERR_OUT_OF_RESOURCE,
         }
     }
 }

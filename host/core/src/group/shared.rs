@@ -9,6 +9,11 @@ impl Groups {
         self.known.values().filter(|known| known.has(member))
     }
 
+    /// Whether there is no other server.
+    pub fn is_alone(&self) -> bool {
+        self.servers.len() == 1
+    }
+
     /// Whether this is a job of another server.
     pub fn is_elsewhere(&self, nspace: &Nspace) -> bool {
         self.directory.home(nspace).is_some_and(|server| server != self.me)

@@ -15,14 +15,20 @@ impl Server {
     pub(super) fn commit(&mut self, to: RequestId, source: &Proc, commits: Vec<Commit>) -> Vec<Action> {
         match self.modex.commit(source, commits) {
             Err(TooMuch) => vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)],
-            Ok(waiting) if waiting.is_empty() => vec![reply(to, code::PMIX_SUCCESS)],
             Ok(waiting) => {
-                let info = self.info_of(source, &source.nspace);
-                let data = info.map(|info| self.modex.answer(source, || job::values_of(&info, source)));
-                let answers = waiting.into_iter().map(|to| Action::Reply { to, reply: found(data.clone()) });
-                std::iter::once(reply(to, code::PMIX_SUCCESS)).chain(answers).collect()
+                std::iter::once(reply(to, code::PMIX_SUCCESS)).chain(self.answer_gets(source, waiting)).collect()
             }
         }
+    }
+
+    /// Answers gets that have waited for what is known of a proc now.
+    pub(super) fn answer_gets(&mut self, of: &Proc, waiting: Vec<RequestId>) -> Vec<Action> {
+        if waiting.is_empty() {
+            return Vec::new();
+        }
+        let info = self.info_of(of, &of.nspace);
+        let data = info.map(|info| self.modex.answer(of, || job::values_of(&info, of)));
+        waiting.into_iter().map(|to| Action::Reply { to, reply: found(data.clone()) }).collect()
     }
 
     pub(super) fn fence(

@@ -9,8 +9,8 @@ use crate::{
     reach::Reach,
 };
 use peal_model::{
-    DataArray, Event, GroupResult, Identity, Info, InfoFlags, Infos, KeyName, Kval, Nspace, Proc, Query, Range,
-    RankData, Reply, Request, Text, Value, code, key, rank,
+    Commit, DataArray, Event, GroupResult, Identity, Info, InfoFlags, Infos, KeyName, Kval, Nspace, Proc, Query, Range,
+    RankData, Reply, Request, Scope, Text, Value, code, key, rank,
 };
 use std::sync::Arc;
 
@@ -88,7 +88,7 @@ impl Server {
                 let key = key(self, group)?;
                 let procs = self.members_named(key.uid, procs);
                 let group::Asked { mut construct, timeout } = group::read(&proc, procs, directives)?;
-                self.brings(&proc, &mut construct);
+                self.brings(&proc, &mut construct)?;
                 (key, Some(Arc::new(construct)), timeout)
             }
             Request::GroupDestruct { group, directives, .. } => (key(self, group)?, None, group::timeout(&directives)?),
@@ -101,17 +101,16 @@ impl Server {
         Ok(self.groups.call(Call { to, key, proc, what, timeout, refusal }, now))
     }
 
-    /// What a proc has put for others, and its job: the others will know it.
-    fn brings(&self, proc: &Proc, construct: &mut group::Construct) {
+    /// What a proc has put for others, and its job: those at other servers will know it. What it has not committed yet is committed with that.
+    fn brings(&mut self, proc: &Proc, construct: &mut group::Construct) -> Result<(), GroupError> {
         construct.job = self.jobs.get(&proc.nspace).map(|job| job.info.clone());
-        let committed = self.modex.for_others(proc);
-        construct.data = match (committed, construct.data.take()) {
-            (Some(mut committed), Some(more)) => {
-                committed.kvals.extend(more.kvals);
-                Some(committed)
-            }
-            (committed, more) => committed.or(more),
-        };
+        if let Some(RankData { kvals, .. }) = construct.data.take() {
+            // Nobody here waits for what is for others.
+            let commit = Commit { scope: Scope::Remote, kvals };
+            self.modex.commit(proc, vec![commit]).map_err(|_| GroupError::TooMuch)?;
+        }
+        construct.data = self.modex.for_others(proc).filter(|_| !self.groups.is_alone());
+        Ok(())
     }
 
     /// An event that procs raise to form a group by themselves, or to say what becomes of one in which somebody failed.
@@ -288,6 +287,11 @@ impl Server {
                     let elsewhere = |data: &&RankData| !self.jobs.contains_key(&data.proc.nspace);
                     let data: Vec<RankData> = formed.data.iter().filter(elsewhere).cloned().collect();
                     data.into_iter().for_each(|data| self.modex.learn(data));
+                    let here: Vec<Proc> = self.jobs.keys().flat_map(|nspace| formed.members.of_job(nspace)).collect();
+                    for member in here {
+                        let waiting = self.modex.share(&member);
+                        actions.extend(self.answer_gets(&member, waiting));
+                    }
                 }
                 Step::Lost { proc, uid } => actions.extend(self.tell_of_end(&proc, Reach::User(uid))),
                 Step::Forget(jobs) => jobs.iter().for_each(|nspace| self.modex.drop_job(nspace)),

@@ -137,8 +137,7 @@ impl Sim {
                 }
                 Step::Answer { to, answer } => self.made[to.tag as usize].answers.push(answer),
                 Step::Learn(formed) => {
-                    let jobs = formed.members.iter().map(|member| &member.nspace);
-                    let elsewhere = jobs.filter(|nspace| self.homes.get(nspace) != Some(&at)).cloned();
+                    let elsewhere = formed.members.jobs().filter(|nspace| self.homes.get(nspace) != Some(&at)).cloned();
                     self.learnt.entry(at).or_default().extend(elsewhere);
                 }
                 Step::Lost { .. } => panic!("nobody is invited"),
