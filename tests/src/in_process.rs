@@ -1,7 +1,7 @@
 //! A real server in the process of a test, and Peal's own clients of it, over real TCP.
 use peal_client::{Client, Environment, Handler, Outcome};
 use peal_core::{class::Levels, job::JobSpec};
-use peal_model::{Event, Info, Nspace, Proc, Rank, Status, code};
+use peal_model::{Event, Identity, Info, Nspace, Proc, Rank, Status, code};
 use peal_sandbox::{GuestPool, PoolSettings};
 use peal_server::{
     EmbeddedFabric, GuestPools, Host, Hosted, Notices, Observer, Parts, Server, ServerSettings,
@@ -97,7 +97,7 @@ impl Node {
     /// One more job, of the same user.
     pub async fn add_job(&self, job: &str, size: u32) {
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        let spec = JobSpec { nspace: Nspace::new(job).unwrap(), size, hostname: "node".to_owned(), uid, gid };
+        let spec = JobSpec::new(Nspace::new(job).unwrap(), size, "node", Identity { uid, gid });
         self.server.handle().add_job(spec).await.unwrap();
     }
 

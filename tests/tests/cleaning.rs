@@ -6,7 +6,7 @@ use peal_core::{
 use peal_model::{Identity, Nspace, Proc, Rank, code};
 use peal_server::{
     EmbeddedFabric, Host, Notices, ServerSettings,
-    embedded::{ControlGroups, EmbeddedHost, JobRequest, OnAbort, Reporting, RestartOf, Tagging},
+    embedded::{AppRequest, ControlGroups, EmbeddedHost, JobRequest, Keeping},
 };
 use peal_tests::{
     in_process::{Node, soon},
@@ -50,7 +50,7 @@ async fn of_an_adopted_job_it_is_removed_when_connections_end_and_at_the_latest_
     let host = Arc::new(EmbeddedHost::new(Notices::default()));
     let Identity { uid, gid } = me();
     let job = Nspace::new("adopted").unwrap();
-    host.adopt(&JobSpec { nspace: job.clone(), size: 2, hostname: "node".to_owned(), uid, gid });
+    host.adopt(&JobSpec::new(job.clone(), 2, "node", Identity { uid, gid }));
     let node = Node::under(host.clone(), ServerSettings::default(), &EmbeddedFabric::new(), "adopted", 2).await;
     let (one, other) = (node.client(0).await, node.client(1).await);
     let procs = [one.me().clone(), other.me().clone()];
@@ -93,22 +93,14 @@ async fn of_a_job_that_was_started_it_is_removed_when_processes_have_ended_but_n
     let node = Node::under(host.clone(), ServerSettings::default(), &EmbeddedFabric::new(), "other", 1).await;
     let script = "echo > shared/sub/$PMIX_RANK; echo $PEAL_CHECKPOINT >> started-$PMIX_RANK; \
                   until [ -e go-$PMIX_RANK ]; do sleep 0.01; done";
+    let args = ["-c".into(), format!("cd {} && {script}", dir.path().display()).into()];
+    let keeping = Keeping { control_groups: ControlGroups::Off, ..Keeping::default() };
     let request = JobRequest {
-        nspace: Nspace::new("started").unwrap(),
-        size: 2,
-        program: "sh".into(),
-        args: ["-c".into(), format!("cd {} && {script}", dir.path().display()).into()].into(),
-        hostname: "node".to_owned(),
-        on_abort: OnAbort::Terminate,
-        action_timeout: Duration::ZERO,
-        grace: Duration::from_secs(5),
-        restart: RestartOf::Ranks,
-        control_groups: ControlGroups::Off,
-        tagging: Tagging::Plain,
-        reporting: Reporting::default(),
+        keeping,
+        ..JobRequest::new(Nspace::new("started").unwrap(), AppRequest::new("sh", args.into(), 2), "node")
     };
-    let uri = node.server.uri().to_string();
-    let mut job = host.launch(&node.server.handle(), &uri, request).await.unwrap();
+    host.serve(node.server.handle(), &node.server.uri().to_string());
+    let mut job = host.launch(request).await.unwrap();
     let procs = [proc("started", 0), proc("started", 1)];
     let started = |rank: u32| fs::read_to_string(at(&format!("started-{rank}"))).unwrap_or_default().lines().count();
     until("both run", || started(0) == 1 && started(1) == 1);

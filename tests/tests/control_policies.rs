@@ -8,7 +8,9 @@ use peal_core::{
     policy::OnFailure,
     registration::{Mode, Place as Seat},
 };
-use peal_model::{Event, Hook, Info, Key, KeyName, LogRequest, Nspace, Proc, Range, Rank, Status, Value, code, key};
+use peal_model::{
+    Event, Hook, Identity, Info, Key, KeyName, LogRequest, Nspace, Proc, Range, Rank, Status, Value, code, key,
+};
 use peal_sandbox::{Engine, EngineSettings, Grants, Limits, Module, ProcUsage, Services, Sink};
 use peal_server::{Answer, EmbeddedFabric, Host, Hosted, HostedChains, HostedChannels, HostedPolicies, ServerSettings};
 use peal_store::Filter;
@@ -188,7 +190,7 @@ async fn watched(owner: Owner, policies: HostedPolicies) -> (Node, Arc<Obedient>
     let host = Arc::new(Obedient::default());
     let node = Node::with(modules, host.clone(), ServerSettings::default(), &EmbeddedFabric::new(), "job", 2).await;
     let (nspace, uid) = (Nspace::new("theirs").unwrap(), rustix::process::geteuid().as_raw() + 1);
-    node.server.handle().add_job(JobSpec { nspace, size: 1, hostname: "node".to_owned(), uid, gid: 0 }).await.unwrap();
+    node.server.handle().add_job(JobSpec::new(nspace, 1, "node", Identity { uid, gid: 0 })).await.unwrap();
     (node, host, paper)
 }
 

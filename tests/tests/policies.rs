@@ -11,7 +11,8 @@ use peal_core::{
     registration::{Codes, Mode, Place, Registration},
 };
 use peal_model::{
-    CommandCode, Event, Hook, Info, Infos, KeyName, Nspace, Proc, Range, Rank, Reply, Request, Status, Value, code, key,
+    CommandCode, Event, Hook, Identity, Info, Infos, KeyName, Nspace, Proc, Range, Rank, Reply, Request, Status, Value,
+    code, key,
 };
 use peal_sandbox::{Engine, EngineSettings, Grants, Limits, Module, Services};
 use peal_server::{
@@ -66,7 +67,7 @@ async fn node_with(settings: ServerSettings, modules: Modules) -> (Node, Arc<Obe
     let node = Node::with(modules, host.clone(), settings, &EmbeddedFabric::new(), "job", 2).await;
     let uid = rustix::process::geteuid().as_raw() + 1;
     let nspace = Nspace::new("theirs").unwrap();
-    node.server.handle().add_job(JobSpec { nspace, size: 1, hostname: "node".to_owned(), uid, gid: 0 }).await.unwrap();
+    node.server.handle().add_job(JobSpec::new(nspace, 1, "node", Identity { uid, gid: 0 })).await.unwrap();
     (node, host)
 }
 

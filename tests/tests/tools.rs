@@ -345,13 +345,8 @@ async fn a_tool_of_a_user_without_a_job_is_refused_and_one_that_lies_is_an_impos
         done.expect_status(0).stdout.trim().to_owned()
     };
     assert_eq!((answer(tool(65_534, 65_534)).await.as_str(), impostors()), ("0", 0), "no job is theirs");
-    let spec = peal_core::job::JobSpec {
-        nspace: Nspace::new("theirs").unwrap(),
-        size: 1,
-        hostname: "node".into(),
-        uid: 65_534,
-        gid: 65_534,
-    };
+    let spec =
+        peal_core::job::JobSpec::new(Nspace::new("theirs").unwrap(), 1, "node", Identity { uid: 65_534, gid: 65_534 });
     node.server.handle().add_job(spec).await.unwrap();
     assert_eq!(answer(tool(65_534, 65_534)).await, "4", "now one is");
     assert_eq!((answer(tool(0, 65_534)).await.as_str(), impostors()), ("0", 1), "another user");
@@ -362,13 +357,8 @@ async fn a_tool_of_a_user_without_a_job_is_refused_and_one_that_lies_is_an_impos
 async fn what_another_users_procs_have_put_is_not_told() {
     let node = Node::alone(ServerSettings::default(), 1).await;
     let uid = rustix::process::geteuid().as_raw();
-    let spec = peal_core::job::JobSpec {
-        nspace: Nspace::new("theirs").unwrap(),
-        size: 1,
-        hostname: "node".into(),
-        uid: uid + 1,
-        gid: 0,
-    };
+    let spec =
+        peal_core::job::JobSpec::new(Nspace::new("theirs").unwrap(), 1, "node", Identity { uid: uid + 1, gid: 0 });
     node.server.handle().add_job(spec).await.unwrap();
     let client = node.client(0).await;
     let theirs = Proc::all(Nspace::new("theirs").unwrap());

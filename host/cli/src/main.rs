@@ -7,7 +7,9 @@ mod config;
 mod config_command;
 mod ctl;
 mod event;
+mod feed;
 mod group;
+mod interrupts;
 mod job;
 mod log;
 mod manager;
@@ -39,7 +41,7 @@ use std::{
 const FAILED: u8 = 125;
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = Args::parse_from(args::spelled(std::env::args_os()));
     let done = trace::set_up().and_then(|()| obey(args.command));
     done.unwrap_or_else(|error| {
         say(&format!("{error:#}"));

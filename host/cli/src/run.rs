@@ -1,7 +1,8 @@
 //! `peal run`: an embedded server, one job, and its end.
 use crate::{
-    args::Run,
-    config,
+    args::{App, Run},
+    config, feed,
+    interrupts::{Interrupts, Wish},
     job::Command,
     node::{self, Node, Prepared},
     transcript,
@@ -9,23 +10,28 @@ use crate::{
 use anyhow::{Context, Result};
 use peal_config::{Config, Given, OnAbort, Restart};
 use peal_deploy::Brought;
-use peal_model::Nspace;
+use peal_model::{Nspace, Proc, Text};
 use peal_server::{
     Heard, Listener, Notices, Rendezvous, Serves,
-    embedded::{ControlGroups, JobEnd, JobRequest, LaunchError, Reported, Reporting, RestartOf, RunningJob, Tagging},
+    embedded::{
+        AppRequest, ControlGroups, EmbeddedHost, JobEnd, JobRequest, Keeping, LaunchError, Output, Reported, Reporting,
+        RestartOf, RunningJob, Setting, Tagging,
+    },
 };
-use std::process::ExitCode;
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    sync::mpsc,
-};
+use rustix::process::Signal;
+use std::{process::ExitCode, time::Duration};
+use tokio::time::Instant;
 
 /// The program is there and cannot be executed; it is not there: as shells have it.
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
+/// The job took longer than it was given: as `timeout` has it.
+const TIMED_OUT: u8 = 124;
+
 /// Runs a job and passes its exit status on.
 pub fn run(mut args: Run) -> Result<ExitCode> {
+    let apps = args.apps().unwrap_or_else(|wrong| wrong.exit());
     let on_abort = args.on_abort.take().map(|word| Given::option("--on-abort", "run.on_abort", word));
     let resolved = config::load(std::mem::take(&mut args.config), on_abort)?;
     let config = &resolved.config;
@@ -35,8 +41,8 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
     let brought = Brought { nspace: nspace.clone(), handlers: std::mem::take(&mut args.handlers) };
     let notices = Notices::default();
     let transcript = args.events.then(|| notices.listen(transcript::is_told));
-    let prepared = Prepared::for_job(&resolved, &me, notices, &brought, command(&args))?;
-    let request = request(&args, config, nspace.clone())?;
+    let prepared = Prepared::for_job(&resolved, &me, notices, &brought, command(&apps))?;
+    let request = request(&args, &apps, config, nspace.clone())?;
     let runtime = node::runtime()?;
     let ended = runtime.block_on(async {
         let node = Node::start(prepared, config).await?;
@@ -48,7 +54,7 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
         drop(deployer);
         // A thread of its own: a terminal that takes nothing must not keep anything from the job's record.
         let transcript = tokio::task::spawn_blocking(|| transcript.map(print_transcript));
-        let uri = server.uri().to_string();
+        host.serve(server.handle(), &server.uri().to_string());
         // Before the job starts: from then on a signal must not end us without it.
         let mut interrupts = Interrupts::new().context("cannot listen to signals")?;
         let _tools = config::tool_settings(config, Serves::Itself).and_then(|settings| {
@@ -56,8 +62,11 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
             // The job runs as well without.
             tools.inspect_err(|error| tracing::warn!(%error, "tools cannot find this job by themselves")).ok()
         });
-        let ended = match host.launch(&server.handle(), &uri, request).await {
-            Ok(job) => Ok(wait(job, &mut interrupts).await),
+        let ended = match host.launch(request).await {
+            Ok(job) => {
+                feed::feed(job.inputs(), args.stdin.0);
+                Ok(wait(job, &host, args.timeout, &mut interrupts).await)
+            }
             Err(error) => Err(error),
         };
         let last_words = async {
@@ -78,111 +87,114 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
     })?;
     // Output that nobody reads, after an interrupt, must not keep us.
     runtime.shutdown_background();
-    Ok(exit(ended))
+    Ok(exit(&nspace, ended))
 }
 
 /// What the job's record says of how it was started.
-fn command(args: &Run) -> Command {
-    let command = args.program.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+fn command(apps: &[App]) -> Command {
+    let words = |app: &App| app.program.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+    let command = apps.iter().map(words).collect::<Vec<_>>().join(" : ");
     Box::new(move |_| command.clone())
 }
 
-fn request(args: &Run, config: &Config, nspace: Nspace) -> Result<JobRequest> {
-    let (program, rest) = args.program.split_first().context("a program is needed")?;
-    let on_abort = match config.run.on_abort {
-        OnAbort::Continue => peal_server::embedded::OnAbort::Continue,
-        OnAbort::Terminate => peal_server::embedded::OnAbort::Terminate,
-    };
-    let restart = match config.run.restart {
-        Restart::Ranks => RestartOf::Ranks,
-        Restart::Job => RestartOf::Job,
-    };
-    let control_groups = match config.run.control_groups {
-        peal_config::ControlGroups::Try => ControlGroups::Try,
-        peal_config::ControlGroups::Off => ControlGroups::Off,
-    };
+fn request(args: &Run, apps: &[App], config: &Config, nspace: Nspace) -> Result<JobRequest> {
     let wanted = Reported::ALL.iter().filter(|(_, word)| args.log.iter().any(|given| given == word));
-    let reporting = Reporting { of: wanted.map(|(reported, _)| *reported).collect(), to: args.log_to.clone() };
     Ok(JobRequest {
-        reporting,
         nspace,
-        size: args.procs,
-        program: program.clone(),
-        args: rest.to_vec(),
+        apps: apps.iter().map(application).collect::<Result<_>>()?,
+        parent: None,
+        offset: 0,
         hostname: peal_server::hostname(),
-        on_abort,
-        action_timeout: config.run.action_timeout,
-        grace: config.run.grace,
-        restart,
-        control_groups,
-        tagging: if args.tag_output { Tagging::Rank } else { Tagging::Plain },
+        keeping: keeping(config),
+        output: Output {
+            tagging: if args.tag_output { Tagging::Rank } else { Tagging::Plain },
+            kept: args.output.clone().map(|files| files.0).unwrap_or_default(),
+        },
+        input: args.stdin.0,
+        reporting: Reporting { of: wanted.map(|(reported, _)| *reported).collect(), to: args.log_to.clone() },
     })
 }
 
-/// Waits for the job's end; a signal that would end us ends the job first.
-async fn wait(mut job: RunningJob, interrupts: &mut Interrupts) -> JobEnd {
+fn application(app: &App) -> Result<AppRequest> {
+    let (program, rest) = app.program.split_first().context("a program is needed")?;
+    let settings = app.variables.iter().filter_map(|variable| {
+        let is_there = std::env::var_os(&variable.name).is_some();
+        if variable.value.is_none() && !is_there {
+            crate::say(&format!("-x {}: there is no such variable", variable.name.display()));
+        }
+        // What is there is inherited.
+        Some(Setting::Set(variable.name.clone(), variable.value.clone()?))
+    });
+    Ok(AppRequest {
+        wdir: app.wdir.clone(),
+        settings: settings.collect(),
+        process_set: app.pset.as_deref().map(Text::from),
+        ..AppRequest::new(program, rest.to_vec(), app.procs)
+    })
+}
+
+/// How the configuration wants jobs to be kept.
+fn keeping(config: &Config) -> Keeping {
+    Keeping {
+        on_abort: match config.run.on_abort {
+            OnAbort::Continue => peal_server::embedded::OnAbort::Continue,
+            OnAbort::Terminate => peal_server::embedded::OnAbort::Terminate,
+        },
+        action_timeout: config.run.action_timeout,
+        grace: config.run.grace,
+        restart: match config.run.restart {
+            Restart::Ranks => RestartOf::Ranks,
+            Restart::Job => RestartOf::Job,
+        },
+        control_groups: match config.run.control_groups {
+            peal_config::ControlGroups::Try => ControlGroups::Try,
+            peal_config::ControlGroups::Off => ControlGroups::Off,
+        },
+        max_spawned: config.run.max_spawned_jobs,
+    }
+}
+
+/// How a job ended, and whether that was because its time was over.
+enum Ended {
+    InTime(JobEnd),
+    Late(Duration),
+}
+
+/// Waits for the end of the job and of those that it has spawned; a signal that would end us ends them first, and so does the end of
+/// their time.
+async fn wait(mut job: RunningJob, host: &EmbeddedHost, limit: Option<Duration>, interrupts: &mut Interrupts) -> Ended {
+    let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+    let mut late = None;
+    let all = async {
+        let end = job.ended().await;
+        match host.spawned_ended().await {
+            Some(failed) if end.exit_status == 0 => failed,
+            _ => end,
+        }
+    };
+    tokio::pin!(all);
     loop {
+        let over = async {
+            match deadline.filter(|_| late.is_none()) {
+                Some(deadline) => tokio::time::sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
-            end = job.ended() => return end,
-            signal = interrupts.next() => match signal {
-                Wish::End(signal) => job.interrupt(signal),
-                Wish::Forward(signal) => job.forward(signal),
+            end = &mut all => return match late {
+                Some(limit) => Ended::Late(limit),
+                None => Ended::InTime(end),
             },
+            signal = interrupts.next() => match signal {
+                Wish::End(signal) => host.interrupt(signal),
+                Wish::Forward(signal) => host.forward(signal),
+            },
+            () = over => {
+                late = limit;
+                host.interrupt(Signal::TERM.as_raw());
+            }
         }
     }
-}
-
-/// What a signal to `peal` means.
-enum Wish {
-    /// The job shall end.
-    End(i32),
-    /// It is for the procs.
-    Forward(i32),
-}
-
-/// Signals that end the job, and those that the procs get.
-const END: [SignalKind; 4] =
-    [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup(), SignalKind::quit()];
-const FORWARD: [SignalKind; 2] = [SignalKind::user_defined1(), SignalKind::user_defined2()];
-
-struct Interrupts {
-    wishes: mpsc::Receiver<Wish>,
-}
-
-impl Interrupts {
-    /// Listens to signals, except those that whoever started us wants ignored (as `nohup` does).
-    fn new() -> std::io::Result<Interrupts> {
-        let ignored = ignored_signals();
-        let (tell, wishes) = mpsc::channel(16);
-        let heard = |kind: &SignalKind| ignored & (1 << (kind.as_raw_value() - 1)) == 0;
-        for kind in END.iter().chain(&FORWARD).copied().filter(heard) {
-            let (mut arrivals, tell) = (signal(kind)?, tell.clone());
-            let number = kind.as_raw_value();
-            let wish = move || if END.contains(&kind) { Wish::End(number) } else { Wish::Forward(number) };
-            tokio::spawn(async move { while arrivals.recv().await.is_some() && tell.send(wish()).await.is_ok() {} });
-        }
-        Ok(Interrupts { wishes })
-    }
-
-    async fn next(&mut self) -> Wish {
-        match self.wishes.recv().await {
-            Some(wish) => wish,
-            // Every signal is ignored.
-            None => std::future::pending().await,
-        }
-    }
-
-    /// Waits until the user wants an end.
-    async fn end(&mut self) {
-        while let Wish::Forward(_) = self.next().await {}
-    }
-}
-
-/// The signals that are ignored, as bits from that of signal 1 up.
-fn ignored_signals() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
 }
 
 /// Tells what happens, on a thread that may wait for terminals; ends when nobody can tell any more.
@@ -196,14 +208,21 @@ fn print_transcript(mut told: Listener) {
 }
 
 /// Says how the job ended where that was not in order, and passes its exit status on.
-fn exit(ended: Result<JobEnd, LaunchError>) -> ExitCode {
+fn exit(nspace: &Nspace, ended: Result<Ended, LaunchError>) -> ExitCode {
     match ended {
-        Ok(end) => {
+        Ok(Ended::Late(limit)) => {
+            crate::say(&format!("the job did not end within {} and was ended", humantime::format_duration(limit)));
+            ExitCode::from(TIMED_OUT)
+        }
+        Ok(Ended::InTime(end)) => {
+            let which = |proc: &Proc| {
+                if proc.nspace == *nspace { String::new() } else { format!(" of the spawned job {}", proc.nspace) }
+            };
             if let Some((proc, message)) = &end.abort {
                 let message = if message.is_empty() { "without a message" } else { message };
-                crate::say(&format!("rank {} aborted the job: {}", proc.rank, message.escape_debug()));
+                crate::say(&format!("rank {}{} aborted the job: {}", proc.rank, which(proc), message.escape_debug()));
             } else if let Some((proc, how)) = &end.first_abnormal {
-                crate::say(&format!("rank {} {how}", proc.rank));
+                crate::say(&format!("rank {}{} {how}", proc.rank, which(proc)));
             }
             // Only eight bits reach our parent; what is not zero must not become zero.
             let low = u8::try_from(end.exit_status & 0xff).unwrap_or(1);
@@ -216,7 +235,10 @@ fn exit(ended: Result<JobEnd, LaunchError>) -> ExitCode {
                     ExitCode::from(NOT_FOUND)
                 }
                 LaunchError::Program { .. } => ExitCode::from(NOT_EXECUTABLE),
-                LaunchError::Size { .. } | LaunchError::Job(_) => ExitCode::from(crate::FAILED),
+                LaunchError::Size { .. }
+                | LaunchError::Job(_)
+                | LaunchError::Wdir { .. }
+                | LaunchError::Output { .. } => ExitCode::from(crate::FAILED),
             }
         }
     }

@@ -48,6 +48,8 @@ settings! {
         /// Whether procs are kept in control groups (cgroup v2) of their own, which are frozen to pause them; where that is not
         /// possible, they are paused by signals.
         control_groups "run.control_groups": ControlGroups = ControlGroups::Try, Words, "\"off\"";
+        /// How many jobs there may be at the same time that procs have spawned (PMIx_Spawn, MPI_Comm_spawn).
+        max_spawned_jobs "run.max_spawned_jobs": usize = 64, Number(0, 65_535), "8";
         /// How many paths the procs of one job may register to be removed when they have ended, names to be ignored among them.
         cleanup_paths "run.cleanup_paths": usize = 4096, Number(0, MILLION), "64";
         /// How many files and directories are looked at to remove what one registration names.

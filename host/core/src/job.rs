@@ -1,5 +1,5 @@
-//! A job as its server knows it, and the job data that its procs are told.
-use peal_model::{DataArray, Info, JobEntry, JobInfo, Key, KeyName, Kval, Nspace, Proc, Rank, RankData, Value, key};
+//! A job as its server knows it.
+use peal_model::{Identity, JobEntry, JobInfo, Key, Kval, Nspace, Proc, Rank, RankData, Value, key};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// A job on one node, as the host environment describes it.
@@ -7,78 +7,47 @@ use std::{collections::BTreeMap, sync::Arc};
 pub struct JobSpec {
     /// Its namespace.
     pub nspace: Nspace,
-    /// How many procs it has, all of them on this node.
-    pub size: u32,
+    /// Its applications, whose procs have the ranks one after the other, all of them on this node.
+    pub apps: Vec<AppSpec>,
     /// The node's name.
     pub hostname: String,
-    /// User that its procs run as.
-    pub uid: u32,
-    /// Group that its procs run as.
-    pub gid: u32,
+    /// As whom its procs run.
+    pub identity: Identity,
+    /// The proc that spawned it, if one did.
+    pub parent: Option<Proc>,
+    /// How many procs the jobs have that were started before it and belong together with it (`PMIX_NPROC_OFFSET`).
+    pub offset: u32,
+    /// For how many procs there is room here at the same time (`PMIX_UNIV_SIZE`); at least as many as it has.
+    pub slots: u32,
+}
+
+/// An application of a job.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AppSpec {
+    /// How many procs.
+    pub size: u32,
+    /// Its command line, if that is known.
+    pub command: Option<String>,
+    /// Where it was started, if that is known.
+    pub wdir: Option<String>,
 }
 
 impl JobSpec {
+    /// A job of one application, of which no more is known.
+    pub fn new(nspace: Nspace, size: u32, hostname: impl Into<String>, identity: Identity) -> JobSpec {
+        let apps = vec![AppSpec { size, command: None, wdir: None }];
+        JobSpec { nspace, apps, hostname: hostname.into(), identity, parent: None, offset: 0, slots: size }
+    }
+
+    /// How many procs it has.
+    pub fn size(&self) -> u32 {
+        self.apps.iter().fold(0, |sum, app| sum.saturating_add(app.size))
+    }
+
     /// Its ranks.
     pub fn ranks(&self) -> impl Iterator<Item = Rank> + use<> {
-        (0..self.size).map(Rank)
+        (0..self.size()).map(Rank)
     }
-
-    /// The job data of `pmix-wire.md` section 6: what a `libpmix` program and Open MPI look for on one node.
-    pub fn job_info(&self) -> JobInfo {
-        let (size, host) = (self.size, self.hostname.as_str());
-        let peers = self.ranks().map(|rank| rank.0.to_string()).collect::<Vec<_>>().join(",");
-        let mut entries = vec![
-            job(key::PMIX_JOB_SIZE, Value::Uint32(size)),
-            job(key::PMIX_UNIV_SIZE, Value::Uint32(size)),
-            job(key::PMIX_MAX_PROCS, Value::Uint32(size)),
-            job(key::PMIX_JOBID, Value::string(self.nspace.as_str())),
-            job(key::PMIX_NUM_NODES, Value::Uint32(1)),
-            job(key::PMIX_NODE_LIST, Value::string(host)),
-            job(key::PMIX_JOB_NUM_APPS, Value::Uint32(1)),
-            array(
-                key::PMIX_NODE_INFO_ARRAY,
-                vec![
-                    Info::new(key::PMIX_HOSTNAME, Value::string(host)),
-                    Info::new(key::PMIX_NODEID, Value::Uint32(0)),
-                    Info::new(key::PMIX_LOCAL_SIZE, Value::Uint32(size)),
-                    Info::new(key::PMIX_NODE_SIZE, Value::Uint32(size)),
-                    Info::new(key::PMIX_LOCAL_PEERS, Value::string(&peers)),
-                    Info::new(key::PMIX_LOCALLDR, Value::Rank(Rank(0))),
-                ],
-            ),
-            array(
-                key::PMIX_APP_INFO_ARRAY,
-                vec![
-                    Info::new(key::PMIX_APPNUM, Value::Uint32(0)),
-                    Info::new(key::PMIX_APP_SIZE, Value::Uint32(size)),
-                    Info::new(key::PMIX_APPLDR, Value::Rank(Rank(0))),
-                ],
-            ),
-        ];
-        entries.extend(self.ranks().map(|rank| JobEntry::Rank(rank, self.rank_values(rank))));
-        JobInfo { nspace: self.nspace.clone(), entries }
-    }
-
-    fn rank_values(&self, rank: Rank) -> Vec<Kval> {
-        let on_node = u16::try_from(rank.0).unwrap_or(u16::MAX);
-        vec![
-            Kval::new(key::PMIX_LOCAL_RANK, Value::Uint16(on_node)),
-            Kval::new(key::PMIX_NODE_RANK, Value::Uint16(on_node)),
-            Kval::new(key::PMIX_APPNUM, Value::Uint32(0)),
-            Kval::new(key::PMIX_APP_RANK, Value::Rank(rank)),
-            Kval::new(key::PMIX_GLOBAL_RANK, Value::Rank(rank)),
-            Kval::new(key::PMIX_HOSTNAME, Value::string(&self.hostname)),
-            Kval::new(key::PMIX_NODEID, Value::Uint32(0)),
-        ]
-    }
-}
-
-fn job(key: KeyName, value: Value) -> JobEntry {
-    JobEntry::Job(Kval::new(key, value))
-}
-
-fn array(key: KeyName, infos: Vec<Info>) -> JobEntry {
-    job(key, Value::DataArray(DataArray::infos(infos)))
 }
 
 /// Where a proc is in its life.

@@ -21,6 +21,7 @@ mod fence;
 pub mod group;
 pub mod job;
 pub mod job_control;
+mod job_data;
 pub mod log;
 mod modex;
 pub mod monitor;

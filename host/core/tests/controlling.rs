@@ -62,7 +62,7 @@ impl Stage {
     fn new(settings: Settings) -> Stage {
         let mut server = Server::new(settings);
         let (nspace, hostname) = (Nspace::new("job").unwrap(), "node".to_owned());
-        server.add_job(JobSpec { nspace, size: SIZE, hostname, uid: OWNER.uid, gid: OWNER.gid });
+        server.add_job(JobSpec::new(nspace, SIZE, hostname, OWNER));
         let peers = (0..SIZE).map(|rank| server.admit(&proc(rank), OWNER).unwrap().0).collect();
         Stage { server, peers, tag: 0, now: Time(0) }
     }
@@ -304,7 +304,7 @@ fn there_is_an_end_to_what_is_kept_and_others_see_nothing_of_it() {
 fn what_is_denied_is_on_record() {
     let mut stage = Stage::new(Settings::default());
     let (nspace, hostname) = (Nspace::new("theirs").unwrap(), "node".to_owned());
-    stage.server.add_job(JobSpec { nspace, size: 1, hostname, uid: OTHER.uid, gid: OTHER.gid });
+    stage.server.add_job(JobSpec::new(nspace, 1, hostname, OTHER));
     let theirs = Proc::new(Nspace::new("theirs").unwrap(), Rank(0));
     stage.control(0, &[theirs], &[yes(key::PMIX_JOB_CTRL_KILL), named("k")]);
     let states = stage.states(OWNER);

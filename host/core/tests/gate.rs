@@ -43,7 +43,7 @@ impl Stage {
         server.guard(Identity { uid: 500, gid: 500 }, policed.iter().copied());
         for (job, size, identity) in [("alice", 2, ALICE), ("bob", 1, BOB)] {
             let (nspace, hostname) = (Nspace::new(job).unwrap(), "node".to_owned());
-            server.add_job(JobSpec { nspace, size, hostname, uid: identity.uid, gid: identity.gid });
+            server.add_job(JobSpec::new(nspace, size, hostname, identity));
         }
         let alice = [0, 1].map(|rank| server.admit(&proc("alice", rank), ALICE).unwrap().0);
         let bob = server.admit(&proc("bob", 0), BOB).unwrap().0;

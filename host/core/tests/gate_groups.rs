@@ -31,7 +31,7 @@ impl Stage {
         let mut server = Server::new(settings);
         for (nspace, Identity { uid, gid }) in [("alice", ALICE), ("bob", BOB)] {
             let (nspace, hostname) = (Nspace::new(nspace).unwrap(), "node".to_owned());
-            server.add_job(JobSpec { nspace, size: 2, hostname, uid, gid });
+            server.add_job(JobSpec::new(nspace, 2, hostname, Identity { uid, gid }));
         }
         let alice = [0, 1].map(|rank| server.admit(&proc("alice", rank), ALICE).unwrap().0);
         for peer in alice {

@@ -21,7 +21,7 @@ fn stage(settings: Settings, policed: &[Hook]) -> (Server, PeerId) {
     let mut server = Server::new(settings);
     server.guard(Identity { uid: 500, gid: 500 }, policed.iter().copied());
     let (nspace, hostname) = (Nspace::new("alice").unwrap(), "node".to_owned());
-    server.add_job(JobSpec { nspace, size: 1, hostname, uid: ALICE.uid, gid: ALICE.gid });
+    server.add_job(JobSpec::new(nspace, 1, hostname, ALICE));
     let (peer, _) = server.admit(&proc("alice"), ALICE).unwrap();
     (server, peer)
 }

@@ -34,7 +34,7 @@ fn stage(policed: &[Hook]) -> Server {
     server.guard(SITE, policed.iter().copied());
     for (job, identity) in [("alice", ALICE), ("bob", BOB)] {
         let (nspace, hostname) = (nspace(job), "node".to_owned());
-        server.add_job(JobSpec { nspace, size: 1, hostname, uid: identity.uid, gid: identity.gid });
+        server.add_job(JobSpec::new(nspace, 1, hostname, identity));
     }
     server
 }

@@ -333,7 +333,7 @@ impl Actor {
         }
         self.fabric.hosts(self.id, spec.nspace.clone());
         let mut jobs = (*self.jobs).clone();
-        jobs.push((spec.nspace.clone(), Identity { uid: spec.uid, gid: spec.gid }));
+        jobs.push((spec.nspace.clone(), spec.identity));
         self.jobs = Arc::new(jobs);
         let actions = self.state.add_job(spec);
         self.act_all(actions);

@@ -130,7 +130,7 @@ mod tests {
         fn of(connections: usize) -> Ward {
             let nspace = Nspace::new("job").unwrap();
             let mut state = Server::new(Settings::default());
-            state.add_job(JobSpec { nspace: nspace.clone(), size: 1, hostname: "node".into(), uid: 1, gid: 1 });
+            state.add_job(JobSpec::new(nspace.clone(), 1, "node", Identity { uid: 1, gid: 1 }));
             let proc = Proc::new(nspace, Rank(0));
             let started = Instant::now();
             let peers = (0..connections).map(|_| {

@@ -6,6 +6,7 @@ mod groups;
 mod log;
 mod modules;
 mod monitor;
+mod run;
 mod signing;
 
 pub use audit::{
@@ -20,13 +21,13 @@ pub use modules::{
     Build, Inspect, ModuleBench, ModuleCommand, ModuleDiff, ModuleName, ModuleRollback, ModuleTest, New,
 };
 pub use monitor::{MonitorCommand, MonitorFile, MonitorUsage, Ps};
+pub use run::{App, Run, spelled};
 pub use signing::{Keygen, PASSWORD_VARIABLE, PasswordArgs, Sign, Verify};
 
-use clap::{Args as ClapArgs, Parser, Subcommand, builder::PossibleValuesParser};
-use peal_config::{Given, OnAbort, Word};
-use peal_model::Key;
-use peal_server::{admin::MAX_JOB_SIZE, embedded::Reported};
-use std::{ffi::OsString, path::PathBuf};
+use clap::{Args as ClapArgs, Parser, Subcommand};
+use peal_config::Given;
+use peal_server::admin::MAX_JOB_SIZE;
+use std::path::PathBuf;
 
 /// Runs PMIx programs, with sandboxed WebAssembly components handling their events.
 #[derive(Parser)]
@@ -56,7 +57,7 @@ pub enum Command {
     /// Starts N procs of PROGRAM under an embedded PMIx server and waits for them. Programs linked with libpmix, and so
     /// every Open MPI program, find the server through their environment. The components given by --handler see the
     /// events that concern the job; those of the configuration see all events.
-    #[command(after_help = RUN_EXAMPLES)]
+    #[command(after_help = run::RUN_EXAMPLES)]
     Run(Run),
     /// Serve the jobs and tools of this node until told to stop
     ///
@@ -124,13 +125,6 @@ pub enum Command {
     },
 }
 
-const RUN_EXAMPLES: &str = "\
-Examples:
-  peal run -n 4 -- ./app
-  peal run -n 4 --events --handler report.wasm -- ./app --fast
-  peal run -n 4 --config peal.toml --on-abort continue -- ./app
-  peal run -n 4 --set events.ring_size=2048 -- ./app";
-
 const SERVE_EXAMPLES: &str = "\
 Examples:
   peal serve --config /etc/peal/peal.toml
@@ -150,38 +144,6 @@ pub struct ConfigArgs {
 
 fn given(text: &str) -> Result<Given, String> {
     Given::set(text).ok_or_else(|| "KEY=VALUE is wanted, as in events.ring_size=2048".to_owned())
-}
-
-/// `peal run`.
-#[derive(ClapArgs)]
-pub struct Run {
-    /// How many procs
-    #[arg(short = 'n', long = "procs", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_535))]
-    pub procs: u32,
-    /// Where the configuration comes from.
-    #[command(flatten)]
-    pub config: ConfigArgs,
-    /// A component that handles the job's events; give it again for a chain, which runs in the order given
-    #[arg(long = "handler", value_name = "FILE.wasm")]
-    pub handlers: Vec<PathBuf>,
-    /// Tell on standard error what happens: procs, events, and what each handler answered
-    #[arg(long)]
-    pub events: bool,
-    /// What follows the abnormal end of a proc: the job is ended, or the other procs go on
-    #[arg(long, value_name = "WHAT", value_parser = PossibleValuesParser::new(OnAbort::ALL.iter().map(|word| word.name())))]
-    pub on_abort: Option<String>,
-    /// Write the rank before each line of output
-    #[arg(long)]
-    pub tag_output: bool,
-    /// Log of the job when it starts and how it ends (job), only the latter (completion), how each proc ends (procs), or how those end that do not end in order (failures); give it again for more
-    #[arg(long = "log", value_name = "WHAT", value_parser = PossibleValuesParser::new(Reported::ALL.map(|(_, word)| word)))]
-    pub log: Vec<String>,
-    /// A channel for that, as for `peal log --to`; give it again for more; where the site has such messages go, if there is none
-    #[arg(long = "log-to", value_name = "CHANNEL", requires = "log", value_parser = log::channel)]
-    pub log_to: Vec<Key>,
-    /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM", value_hint = clap::ValueHint::CommandWithArguments)]
-    pub program: Vec<OsString>,
 }
 
 /// `peal serve`.

@@ -269,14 +269,15 @@ impl Server {
     fn targets_beside(&self, event: &Event, aim: &Aim, reach: Reach, told: &BTreeSet<PeerId>) -> Vec<(Proc, u32)> {
         let told_procs: BTreeSet<&Proc> =
             told.iter().filter_map(|id| self.peers.get(id)).map(|peer| &peer.proc).collect();
-        let reached = |job: &&Job| reach.includes(Some(job.spec.uid)) && aim.may_include(event, &job.spec.nspace);
+        let reached =
+            |job: &&Job| reach.includes(Some(job.spec.identity.uid)) && aim.may_include(event, &job.spec.nspace);
         let mut targets = self.named_tools(event, aim, told);
         targets.retain(|(_, uid)| reach.includes(Some(*uid)));
         for job in self.jobs.values().filter(reached) {
             let alive = job.procs.iter().filter(|(_, life)| matches!(life, Life::Expected | Life::Connected(_)));
             let procs = alive.map(|(rank, _)| Proc::new(job.spec.nspace.clone(), *rank));
             let beside = procs.filter(|proc| !told_procs.contains(proc) && aim.is_meant_for(event, proc));
-            targets.extend(beside.map(|proc| (proc, job.spec.uid)));
+            targets.extend(beside.map(|proc| (proc, job.spec.identity.uid)));
         }
         targets
     }

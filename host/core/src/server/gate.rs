@@ -140,7 +140,7 @@ impl Server {
         let about: Vec<Proc> = match kind {
             ConnectionKind::Client => vec![proc.clone()],
             ConnectionKind::Tool => {
-                let own = self.jobs.values().filter(|job| job.spec.uid == identity.uid);
+                let own = self.jobs.values().filter(|job| job.spec.identity.uid == identity.uid);
                 own.map(|job| Proc::all(job.spec.nspace.clone())).collect()
             }
         };

@@ -9,9 +9,9 @@ impl Server {
     pub fn admit(&mut self, proc: &Proc, claimed: Identity) -> Result<(PeerId, Vec<Action>), Refusal> {
         let max = self.settings.max_clones;
         let job = self.jobs.get_mut(&proc.nspace).ok_or_else(|| Refusal::UnknownNspace(proc.nspace.clone()))?;
-        let size = job.spec.size;
+        let size = job.spec.size();
         let life = job.procs.get_mut(&proc.rank).ok_or_else(|| Refusal::UnknownRank { proc: proc.clone(), size })?;
-        let wanted = Identity { uid: job.spec.uid, gid: job.spec.gid };
+        let wanted = job.spec.identity;
         if claimed != wanted {
             return Err(Refusal::WrongUser { proc: proc.clone(), wanted, found: claimed });
         }

@@ -229,7 +229,7 @@ impl Server {
     pub fn add_job(&mut self, spec: JobSpec) -> Vec<Action> {
         let mut actions = self.evict(&spec.nspace);
         self.retained.free_job(&spec.nspace);
-        let (nspace, facts) = (spec.nspace.clone(), JobFacts { size: spec.size, uid: spec.uid });
+        let (nspace, facts) = (spec.nspace.clone(), JobFacts { size: spec.size(), uid: spec.identity.uid });
         self.jobs.insert(nspace.clone(), Job::new(spec));
         actions.extend(self.with_groups(|groups| groups.job_added(&nspace, facts)));
         self.settled(actions)
@@ -310,7 +310,7 @@ impl Server {
 
     /// As whom a proc or tool runs, if it is known.
     pub fn identity(&self, proc: &Proc) -> Option<Identity> {
-        let of_job = self.jobs.get(&proc.nspace).map(|job| Identity { uid: job.spec.uid, gid: job.spec.gid });
+        let of_job = self.jobs.get(&proc.nspace).map(|job| job.spec.identity);
         of_job.or_else(|| self.tools.identity(&proc.nspace))
     }
 

@@ -47,7 +47,7 @@ impl Server {
         let identity = peer.identity;
         let ranks = |nspace: &Nspace| self.jobs.get(nspace).map(|job| job.procs.keys().copied().collect());
         let own = || {
-            let jobs = self.jobs.values().map(|job| &job.spec).filter(|spec| spec.uid == identity.uid);
+            let jobs = self.jobs.values().map(|job| &job.spec).filter(|spec| spec.identity.uid == identity.uid);
             jobs.map(|spec| spec.nspace.clone()).collect()
         };
         let read = monitor::read(&source, &monitor, error, &directives, ranks, own);

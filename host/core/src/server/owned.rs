@@ -74,12 +74,12 @@ impl Server {
         let identity = match owner {
             Owner::Site => self.server(),
             Owner::User(uid) => {
-                let gid = self.jobs.values().find(|job| job.spec.uid == *uid)?.spec.gid;
+                let gid = self.jobs.values().find(|job| job.spec.identity.uid == *uid)?.spec.identity.gid;
                 Identity { uid: *uid, gid }
             }
             Owner::Namespace(nspace) => {
                 let spec = &self.jobs.get(nspace)?.spec;
-                Identity { uid: spec.uid, gid: spec.gid }
+                spec.identity
             }
         };
         let requester = owner.speaks_as();
@@ -91,7 +91,7 @@ impl Server {
     fn is_of(&self, owner: &Owner, proc: &Proc) -> bool {
         match owner {
             Owner::Site => true,
-            Owner::User(uid) => self.jobs.get(&proc.nspace).is_some_and(|job| job.spec.uid == *uid),
+            Owner::User(uid) => self.jobs.get(&proc.nspace).is_some_and(|job| job.spec.identity.uid == *uid),
             Owner::Namespace(nspace) => proc.nspace == *nspace,
         }
     }

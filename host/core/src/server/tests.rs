@@ -32,7 +32,7 @@ impl Stage {
             loss_window: Duration::ZERO,
             ..Settings::default()
         });
-        server.add_job(JobSpec { nspace: nspace(), size, hostname: "node".into(), uid: WHO.uid, gid: WHO.gid });
+        server.add_job(JobSpec::new(nspace(), size, "node", WHO));
         let peers = (0..size).map(|rank| server.admit(&proc(rank), WHO).unwrap().0).collect();
         Stage { server, peers, tag: 100, now: Time(0) }
     }
@@ -128,7 +128,7 @@ fn who_is_not_registered_is_refused_with_the_reason() {
 #[test]
 fn the_first_connection_is_told_to_the_host_and_clones_are_counted() {
     let mut server = Server::new(Settings { max_clones: 2, ..Settings::default() });
-    server.add_job(JobSpec { nspace: nspace(), size: 1, hostname: "node".into(), uid: WHO.uid, gid: WHO.gid });
+    server.add_job(JobSpec::new(nspace(), 1, "node", WHO));
     let (first, told) = server.admit(&proc(0), WHO).unwrap();
     assert_eq!(told, [Action::Host(Upcall::ClientConnected(proc(0)))]);
     let (clone, told) = server.admit(&proc(0), WHO).unwrap();
@@ -307,7 +307,7 @@ fn an_event_larger_than_it_may_be_is_refused_and_the_ring_is_bounded_in_bytes_to
     let text = |length: usize| vec![Info::new(key::PMIX_EVENT_TEXT_MESSAGE, Value::string(&"x".repeat(length)))];
     assert_eq!(status(&stage.notify(0, -3001, Range::Global, text(2000))), code::PMIX_ERR_OUT_OF_RESOURCE);
     stage.server = Server::new(Settings { event_cache_bytes: 1500, ..Settings::default() });
-    stage.server.add_job(JobSpec { nspace: nspace(), size: 2, hostname: "node".into(), uid: WHO.uid, gid: WHO.gid });
+    stage.server.add_job(JobSpec::new(nspace(), 2, "node", WHO));
     stage.peers = (0..2).map(|rank| stage.server.admit(&proc(rank), WHO).unwrap().0).collect();
     for _ in 0..3 {
         assert_eq!(status(&stage.notify(0, -3001, Range::Global, text(400))), code::PMIX_SUCCESS);
@@ -376,7 +376,7 @@ fn deregistered_codes_and_finalized_clients_hear_nothing() {
 #[test]
 fn registering_and_deregistering_for_ever_leaves_nothing_behind() {
     let mut server = Server::new(Settings { max_registrations: 8, ..Settings::default() });
-    server.add_job(JobSpec { nspace: nspace(), size: 1, hostname: "node".into(), uid: WHO.uid, gid: WHO.gid });
+    server.add_job(JobSpec::new(nspace(), 1, "node", WHO));
     let peers = vec![server.admit(&proc(0), WHO).unwrap().0];
     let mut stage = Stage { server, peers, tag: 100, now: Time(0) };
     stage.register(0, &[-3001]);
@@ -464,7 +464,7 @@ fn a_death_is_told_once_even_if_somebody_holds_the_connection_open() {
 #[test]
 fn a_proc_that_ends_without_ever_connecting_is_not_waited_for() {
     let mut server = Server::new(Settings::default());
-    server.add_job(JobSpec { nspace: nspace(), size: 2, hostname: "node".into(), uid: WHO.uid, gid: WHO.gid });
+    server.add_job(JobSpec::new(nspace(), 2, "node", WHO));
     let (peer, _) = server.admit(&proc(0), WHO).unwrap();
     let request = |tag| RequestId { peer, tag };
     let fence = Request::Fence { procs: Vec::new(), infos: Vec::new() };

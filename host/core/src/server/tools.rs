@@ -88,7 +88,7 @@ impl Server {
 
     /// Whether what is known of a namespace is `requester`'s business: it belongs to the same user, or root asks.
     pub(super) fn may_see(&self, requester: &Proc, nspace: &Nspace) -> bool {
-        let owner = self.jobs.get(nspace).map(|job| job.spec.uid);
+        let owner = self.jobs.get(nspace).map(|job| job.spec.identity.uid);
         requester.nspace == *nspace
             || self.identity(requester).is_some_and(|asks| asks.uid == 0 || owner.is_none_or(|owner| owner == asks.uid))
     }
@@ -119,7 +119,7 @@ mod tests {
     fn server() -> Server {
         let mut server = Server::new(Settings { max_tools: 3, ..Settings::default() });
         let Identity { uid, gid } = OWNER;
-        server.add_job(JobSpec { nspace: Nspace::new("job").unwrap(), size: 2, hostname: "node".into(), uid, gid });
+        server.add_job(JobSpec::new(Nspace::new("job").unwrap(), 2, "node", Identity { uid, gid }));
         server
     }
 
@@ -166,7 +166,7 @@ mod tests {
         let mut server = server();
         let peer = server.admit_tool(&proc("next", 0), OTHER).unwrap();
         let Identity { uid, gid } = OWNER;
-        server.add_job(JobSpec { nspace: Nspace::new("next").unwrap(), size: 1, hostname: "node".into(), uid, gid });
+        server.add_job(JobSpec::new(Nspace::new("next").unwrap(), 1, "node", Identity { uid, gid }));
         assert_eq!(ask(&mut server, peer, Request::JobData).status(), code::PMIX_ERR_INIT);
         assert_eq!(server.identity(&proc("next", 0)), Some(OWNER));
         server.admit(&proc("next", 0), OWNER).unwrap();

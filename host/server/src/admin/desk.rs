@@ -14,7 +14,7 @@ use crate::{
     notice::Notices,
 };
 use peal_core::{job::JobSpec, owner::Owner};
-use peal_model::{Nspace, Rank};
+use peal_model::{Identity, Nspace, Rank};
 use peal_store::{AdminCall, Store, StoreError};
 use peal_wire::{ServerUri, variable};
 use std::{
@@ -178,9 +178,9 @@ impl Desk {
         let jobs = self.parts.handle.jobs().await.ok_or(STOPPED)?;
         let status = |job: peal_core::job::Census| JobStatus {
             nspace: job.spec.nspace.to_string(),
-            size: job.spec.size,
-            uid: job.spec.uid,
-            gid: job.spec.gid,
+            size: job.spec.size(),
+            uid: job.spec.identity.uid,
+            gid: job.spec.identity.gid,
             expected: job.expected,
             connected: job.connected,
             finalized: job.finalized,
@@ -206,7 +206,7 @@ impl Desk {
             return Err(format!("{} jobs are registered, more are not allowed", self.parts.max_jobs));
         }
         let hostname = self.parts.hostname.clone();
-        let spec = JobSpec { nspace: nspace.clone(), size: job.size, hostname, uid, gid };
+        let spec = JobSpec::new(nspace.clone(), job.size, hostname, Identity { uid, gid });
         self.parts.handle.add_job(spec.clone()).await.map_err(|error| error.to_string())?;
         self.registered().insert(nspace.clone(), job.size);
         self.parts.host.adopt(&spec);

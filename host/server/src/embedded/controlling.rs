@@ -60,7 +60,7 @@ impl Job {
         match &action {
             JobAction::Signal(_) => self.signal(&action, ranks, open),
             JobAction::Pause | JobAction::Resume => self.stop_or_go(action, ranks, open),
-            JobAction::Terminate => self.end_procs(&action, ranks, open, self.request.grace).await,
+            JobAction::Terminate => self.end_procs(&action, ranks, open, self.request.keeping.grace).await,
             JobAction::Kill => self.end_procs(&action, ranks, open, Duration::ZERO).await,
             JobAction::Restart { checkpoint } => self.restart(checkpoint.clone(), ranks, open).await,
         }
@@ -132,9 +132,9 @@ impl Job {
 
     /// Ends procs and starts them again, those too that have ended by themselves.
     async fn restart(&mut self, checkpoint: Option<String>, ranks: BTreeSet<Rank>, mut open: Open) {
-        let mut ranks = match self.request.restart {
+        let mut ranks = match self.request.keeping.restart {
             RestartOf::Ranks => ranks,
-            RestartOf::Job => (0..self.request.size).map(Rank).collect(),
+            RestartOf::Job => (0..self.request.size()).map(Rank).collect(),
         };
         let ends = !matches!(self.ending, Ending::Not);
         for rank in ranks.extract_if(.., |rank| ends || self.endings.has_asked(*rank)) {
@@ -150,7 +150,7 @@ impl Job {
             self.server.proc_restarts(self.proc(*rank), checkpoint.clone()).await;
         }
         open.restart = Some(Restart { ranks: ranks.clone(), checkpoint });
-        let how = (Signal::TERM, self.request.grace);
+        let how = (Signal::TERM, self.request.keeping.grace);
         let done = self.endings.end(ranks, open, (&self.trees, &self.running), how);
         if let Some(open) = done {
             self.settle(open).await;

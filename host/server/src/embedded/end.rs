@@ -67,9 +67,9 @@ impl ProcEnd {
 /// in the event. `PMIX_EVENT_TERMINATE_PROC`, `_NODE` and `_SESSION` it never intends: the proc is gone, and the rest is not its
 /// job. `PMIX_EVENT_SILENT_TERMINATION` is about events of ends in order, which it does not raise.
 pub(crate) fn intention(request: &JobRequest) -> Vec<Info> {
-    let seconds = i32::try_from(request.action_timeout.as_millis().div_ceil(1000)).unwrap_or(i32::MAX);
+    let seconds = i32::try_from(request.keeping.action_timeout.as_millis().div_ceil(1000)).unwrap_or(i32::MAX);
     let mut infos = vec![Info::new(key::PMIX_EVENT_ACTION_TIMEOUT, Value::Int(seconds))];
-    match request.on_abort {
+    match request.keeping.on_abort {
         OnAbort::Terminate => infos.push(Info::new(key::PMIX_EVENT_TERMINATE_JOB, Value::Bool(true))),
         OnAbort::Continue => {}
     }

@@ -7,8 +7,10 @@ use super::{
     controlling::Deed,
     end::{JobEnd, ProcEnd, intention},
     ending::{Endings, Looked},
+    input::Inputs,
+    kin::Kin,
     launch::{self, ControlGroups, JobRequest, LaunchError},
-    output::{self, Writers},
+    output::{Outlets, Writers},
     reporting::Reported,
     running::Children,
     stray::{self, Family},
@@ -18,9 +20,9 @@ use crate::{
     handle::ServerHandle,
     notice::{Notice, Notices, Wished},
 };
-use peal_core::{job::JobSpec, termination::Wish};
-use peal_model::{Info, Proc, Rank, Status, code, rank};
-use rustix::process::Signal;
+use peal_core::termination::Wish;
+use peal_model::{Identity, Info, Proc, Rank, Status, code, rank};
+use rustix::process::{Signal, getegid, geteuid};
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
@@ -74,6 +76,10 @@ pub(crate) struct Job {
     cell: Option<Arc<JobCell>>,
     waits: JoinSet<(Rank, ProcEnd)>,
     output: JoinSet<()>,
+    /// Who writes to their inputs; given up with the job.
+    feeding: JoinSet<()>,
+    kin: Arc<Kin>,
+    inputs: Arc<Inputs>,
     writers: watch::Sender<Writers>,
     pub(super) ending: Ending,
     pub(super) endings: Endings,
@@ -94,11 +100,13 @@ pub(crate) struct Shared {
     pub(crate) family: Arc<Family>,
     pub(crate) cleanups: Arc<Cleanups>,
     pub(crate) notices: Notices,
+    pub(crate) kin: Arc<Kin>,
+    pub(crate) inputs: Arc<Inputs>,
 }
 
 impl Job {
     pub(crate) fn new(server: ServerHandle, uri: &str, request: JobRequest, shared: Shared) -> Job {
-        let Shared { family, cleanups, notices } = shared;
+        let Shared { family, cleanups, notices, kin, inputs } = shared;
         Job {
             server,
             cell: kept(&request),
@@ -111,6 +119,9 @@ impl Job {
             trees: Trees::new(),
             waits: JoinSet::new(),
             output: JoinSet::new(),
+            feeding: JoinSet::new(),
+            kin,
+            inputs,
             writers: watch::Sender::new(Writers::Alive),
             ending: Ending::Not,
             endings: Endings::default(),
@@ -125,16 +136,12 @@ impl Job {
 
     /// Starts the procs. If one cannot be started, those before it are ended.
     pub(crate) async fn start(mut self, inbox: mpsc::Receiver<JobCommand>) -> Result<JoinHandle<JobEnd>, LaunchError> {
-        let spec = JobSpec {
-            nspace: self.request.nspace.clone(),
-            size: self.request.size,
-            hostname: self.request.hostname.clone(),
-            uid: rustix::process::geteuid().as_raw(),
-            gid: rustix::process::getegid().as_raw(),
-        };
+        let identity = Identity { uid: geteuid().as_raw(), gid: getegid().as_raw() };
+        let spec = self.request.spec(identity);
         self.server.add_job(spec).await?;
-        self.notices.tell(Notice::JobStarted { nspace: self.request.nspace.clone(), size: self.request.size });
-        let (nspace, size) = (self.request.nspace.as_str().escape_debug(), self.request.size);
+        let (nspace, size) = (self.request.nspace.clone(), self.request.size());
+        self.notices.tell(Notice::JobStarted { nspace: nspace.clone(), size });
+        let nspace = nspace.as_str().escape_debug();
         self.report(rank::PMIX_RANK_WILDCARD, &[Reported::JobEvents], &format!("job {nspace} of {size} procs starts"));
         match self.spawn_all() {
             Ok(()) => Ok(tokio::spawn(self.run(inbox))),
@@ -148,16 +155,18 @@ impl Job {
     }
 
     fn spawn_all(&mut self) -> Result<(), LaunchError> {
-        if self.request.size == 0 {
-            return Err(LaunchError::Size { size: 0, why: "at least one is needed".to_owned() });
+        let size = self.request.size();
+        if size == 0 {
+            return Err(LaunchError::Size { size, why: "at least one is needed".to_owned() });
         }
-        (0..self.request.size).try_for_each(|rank| self.spawn(Rank(rank), None))
+        (0..size).try_for_each(|rank| self.spawn(Rank(rank), None))
     }
 
     /// Starts one proc, for the first time or again.
     pub(super) fn spawn(&mut self, rank: Rank, checkpoint: Option<&str>) -> Result<(), LaunchError> {
         let proc = self.proc(rank);
         let mark = tree::mark(&proc);
+        let outlets = Outlets::open(&self.request.output, rank)?;
         let mut child = self.family.start(proc.clone(), || {
             let child = launch::spawn(&self.request, rank, &self.uri, (&mark, checkpoint))?;
             let number = child.id();
@@ -177,7 +186,10 @@ impl Job {
         self.running.insert(rank, pid);
         self.cleanups.runs(&proc);
         self.notices.tell(Notice::ProcStarted { proc, pid });
-        output::forward(&mut child, rank, self.request.tagging, &self.writers.subscribe(), &mut self.output);
+        outlets.forward(&mut child, &self.writers.subscribe(), &mut self.output);
+        if let Some(stdin) = child.stdin.take() {
+            self.inputs.connect(rank, stdin, &mut self.feeding);
+        }
         self.waits.spawn(async move {
             match child.wait().await {
                 Ok(status) => (rank, ProcEnd::from(status)),
@@ -233,6 +245,7 @@ impl Job {
     async fn proc_ended(&mut self, rank: Rank, end: ProcEnd) {
         let proc = self.proc(rank);
         self.running.remove(&rank);
+        self.inputs.ended(rank);
         self.family.ended(&proc);
         self.notices.tell(Notice::ProcEnded { proc: proc.clone(), end });
         if self.endings.restarts(rank) {
@@ -278,7 +291,7 @@ impl Job {
     /// and each of their ends is a question of its own.
     fn ask_handlers(&mut self, proc: Proc, status: Status, mut infos: Vec<Info>) {
         infos.extend(intention(&self.request));
-        let limit = self.request.action_timeout;
+        let limit = self.request.keeping.action_timeout;
         let asking = self.server.proc_ended_abnormally(proc.clone(), status, infos);
         self.asked.spawn(async move {
             let wished = tokio::time::timeout(limit, asking).await.unwrap_or_else(|_| {
@@ -295,7 +308,7 @@ impl Job {
         if !matches!(self.ending, Ending::Not) {
             return;
         }
-        let wish = wished.as_ref().map_or(self.request.on_abort.wish(), |wished| wished.wish);
+        let wish = wished.as_ref().map_or(self.request.keeping.on_abort.wish(), |wished| wished.wish);
         if let Some(wished) = wished {
             self.notices.tell(Notice::Wished { nspace: self.request.nspace.clone(), wished });
         }
@@ -316,6 +329,11 @@ impl Job {
                 self.ask_to_end(code::PMIX_ERR_PROC_REQUESTED_ABORT);
             }
             JobCommand::Abort { .. } => {}
+            JobCommand::EndWithRelative { because } => {
+                if matches!(self.ending, Ending::Not) {
+                    self.ask_to_end(because);
+                }
+            }
             JobCommand::Forward { signal } => {
                 if let Some(signal) = Signal::from_named_raw(signal) {
                     self.signal_all(signal);
@@ -335,7 +353,8 @@ impl Job {
 
     fn ask_to_end(&mut self, because: Status) {
         self.notices.tell(Notice::JobEnding { nspace: self.request.nspace.clone(), because });
-        self.ending = Ending::Asked(Instant::now() + self.request.grace);
+        self.ending = Ending::Asked(Instant::now() + self.request.keeping.grace);
+        self.kin.end_relatives(&self.request.nspace, because);
         // A stopped process would not see the request.
         self.trees.values().for_each(Tree::thaw);
         self.signal_all(Signal::TERM);
@@ -372,7 +391,7 @@ impl Job {
                         tracing::warn!("interrupted: the last output of the job is lost");
                         return;
                     }
-                    Some(JobCommand::Abort { .. } | JobCommand::Forward { .. } | JobCommand::Control(_)) => {}
+                    Some(_) => {}
                     None => heard = false,
                 },
             }
@@ -399,7 +418,7 @@ impl Job {
 
 /// Where the procs of a job are kept, if the system lets us.
 fn kept(request: &JobRequest) -> Option<Arc<JobCell>> {
-    let made = match request.control_groups {
+    let made = match request.keeping.control_groups {
         ControlGroups::Try => JobCell::make(),
         ControlGroups::Off => return None,
     };

@@ -1,10 +1,17 @@
-//! What it takes to start the procs of a job: what is asked for, and the environment they are given.
-use super::{output::Tagging, reporting::Reporting, tree::MARK};
-use crate::{handle::AddJobError, rendezvous::SERVED_VERSION};
-use peal_core::termination::Wish;
-use peal_model::{Nspace, Rank};
-use peal_wire::{BufferType, GDS_HASH, variable};
-use std::{ffi::OsString, path::PathBuf, process::Stdio, time::Duration};
+//! What it takes to start the procs of a job: what is asked for, and how one proc is started.
+use super::{
+    environment::{self, Setting},
+    output::Output,
+    reporting::Reporting,
+    tree::MARK,
+};
+use crate::handle::AddJobError;
+use peal_core::{
+    job::{AppSpec, JobSpec},
+    termination::Wish,
+};
+use peal_model::{Identity, Nspace, Proc, Rank, Text};
+use std::{ffi::OsString, io, path::PathBuf, process::Stdio, time::Duration};
 use thiserror::Error;
 use tokio::process::{Child, Command};
 
@@ -48,19 +55,83 @@ pub enum ControlGroups {
     Off,
 }
 
+/// Which procs get what is pushed to the standard input of their job; the others read nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Input {
+    /// None.
+    Nobody,
+    /// This one.
+    Rank(Rank),
+    /// Every one of them.
+    All,
+}
+
+impl Input {
+    fn reaches(self, rank: Rank) -> bool {
+        match self {
+            Input::Nobody => false,
+            Input::Rank(one) => one == rank,
+            Input::All => true,
+        }
+    }
+}
+
+/// An application of a job to be started.
+#[derive(Clone, Debug)]
+pub struct AppRequest {
+    /// The program.
+    pub program: OsString,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// How many procs.
+    pub procs: u32,
+    /// Where they start; where `peal` did, if nothing is said.
+    pub wdir: Option<PathBuf>,
+    /// What changes in their environment, in this order.
+    pub settings: Vec<Setting>,
+    /// What the set of these procs is called, if it has a name.
+    pub process_set: Option<Text>,
+}
+
+impl AppRequest {
+    /// A program without anything special.
+    pub fn new(program: impl Into<OsString>, args: Vec<OsString>, procs: u32) -> AppRequest {
+        AppRequest { program: program.into(), args, procs, wdir: None, settings: Vec::new(), process_set: None }
+    }
+
+    /// The words that it is started by.
+    pub(crate) fn command(&self) -> String {
+        let words = std::iter::once(&self.program).chain(&self.args).map(|word| word.to_string_lossy());
+        words.collect::<Vec<_>>().join(" ")
+    }
+}
+
 /// A job to be started.
 #[derive(Clone, Debug)]
 pub struct JobRequest {
     /// Its name.
     pub nspace: Nspace,
-    /// How many procs.
-    pub size: u32,
-    /// The program.
-    pub program: OsString,
-    /// Its arguments.
-    pub args: Vec<OsString>,
+    /// What it runs: their procs have the ranks one after the other.
+    pub apps: Vec<AppRequest>,
+    /// The proc that spawns it, if one does.
+    pub parent: Option<Proc>,
+    /// How many procs the jobs have that it belongs to and that were started before.
+    pub offset: u32,
     /// The node's name.
     pub hostname: String,
+    /// How it is kept.
+    pub keeping: Keeping,
+    /// Where its output goes.
+    pub output: Output,
+    /// Who gets its input.
+    pub input: Input,
+    /// What is logged of it.
+    pub reporting: Reporting,
+}
+
+/// How the jobs of a host are kept: the same for those that are spawned as for the first.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Keeping {
     /// What follows an abnormal end.
     pub on_abort: OnAbort,
     /// How long hosted handlers have to wish something else.
@@ -69,12 +140,82 @@ pub struct JobRequest {
     pub grace: Duration,
     /// Who is started again with a proc that is.
     pub restart: RestartOf,
-    /// Whether its procs are kept in control groups.
+    /// Whether procs are kept in control groups.
     pub control_groups: ControlGroups,
-    /// Whether lines of output say which proc wrote them.
-    pub tagging: Tagging,
-    /// What is logged of it.
-    pub reporting: Reporting,
+    /// How many jobs there may be at the same time that procs have spawned.
+    pub max_spawned: usize,
+}
+
+impl Default for Keeping {
+    fn default() -> Keeping {
+        Keeping {
+            on_abort: OnAbort::default(),
+            action_timeout: Duration::from_secs(5),
+            grace: Duration::from_secs(3),
+            restart: RestartOf::default(),
+            control_groups: ControlGroups::default(),
+            max_spawned: 64,
+        }
+    }
+}
+
+impl JobRequest {
+    /// A job of one application that is kept as usual.
+    pub fn new(nspace: Nspace, app: AppRequest, hostname: impl Into<String>) -> JobRequest {
+        JobRequest {
+            nspace,
+            apps: vec![app],
+            parent: None,
+            offset: 0,
+            hostname: hostname.into(),
+            keeping: Keeping::default(),
+            output: Output::default(),
+            input: Input::Nobody,
+            reporting: Reporting::default(),
+        }
+    }
+
+    /// How many procs it has.
+    pub fn size(&self) -> u32 {
+        self.apps.iter().fold(0, |sum, app| sum.saturating_add(app.procs))
+    }
+
+    /// What its server is told of it.
+    pub(crate) fn spec(&self, identity: Identity) -> JobSpec {
+        let apps = self.apps.iter().map(|app| AppSpec {
+            size: app.procs,
+            command: Some(app.command()),
+            wdir: app
+                .wdir
+                .clone()
+                .or_else(|| std::env::current_dir().ok())
+                .map(|dir| dir.to_string_lossy().into_owned()),
+        });
+        JobSpec {
+            nspace: self.nspace.clone(),
+            apps: apps.collect(),
+            hostname: self.hostname.clone(),
+            identity,
+            parent: self.parent.clone(),
+            offset: self.offset,
+            slots: std::thread::available_parallelism()
+                .map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX)),
+        }
+    }
+}
+
+/// The application of a rank, and its place among those of the job.
+pub(crate) fn app_of(apps: &[AppRequest], rank: Rank) -> Option<(usize, &AppRequest)> {
+    let mut after = 0_u32;
+    apps.iter().enumerate().find(|(_, app)| {
+        after = after.saturating_add(app.procs);
+        rank.0 < after
+    })
+}
+
+/// The words that a job is started by.
+pub(crate) fn command(apps: &[AppRequest]) -> String {
+    apps.iter().map(AppRequest::command).collect::<Vec<_>>().join(" : ")
 }
 
 /// Why a job could not be started.
@@ -86,7 +227,23 @@ pub enum LaunchError {
         /// The program as given.
         program: PathBuf,
         /// What the system says.
-        source: std::io::Error,
+        source: io::Error,
+    },
+    /// It was to start where that is not possible.
+    #[error("cannot start in {wdir:?}: {source}; give a directory that is there")]
+    Wdir {
+        /// The directory as given.
+        wdir: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// What it writes cannot be kept where it was to be.
+    #[error("cannot keep output in {path:?}: {source}")]
+    Output {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
     },
     /// The server does not take the job.
     #[error(transparent)]
@@ -102,14 +259,14 @@ pub enum LaunchError {
 }
 
 impl LaunchError {
-    fn new(request: &JobRequest, rank: Rank, source: std::io::Error) -> LaunchError {
+    fn new(request: &JobRequest, app: &AppRequest, rank: Rank, source: io::Error) -> LaunchError {
         use rustix::io::Errno;
         match Errno::from_io_error(&source) {
             Some(Errno::MFILE | Errno::NFILE | Errno::AGAIN | Errno::NOMEM) => {
                 let why = format!("{source} after {} were started; see `ulimit -n` and `ulimit -u`", rank.0);
-                LaunchError::Size { size: request.size, why }
+                LaunchError::Size { size: request.size(), why }
             }
-            _ => LaunchError::Program { program: PathBuf::from(&request.program), source },
+            _ => LaunchError::Program { program: PathBuf::from(&app.program), source },
         }
     }
 }
@@ -124,40 +281,26 @@ pub(crate) fn spawn(
     uri: &str,
     (mark, checkpoint): (&str, Option<&str>),
 ) -> Result<Child, LaunchError> {
-    let mut command = Command::new(&request.program);
-    command.args(&request.args).process_group(0).kill_on_drop(true);
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"PMIX_")) {
-        command.env_remove(name);
+    let (number, app) = app_of(&request.apps, rank).ok_or_else(|| LaunchError::Size {
+        size: request.size(),
+        why: format!("it has no application for rank {rank}"),
+    })?;
+    let mut command = Command::new(&app.program);
+    command.args(&app.args).process_group(0).kill_on_drop(true);
+    if let Some(wdir) = &app.wdir {
+        // Else what is wrong with it would be said of the program.
+        std::fs::read_dir(wdir).map_err(|source| LaunchError::Wdir { wdir: wdir.clone(), source })?;
+        command.current_dir(wdir);
     }
-    command.envs(environment(&request.nspace, &request.hostname, rank, uri));
+    environment::inherited(&mut command);
+    app.settings.iter().for_each(|setting| setting.apply(&mut command));
+    command.envs(environment::environment(&request.nspace, &request.hostname, rank, uri));
+    command.envs(environment::of_open_mpi(request, rank, number));
     // We may be a proc ourselves.
     let marks = std::env::var(MARK).map_or_else(|_| mark.to_owned(), |above| format!("{above} {mark}"));
     command.env(MARK, marks).env_remove(CHECKPOINT);
     command.envs(checkpoint.map(|checkpoint| (CHECKPOINT, checkpoint)));
-    command.stdin(standard_input(rank)).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.spawn().map_err(|source| LaunchError::new(request, rank, source))
-}
-
-/// The variables by which a client finds its server (`pmix-wire.md`, section 1.1).
-pub fn environment(nspace: &Nspace, hostname: &str, rank: Rank, uri: &str) -> Vec<(&'static str, String)> {
-    let mut variables = vec![
-        (variable::NAMESPACE, nspace.to_string()),
-        (variable::RANK, rank.0.to_string()),
-        (variable::SERVER_URI, uri.to_owned()),
-        (variable::SECURITY_MODE, "native".to_owned()),
-        // Everything travels in messages; the alternatives are shared memory with layouts of their own.
-        (variable::GDS_MODULE, GDS_HASH.to_owned()),
-        (variable::BUFFER_TYPE, BufferType::NonDescribed.name().to_owned()),
-        (variable::HOSTNAME, hostname.to_owned()),
-        (variable::VERSION, SERVED_VERSION.to_owned()),
-    ];
-    variables.extend(variable::OLDER_SERVER_URIS.iter().map(|name| (*name, uri.to_owned())));
-    variables
-}
-
-/// The first proc reads what is piped into `peal run`. A terminal it does not get: it is in another process group, and the
-/// terminal would stop it.
-fn standard_input(rank: Rank) -> Stdio {
-    use std::io::IsTerminal;
-    if rank == Rank(0) && !std::io::stdin().is_terminal() { Stdio::inherit() } else { Stdio::null() }
+    let input = if request.input.reaches(rank) { Stdio::piped() } else { Stdio::null() };
+    command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().map_err(|source| LaunchError::new(request, app, rank, source))
 }

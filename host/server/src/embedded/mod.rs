@@ -7,22 +7,30 @@ mod control;
 mod controlling;
 mod end;
 mod ending;
+mod environment;
+mod input;
 mod job;
+mod kin;
 mod launch;
+mod lines;
 mod output;
 mod process;
 mod query;
 mod reporting;
 mod running;
 mod sink;
+mod spawn;
 mod stray;
 mod tree;
 mod used;
 
 pub use cleanup::CleanupSettings;
 pub use end::{JobEnd, ProcEnd};
-pub use launch::{ControlGroups, JobRequest, LaunchError, OnAbort, RestartOf, environment};
-pub use output::Tagging;
+pub use environment::{Setting, environment};
+pub use input::Inputs;
+pub use launch::{AppRequest, ControlGroups, Input, JobRequest, Keeping, LaunchError, OnAbort, RestartOf};
+pub use lines::Tagging;
+pub use output::{Kept, Output};
 pub use reporting::{Reported, Reporting};
 pub use running::RunningJob;
 pub use sink::Stream;
@@ -31,13 +39,15 @@ use self::{
     cleanup::{Cleanups, Registered},
     control::{Control, RankNotDone},
     job::{Job, Shared},
+    kin::{Kin, Kinship},
     query::JobTable,
     sink::{JobSink, Outputs},
+    spawn::{Bond, Wanted},
     stray::Family,
 };
 use crate::{
     handle::{AddJobError, ServerHandle},
-    host::{Answer, Host, ProcessOf},
+    host::{Answer, Host, ProcessOf, Spawned},
     notice::Notices,
 };
 use peal_core::{
@@ -45,11 +55,11 @@ use peal_core::{
     job_control::{self, Cleanup, JobAction, JobControl},
     owner::Owner,
 };
-use peal_model::{Identity, Info, Infos, KeyName, Nspace, Proc, Query, Rank, Status, Text, code, key};
+use peal_model::{App, Bytes, Identity, Info, Infos, KeyName, Nspace, Proc, Query, Rank, Status, Text, code, key};
 use peal_sandbox::Sink;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, OnceLock},
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -73,13 +83,23 @@ pub(crate) enum JobCommand {
     Interrupt { signal: i32 },
     /// The user sends the procs a signal of this number.
     Forward { signal: i32 },
+    /// A job that it belongs together with is ended because of this.
+    EndWithRelative { because: Status },
     /// Somebody who may controls some of its procs.
     Control(Control),
 }
 
+/// The server of a host's jobs, and by what their procs find it.
+struct Launching {
+    server: ServerHandle,
+    uri: String,
+}
+
 /// The embedded host environment. One of them runs the jobs of one `peal` process.
 pub struct EmbeddedHost {
-    jobs: Mutex<BTreeMap<Nspace, mpsc::Sender<JobCommand>>>,
+    /// Where its jobs are served, once that is known.
+    launching: OnceLock<Launching>,
+    kin: Arc<Kin>,
     /// What queries are answered from.
     table: Arc<JobTable>,
     family: Arc<Family>,
@@ -92,7 +112,8 @@ impl EmbeddedHost {
     /// A host without jobs; what happens to them is told to `notices`.
     pub fn new(notices: Notices) -> EmbeddedHost {
         EmbeddedHost {
-            jobs: Mutex::default(),
+            launching: OnceLock::new(),
+            kin: Arc::default(),
             table: Arc::default(),
             family: Arc::new(Family::adopting()),
             cleanups: Arc::default(),
@@ -136,32 +157,85 @@ impl EmbeddedHost {
         self.table.release(job);
     }
 
-    /// Starts a job under a server, by the rendezvous `uri` that its procs are given.
-    pub async fn launch(
-        &self,
-        server: &ServerHandle,
-        uri: &str,
-        request: JobRequest,
-    ) -> Result<RunningJob, LaunchError> {
+    /// From now on jobs can be launched, and spawned, under this server; their procs find it by the rendezvous `uri`. What is said a second
+    /// time is not heard.
+    pub fn serve(&self, server: ServerHandle, uri: &str) {
+        let _ = self.launching.set(Launching { server, uri: uri.to_owned() });
+    }
+
+    /// Starts a job.
+    ///
+    /// # Errors
+    /// Why that cannot be; then nothing of it is left.
+    pub async fn launch(&self, request: JobRequest) -> Result<RunningJob, LaunchError> {
+        self.start(request, Kinship::Alone).await
+    }
+
+    /// Waits until all jobs that procs have spawned have ended. How the first ended that failed, if one did.
+    pub async fn spawned_ended(&self) -> Option<JobEnd> {
+        self.kin.childless().await
+    }
+
+    /// Ends all jobs, as the user wishes by a signal of that number. Saying it again kills them at once.
+    pub fn interrupt(&self, signal: i32) {
+        self.kin.tell_all(|| JobCommand::Interrupt { signal });
+    }
+
+    /// Sends a signal of that number on to the procs of all jobs.
+    pub fn forward(&self, signal: i32) {
+        self.kin.tell_all(|| JobCommand::Forward { signal });
+    }
+
+    async fn start(&self, request: JobRequest, kinship: Kinship) -> Result<RunningJob, LaunchError> {
+        let Launching { server, uri } = self.launching.get().ok_or(AddJobError::Stopped)?;
         let (commands, inbox) = mpsc::channel(COMMANDS);
-        {
-            let mut jobs = self.jobs();
-            // Those that have ended hear nothing any more.
-            jobs.retain(|_, commands| !commands.is_closed());
-            if jobs.contains_key(&request.nspace) {
-                return Err(AddJobError::Exists(request.nspace).into());
-            }
-            self.outputs.retain(|job| jobs.contains_key(job));
-            self.outputs.open(request.nspace.clone(), request.tagging);
-            // Before any proc runs: it may abort its job at once.
-            jobs.insert(request.nspace.clone(), commands.clone());
+        let inputs = Arc::<Inputs>::default();
+        // Before any proc runs: it may abort its job at once.
+        if self.kin.enter(&request, kinship, (commands.clone(), inputs.clone())).is_none() {
+            return Err(AddJobError::Exists(request.nspace).into());
         }
-        self.table.insert(&request, commands.clone());
+        self.outputs.retain(|job| self.kin.knows(job));
+        self.outputs.open(request.nspace.clone(), request.output.tagging);
+        self.table.insert(&request, commands);
         self.cleanups.open(request.nspace.clone());
         let (family, cleanups, notices) = (self.family.clone(), self.cleanups.clone(), self.notices.clone());
-        let work = Job::new(server.clone(), uri, request, Shared { family, cleanups, notices });
+        let shared = Shared { family, cleanups, notices, kin: self.kin.clone(), inputs: inputs.clone() };
+        let work = Job::new(server.clone(), uri, request, shared);
         let task = work.start(inbox).await?;
-        Ok(RunningJob::new(commands, task))
+        Ok(RunningJob::new(task, inputs))
+    }
+
+    /// Starts the job that a proc or tool wants, if it can be.
+    async fn spawn_job(&self, source: Proc, infos: &[Info], apps: &[App]) -> Result<Spawned, Status> {
+        // Whoever serves jobs of others starts none.
+        let launching = self.launching.get().ok_or(code::PMIX_ERR_NOT_SUPPORTED)?;
+        let own = self.kin.find(&source.nspace);
+        let like = own.clone().or_else(|| self.kin.oldest()).ok_or(code::PMIX_ERR_NOT_SUPPORTED)?;
+        let spawning = self.kin.spawns(like.request.keeping.max_spawned).ok_or_else(|| {
+            let max = like.request.keeping.max_spawned;
+            tracing::warn!(requester = %source, max, "as many jobs are spawned as may be (run.max_spawned_jobs)");
+            code::PMIX_ERR_JOB_INSUFFICIENT_RESOURCES
+        })?;
+        let (nspace, offset) = self.kin.next(&like.request.nspace);
+        let Wanted { request, bond, told_of_end } =
+            spawn::read((nspace.clone(), offset), source.clone(), &like.request, infos, apps)?;
+        let kinship = match (bond, own) {
+            (Bond::Together, Some(own)) => Kinship::Of(own.family),
+            (Bond::Together, None) | (Bond::Apart, _) => Kinship::Alone,
+        };
+        let mut job = self.start(request, kinship).await.map_err(|error| {
+            tracing::warn!(requester = %source, %error, "a job cannot be spawned");
+            spawn::status(&error)
+        })?;
+        let (server, spawned) = (launching.server.clone(), nspace.clone());
+        tokio::spawn(async move {
+            let end = job.ended().await;
+            if told_of_end {
+                server.notify(spawn::end_of(spawned, &end, source));
+            }
+            spawning.ended(end);
+        });
+        Ok(Spawned { nspace, kvals: Vec::new() })
     }
 
     /// Removes what nobody uses any more, on another thread.
@@ -171,16 +245,11 @@ impl EmbeddedHost {
             tokio::task::spawn_blocking(move || cleanups.remove(due));
         }
     }
-
-    fn jobs(&self) -> MutexGuard<'_, BTreeMap<Nspace, mpsc::Sender<JobCommand>>> {
-        // Nothing in here panics half-way, so what a poisoned lock guards is whole.
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Host for EmbeddedHost {
     fn process_of(&self, proc: &Proc) -> ProcessOf {
-        if !self.jobs().contains_key(&proc.nspace) {
+        if !self.kin.knows(&proc.nspace) {
             return ProcessOf::Unknown;
         }
         self.family.process_of(proc).map_or(ProcessOf::Ended, ProcessOf::Running)
@@ -192,7 +261,7 @@ impl Host for EmbeddedHost {
 
     fn client_departed(&self, proc: &Proc, _life: Life) {
         // Of a job that we started we know when its processes end.
-        if !self.jobs().contains_key(&proc.nspace) {
+        if !self.kin.knows(&proc.nspace) {
             self.remove(self.cleanups.ended(proc));
         }
     }
@@ -212,7 +281,7 @@ impl Host for EmbeddedHost {
 
     fn abort(&self, source: Proc, status: Status, message: Option<Text>, targets: Vec<Proc>) -> Answer<'_, ()> {
         let own = targets.is_empty() || targets.iter().all(|target| *target == Proc::all(source.nspace.clone()));
-        let job = self.jobs().get(&source.nspace).cloned();
+        let job = self.kin.find(&source.nspace);
         Box::pin(async move {
             if !own {
                 // Ending some procs, or those of another job, is job control.
@@ -220,7 +289,30 @@ impl Host for EmbeddedHost {
             }
             let job = job.ok_or(code::PMIX_ERR_NOT_FOUND)?;
             let command = JobCommand::Abort { source, status, message };
-            job.send(command).await.map_err(|_| code::PMIX_ERR_NOT_FOUND)
+            job.commands.send(command).await.map_err(|_| code::PMIX_ERR_NOT_FOUND)
+        })
+    }
+
+    fn spawn(&self, source: Proc, infos: Vec<Info>, apps: Vec<App>) -> Answer<'_, Spawned> {
+        Box::pin(async move { self.spawn_job(source, &infos, &apps).await })
+    }
+
+    fn push_stdin(
+        &self,
+        _source: Proc,
+        targets: Vec<Proc>,
+        _directives: Vec<Info>,
+        data: Option<Bytes>,
+    ) -> Answer<'_, ()> {
+        Box::pin(async move {
+            let mut reached = 0;
+            for target in targets {
+                let job = self.kin.find(&target.nspace).ok_or(code::PMIX_ERR_NOT_FOUND)?;
+                let ranks = target.rank.is_valid().then(|| BTreeSet::from([target.rank]));
+                reached += job.inputs.push(ranks.as_ref(), data.clone()).await;
+            }
+            // Who reads nothing was started so.
+            if reached == 0 { Err(code::PMIX_ERR_NOT_AVAILABLE) } else { Ok(()) }
         })
     }
 
@@ -243,8 +335,10 @@ impl Host for EmbeddedHost {
         for Proc { nspace, rank } in control.targets {
             by_job.entry(nspace).or_default().insert(rank);
         }
-        let jobs: Vec<_> =
-            by_job.into_iter().map(|(job, ranks)| (self.jobs().get(&job).cloned(), job, ranks)).collect();
+        let jobs: Vec<_> = by_job
+            .into_iter()
+            .map(|(job, ranks)| (self.kin.find(&job).map(|found| found.commands), job, ranks))
+            .collect();
         Box::pin(async move {
             // All of them begin before any is waited for.
             let mut begun = Vec::new();

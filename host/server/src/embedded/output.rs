@@ -1,14 +1,22 @@
-//! Forwards what procs write, whole lines at a time, so that lines of different procs never mix.
+//! Where what procs write goes: to the output of `peal` itself, whole lines at a time, and into files.
+use super::{
+    launch::LaunchError,
+    lines::{End, LONGEST_LINE, Lines, Tagger, Tagging},
+};
 use peal_model::Rank;
-use std::time::Duration;
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    process::Child,
     sync::watch,
     task::JoinSet,
 };
-
-/// A line longer than this is passed on in pieces, in bytes.
-const LONGEST_LINE: usize = 64 * 1024;
 
 /// How much is read at once of a proc that says little, in bytes: most say nothing for most of the time.
 const LEAST_READ: usize = 128;
@@ -16,25 +24,42 @@ const LEAST_READ: usize = 128;
 /// How long nothing may come from somebody who holds an output open although the job is gone.
 const IDLE: Duration = Duration::from_secs(2);
 
-/// Whether lines of output say which proc wrote them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Tagging {
-    /// As written.
-    #[default]
-    Plain,
-    /// Behind `[rank]`.
-    Rank,
+/// Where the output of a job goes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Output {
+    /// What is written before each line that is shown.
+    pub tagging: Tagging,
+    /// Whether it is kept in files.
+    pub kept: Kept,
 }
 
-impl Tagging {
-    /// What a proc of that rank has to say at once, in whole lines.
-    pub(crate) fn lines(self, rank: Rank, bytes: &[u8]) -> Vec<u8> {
-        let mut lines = Lines::new(rank, self);
-        lines.waiting.extend_from_slice(bytes);
-        if !bytes.ends_with(b"\n") {
-            lines.waiting.push(b'\n');
+/// Whether output is kept in files below a directory, `rank.N/stdout` and `rank.N/stderr` for each proc.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Kept {
+    /// It is not.
+    #[default]
+    Not,
+    /// It is, and shown as well.
+    Too(PathBuf),
+    /// It is, instead of being shown.
+    Only(PathBuf),
+}
+
+impl Kept {
+    fn dir(&self) -> Option<&Path> {
+        match self {
+            Kept::Not => None,
+            Kept::Too(dir) | Kept::Only(dir) => Some(dir),
         }
-        lines.take(End::Reached)
+    }
+
+    /// The same in a directory of this name below.
+    pub(crate) fn below(self, name: &str) -> Kept {
+        match self {
+            Kept::Not => Kept::Not,
+            Kept::Too(dir) => Kept::Too(dir.join(name)),
+            Kept::Only(dir) => Kept::Only(dir.join(name)),
+        }
     }
 }
 
@@ -45,36 +70,89 @@ pub(crate) enum Writers {
     Gone,
 }
 
-/// Forwards a proc's output to ours until it ends.
-pub(crate) fn forward(
-    child: &mut tokio::process::Child,
-    rank: Rank,
-    tagging: Tagging,
-    writers: &watch::Receiver<Writers>,
-    tasks: &mut JoinSet<()>,
-) {
-    if let Some(out) = child.stdout.take() {
-        tasks.spawn(copy(out, tokio::io::stdout(), Lines::new(rank, tagging), writers.clone()));
+/// What there must be before a proc starts: its files. One that starts again writes behind what it wrote before.
+pub(super) struct Outlets {
+    stdout: Outlet<tokio::io::Stdout>,
+    stderr: Outlet<tokio::io::Stderr>,
+}
+
+impl Outlets {
+    pub(super) fn open(output: &Output, rank: Rank) -> Result<Outlets, LaunchError> {
+        let dir = output.kept.dir().map(|dir| dir.join(format!("rank.{rank}")));
+        let file = |name: &str| dir.as_ref().map(|dir| open_in(dir, name)).transpose();
+        let is_shown = !matches!(output.kept, Kept::Only(_));
+        let tagger = || Tagger::new(rank, output.tagging);
+        Ok(Outlets {
+            stdout: Outlet { rank, shown: is_shown.then(tokio::io::stdout), tagger: tagger(), file: file("stdout")? },
+            stderr: Outlet { rank, shown: is_shown.then(tokio::io::stderr), tagger: tagger(), file: file("stderr")? },
+        })
     }
-    if let Some(err) = child.stderr.take() {
-        tasks.spawn(copy(err, tokio::io::stderr(), Lines::new(rank, tagging), writers.clone()));
+
+    /// Forwards a proc's output until it ends.
+    pub(super) fn forward(self, child: &mut Child, writers: &watch::Receiver<Writers>, tasks: &mut JoinSet<()>) {
+        if let Some(out) = child.stdout.take() {
+            tasks.spawn(copy(out, self.stdout, writers.clone()));
+        }
+        if let Some(err) = child.stderr.take() {
+            tasks.spawn(copy(err, self.stderr, writers.clone()));
+        }
     }
 }
 
+fn open_in(dir: &Path, name: &str) -> Result<Arc<File>, LaunchError> {
+    let refused = |path: &Path| {
+        let path = path.to_owned();
+        move |source| LaunchError::Output { path, source }
+    };
+    fs::create_dir_all(dir).map_err(refused(dir))?;
+    let path = dir.join(name);
+    let file = fs::OpenOptions::new().create(true).append(true).open(&path).map_err(refused(&path))?;
+    Ok(Arc::new(file))
+}
+
+/// Where one output of one proc goes.
+struct Outlet<W> {
+    rank: Rank,
+    shown: Option<W>,
+    tagger: Tagger,
+    file: Option<Arc<File>>,
+}
+
+impl<W: AsyncWrite + Unpin> Outlet<W> {
+    async fn write(&mut self, ready: Vec<u8>) {
+        let ready: Arc<[u8]> = ready.into();
+        if let Some(file) = &self.file
+            && let Err(error) = keep(file.clone(), ready.clone()).await
+        {
+            tracing::error!(rank = %self.rank, %error, "what a proc writes cannot be kept: from here on it is not in its file");
+            self.file = None;
+        }
+        if let Some(shown) = &mut self.shown {
+            // Nobody reads our own output any more: go on reading, so that the proc is not held up.
+            let _ = shown.write_all(&self.tagger.tag(&ready)).await;
+            let _ = shown.flush().await;
+        }
+    }
+}
+
+/// A disk may take its time.
+async fn keep(file: Arc<File>, ready: Arc<[u8]>) -> io::Result<()> {
+    tokio::task::spawn_blocking(move || (&*file).write_all(&ready)).await?
+}
+
 /// Whoever reads our output may take any time; whoever writes to us may not, once the job is gone.
-async fn copy(
+async fn copy<W: AsyncWrite + Unpin>(
     mut from: impl AsyncRead + Unpin,
-    mut to: impl AsyncWrite + Unpin,
-    mut lines: Lines,
+    mut to: Outlet<W>,
     mut writers: watch::Receiver<Writers>,
 ) {
-    let mut room = LEAST_READ;
+    let (mut lines, mut room) = (Lines::default(), LEAST_READ);
     loop {
         lines.waiting.reserve(room);
         let read = tokio::select! {
             read = from.read_buf(&mut lines.waiting) => read,
             () = idle(&mut writers) => {
-                tracing::warn!(rank = %lines.rank, "somebody holds the output of a job that has ended open: what comes there is lost");
+                tracing::warn!(rank = %to.rank, "somebody holds the output of a job that has ended open: what comes there is lost");
                 Ok(0)
             }
         };
@@ -85,16 +163,14 @@ async fn copy(
                 End::NotYet
             }
             Err(error) => {
-                tracing::warn!(rank = %lines.rank, %error, "cannot read a proc's output");
+                tracing::warn!(rank = %to.rank, %error, "cannot read a proc's output");
                 End::Reached
             }
         };
         let ready = lines.take(end);
         lines.waiting.shrink_to(room);
         if !ready.is_empty() {
-            // Nobody reads our own output any more: go on reading, so that the proc is not held up.
-            let _ = to.write_all(&ready).await;
-            let _ = to.flush().await;
+            to.write(ready).await;
         }
         if end == End::Reached {
             return;
@@ -108,52 +184,6 @@ async fn idle(writers: &mut watch::Receiver<Writers>) {
     tokio::time::sleep(IDLE).await;
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
-    Reached,
-    NotYet,
-}
-
-/// Output that has been read and not yet passed on.
-struct Lines {
-    rank: Rank,
-    tagging: Tagging,
-    waiting: Vec<u8>,
-    /// Whether what comes next begins a line.
-    at_start: bool,
-}
-
-impl Lines {
-    fn new(rank: Rank, tagging: Tagging) -> Lines {
-        Lines { rank, tagging, waiting: Vec::new(), at_start: true }
-    }
-
-    /// What can be passed on: up to the last end of a line, or all if nothing follows or the line is too long.
-    fn take(&mut self, end: End) -> Vec<u8> {
-        let whole = self.waiting.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        let all = end == End::Reached || (whole == 0 && self.waiting.len() >= LONGEST_LINE);
-        let count = if all { self.waiting.len() } else { whole };
-        let ready: Vec<u8> = self.waiting.drain(..count).collect();
-        match self.tagging {
-            Tagging::Plain => ready,
-            Tagging::Rank => self.tagged(&ready),
-        }
-    }
-
-    fn tagged(&mut self, ready: &[u8]) -> Vec<u8> {
-        let tag = format!("[{}] ", self.rank).into_bytes();
-        let mut tagged = Vec::with_capacity(ready.len() + tag.len());
-        for line in ready.split_inclusive(|byte| *byte == b'\n') {
-            if self.at_start {
-                tagged.extend_from_slice(&tag);
-            }
-            tagged.extend_from_slice(line);
-            self.at_start = line.ends_with(b"\n");
-        }
-        tagged
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,9 +192,8 @@ mod tests {
         task::{Context, Poll},
     };
 
-    fn read(lines: &mut Lines, bytes: &[u8], end: End) -> String {
-        lines.waiting.extend_from_slice(bytes);
-        String::from_utf8(lines.take(end)).unwrap()
+    fn shown<W>(to: W) -> Outlet<W> {
+        Outlet { rank: Rank(0), shown: Some(to), tagger: Tagger::new(Rank(0), Tagging::Plain), file: None }
     }
 
     /// Takes its time over every piece.
@@ -200,32 +229,12 @@ mod tests {
         let (_job, writers) = watch::channel(Writers::Gone);
         let written = b"a line\n".repeat(LONGEST_LINE);
         let mut slow = SlowReader { got: Vec::new(), busy: None };
-        copy(&written[..], &mut slow, Lines::new(Rank(0), Tagging::Plain), writers.clone()).await;
+        copy(&written[..], shown(&mut slow), writers.clone()).await;
         assert_eq!(slow.got, written);
         let (mut outsider, held_open) = tokio::io::duplex(64);
         outsider.write_all(b"last\n").await.unwrap();
         let mut got = Vec::new();
-        copy(held_open, &mut got, Lines::new(Rank(0), Tagging::Plain), writers).await;
+        copy(held_open, shown(&mut got), writers).await;
         assert_eq!(got, b"last\n");
-    }
-
-    #[test]
-    fn lines_stay_whole_and_what_has_no_end_is_passed_on_at_last() {
-        let mut lines = Lines::new(Rank(3), Tagging::Rank);
-        assert_eq!(read(&mut lines, b"one\ntw", End::NotYet), "[3] one\n");
-        assert_eq!(read(&mut lines, b"", End::NotYet), "");
-        assert_eq!(read(&mut lines, b"o\nthree", End::Reached), "[3] two\n[3] three");
-    }
-
-    #[test]
-    fn much_at_once_is_cut_at_the_end_of_a_line_and_a_long_line_is_tagged_once() {
-        let mut lines = Lines::new(Rank(0), Tagging::Plain);
-        let much = [&vec![b'x'; LONGEST_LINE], &b"\nrest"[..]].concat();
-        assert!(read(&mut lines, &much, End::NotYet).ends_with("x\n"));
-        assert_eq!(lines.waiting, b"rest");
-        let mut lines = Lines::new(Rank(0), Tagging::Rank);
-        let first = read(&mut lines, &[b'x'; LONGEST_LINE], End::NotYet);
-        let second = read(&mut lines, b"end\nnext\n", End::NotYet);
-        assert!(first.starts_with("[0] x") && second == "end\n[0] next\n", "{second}");
     }
 }

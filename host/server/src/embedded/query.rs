@@ -1,5 +1,10 @@
 //! What the host tells of its jobs (`PMIx_Query_info`): which there are, what they run, and where their procs are.
-use super::{JobCommand, launch::JobRequest, stray::Family, used};
+use super::{
+    JobCommand,
+    launch::{self, AppRequest, JobRequest},
+    stray::Family,
+    used,
+};
 use crate::usage::{self, Fields};
 use peal_core::{job::JobSpec, owner::Owner};
 use peal_model::{
@@ -9,7 +14,6 @@ use peal_model::{
 use rustix::process::{getegid, geteuid};
 use std::{
     collections::BTreeMap,
-    ffi::OsString,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::sync::mpsc;
@@ -34,7 +38,7 @@ struct Listed {
 #[derive(Debug)]
 enum Origin {
     /// We did: what it runs, and what is closed when it has ended.
-    Launched { program: OsString, args: Vec<OsString>, commands: mpsc::Sender<JobCommand> },
+    Launched { apps: Vec<AppRequest>, commands: mpsc::Sender<JobCommand> },
     /// Somebody else, who will say when it has ended.
     Adopted,
 }
@@ -43,8 +47,8 @@ impl JobTable {
     /// Lists a job until it has ended.
     pub(super) fn insert(&self, request: &JobRequest, commands: mpsc::Sender<JobCommand>) {
         let owner = Identity { uid: geteuid().as_raw(), gid: getegid().as_raw() };
-        let JobRequest { nspace, size, hostname, program, args, .. } = request.clone();
-        let origin = Origin::Launched { program, args, commands };
+        let (nspace, size, hostname) = (request.nspace.clone(), request.size(), request.hostname.clone());
+        let origin = Origin::Launched { apps: request.apps.clone(), commands };
         let mut jobs = self.jobs();
         jobs.retain(|_, job| job.is_there());
         jobs.insert(nspace.clone(), Arc::new(Listed { owner, nspace, size, hostname, origin }));
@@ -52,9 +56,9 @@ impl JobTable {
 
     /// Lists a job that somebody else starts, until it is released.
     pub(super) fn adopt(&self, job: &JobSpec) {
-        let JobSpec { nspace, size, hostname, uid, gid } = job.clone();
-        let listed =
-            Listed { owner: Identity { uid, gid }, nspace: nspace.clone(), size, hostname, origin: Origin::Adopted };
+        let (owner, nspace, size) = (job.identity, job.nspace.clone(), job.size());
+        let hostname = job.hostname.clone();
+        let listed = Listed { owner, nspace: nspace.clone(), size, hostname, origin: Origin::Adopted };
         self.jobs().insert(nspace, Arc::new(listed));
     }
 
@@ -181,9 +185,8 @@ impl Listed {
     /// Its name and, if that is known, what it runs.
     fn info(&self) -> Info {
         let mut infos = vec![Info::new(key::PMIX_NSPACE, Value::string(self.nspace.as_str()))];
-        if let Origin::Launched { program, args, .. } = &self.origin {
-            let words = std::iter::once(program).chain(args).map(|word| word.to_string_lossy());
-            let line = Value::string(&words.collect::<Vec<_>>().join(" "));
+        if let Origin::Launched { apps, .. } = &self.origin {
+            let line = Value::string(&launch::command(apps));
             infos.push(Info::new(key::PMIX_CMD_LINE, line));
         }
         infos.push(Info::new(key::PMIX_JOB_SIZE, Value::Uint32(self.size)));
@@ -198,13 +201,14 @@ impl Listed {
 
     /// Its procs, by rank.
     fn procs(&self, family: &Family) -> DataArray {
-        let program = match &self.origin {
-            Origin::Launched { program, .. } => Some(program),
-            Origin::Adopted => None,
+        let apps = match &self.origin {
+            Origin::Launched { apps, .. } => apps.as_slice(),
+            Origin::Adopted => &[],
         };
         DataArray::proc_infos((0..self.size).map(|rank| {
             let proc = Proc::new(self.nspace.clone(), Rank(rank));
             let pid = family.process_of(&proc);
+            let program = launch::app_of(apps, proc.rank).map(|(_, app)| &app.program);
             let state = match (pid, &self.origin) {
                 (Some(_), _) => ProcState::RUNNING,
                 (None, Origin::Launched { .. }) => ProcState::TERMINATED,
@@ -225,24 +229,9 @@ impl Listed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::{ControlGroups, OnAbort, Reporting, RestartOf, Tagging};
-    use std::time::Duration;
 
     fn request(nspace: &str) -> JobRequest {
-        JobRequest {
-            nspace: Nspace::new(nspace).unwrap(),
-            size: 2,
-            program: "app".into(),
-            args: vec!["--fast".into()],
-            hostname: "node".to_owned(),
-            on_abort: OnAbort::Terminate,
-            action_timeout: Duration::ZERO,
-            grace: Duration::ZERO,
-            restart: RestartOf::Ranks,
-            control_groups: ControlGroups::Off,
-            tagging: Tagging::Plain,
-            reporting: Reporting::default(),
-        }
+        JobRequest::new(Nspace::new(nspace).unwrap(), AppRequest::new("app", vec!["--fast".into()], 2), "node")
     }
 
     fn query(keys: &[KeyName], qualifiers: Vec<Info>) -> Query {

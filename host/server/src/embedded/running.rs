@@ -1,27 +1,22 @@
-//! What whoever starts a job has of it: word of its end, and signals for it.
-use super::{JobCommand, end::JobEnd};
-use tokio::{signal::unix, sync::mpsc, task::JoinHandle};
+//! What whoever starts a job has of it: word of its end, and what its procs read.
+use super::{end::JobEnd, input::Inputs};
+use std::sync::Arc;
+use tokio::{signal::unix, task::JoinHandle};
 
 /// A job that has been started.
 pub struct RunningJob {
-    commands: mpsc::Sender<JobCommand>,
     task: JoinHandle<JobEnd>,
+    inputs: Arc<Inputs>,
 }
 
 impl RunningJob {
-    pub(crate) fn new(commands: mpsc::Sender<JobCommand>, task: JoinHandle<JobEnd>) -> RunningJob {
-        RunningJob { commands, task }
+    pub(crate) fn new(task: JoinHandle<JobEnd>, inputs: Arc<Inputs>) -> RunningJob {
+        RunningJob { task, inputs }
     }
 
-    /// Ends the job, as the user wishes by a signal of that number. Saying it again kills it at once.
-    pub fn interrupt(&self, signal: i32) {
-        // A job that has ended already, or is busy ending, needs no more.
-        let _ = self.commands.try_send(JobCommand::Interrupt { signal });
-    }
-
-    /// Sends a signal of that number on to the procs.
-    pub fn forward(&self, signal: i32) {
-        let _ = self.commands.try_send(JobCommand::Forward { signal });
+    /// What its procs read.
+    pub fn inputs(&self) -> Arc<Inputs> {
+        self.inputs.clone()
     }
 
     /// Waits for the job's end. May be called again after having been given up.

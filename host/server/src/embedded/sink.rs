@@ -1,5 +1,5 @@
 //! Where the procs of a job log to: the output of `peal` itself, beside what they write there.
-use super::output::Tagging;
+use super::lines::Tagging;
 use peal_model::{Info, LogRequest, Nspace, Proc, Status, Value, code, key};
 use peal_sandbox::Sink;
 use std::{

@@ -67,7 +67,7 @@ fn a_proc_waits_in_so_many_fences_and_those_that_everybody_deserted_are_gone() {
 fn fences_of_others_are_nobodys_business() {
     let mut stage = Stage::of(1);
     let theirs = Nspace::new("theirs").unwrap();
-    stage.server.add_job(JobSpec { nspace: theirs.clone(), size: 1, hostname: "node".into(), uid: 2000, gid: 100 });
+    stage.server.add_job(JobSpec::new(theirs.clone(), 1, "node", Identity { uid: 2000, gid: 100 }));
     let procs = vec![proc(0), Proc::all(theirs)];
     let (_, actions) = stage.ask(0, Request::Fence { procs, infos: Vec::new() });
     assert_eq!(status(&actions), code::PMIX_ERR_INVALID_NAMESPACE);
@@ -82,7 +82,7 @@ fn with_a_job_goes_all_that_waits_for_it_and_its_procs_are_heard_no_more() {
     assert_eq!(statuses(&answered), [get, fence].map(|to| (to, code::PMIX_ERR_INVALID_NAMESPACE)));
     assert_eq!(stage.server.deadline(), None);
     // Another job of that name belongs to somebody else.
-    stage.server.add_job(JobSpec { nspace: nspace(), size: 2, hostname: "node".into(), uid: 2000, gid: 100 });
+    stage.server.add_job(JobSpec::new(nspace(), 2, "node", Identity { uid: 2000, gid: 100 }));
     assert_eq!(status(&stage.commit(0, Scope::Global, A, 1)), code::PMIX_ERR_INIT);
     let old = stage.peers[1];
     assert_eq!(stage.server.identity_of(old), Some(WHO), "who they were");
@@ -102,7 +102,7 @@ fn what_a_tool_asked_for_is_denied_when_a_job_takes_its_name() {
     let event = Request::Notify { code: Status(-5000), range: Range::Global, infos: Vec::new() };
     let actions = server.request(to, event, Time(0));
     let [Action::Decide { id, .. }] = actions[..] else { panic!("{actions:?}") };
-    let spec = JobSpec { nspace: tool.nspace, size: 1, hostname: "node".into(), uid: 2000, gid: 100 };
+    let spec = JobSpec::new(tool.nspace, 1, "node", Identity { uid: 2000, gid: 100 });
     let actions = server.add_job(spec);
     let [Action::Denied(denial), answer] = &actions[..] else { panic!("{actions:?}") };
     assert_eq!((&denial.by, denial.identity), (&DecidedBy::Eviction, Some(WHO)));

@@ -21,7 +21,7 @@ struct Heard {
 impl Late {
     fn with(settings: Settings) -> Late {
         let mut server = Server::new(settings);
-        server.add_job(JobSpec { nspace: nspace(), size: 2, hostname: "node".into(), uid: WHO.uid, gid: WHO.gid });
+        server.add_job(JobSpec::new(nspace(), 2, "node", WHO));
         let peers = vec![server.admit(&proc(0), WHO).unwrap().0];
         Late { stage: Stage { server, peers, tag: 100, now: Time(0) } }
     }
@@ -184,7 +184,7 @@ fn the_end_of_a_proc_or_job_frees_what_only_they_needed() {
         |server| server.proc_ended(&proc(1), None, Time(0)),
         |server| server.remove_job(&nspace()),
         |server| {
-            let spec = JobSpec { nspace: nspace(), size: 2, hostname: "node".into(), uid: WHO.uid, gid: WHO.gid };
+            let spec = JobSpec::new(nspace(), 2, "node", WHO);
             server.add_job(spec)
         },
     ];
@@ -292,7 +292,7 @@ fn what_one_user_leaves_lying_takes_no_room_from_others() {
     assert!(lost > 0 && late.counts().events_owed_bytes < index / 2 + 1000);
     let other = Nspace::new("other").unwrap();
     let (uid, gid) = (WHO.uid + 1, WHO.gid);
-    late.stage.server.add_job(JobSpec { nspace: other.clone(), size: 2, hostname: "node".into(), uid, gid });
+    late.stage.server.add_job(JobSpec::new(other.clone(), 2, "node", Identity { uid, gid }));
     // An event for both: those of one user have no room for it.
     let everybody = Value::procs([nspace(), other.clone()].map(Proc::all));
     let infos = vec![Info::new(key::PMIX_EVENT_CUSTOM_RANGE, everybody)];

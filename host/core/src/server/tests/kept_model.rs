@@ -121,7 +121,7 @@ impl World {
     fn add_job(&mut self, index: u8) {
         let (nspace, size, Identity { uid, gid }) = job(index);
         if self.server.jobs().all(|census| census.spec.nspace != nspace) {
-            let actions = self.server.add_job(JobSpec { nspace, size, hostname: "node".into(), uid, gid });
+            let actions = self.server.add_job(JobSpec::new(nspace, size, "node", Identity { uid, gid }));
             self.carry_out(actions);
         }
     }

@@ -48,7 +48,7 @@ fn each_job_is_told_of_its_own_and_before_it_goes() {
     let mut stage = stage(2);
     let other = Nspace::new("other").unwrap();
     let (uid, gid) = (WHO.uid, WHO.gid);
-    stage.server.add_job(JobSpec { nspace: other.clone(), size: 1, hostname: "node".into(), uid, gid });
+    stage.server.add_job(JobSpec::new(other.clone(), 1, "node", Identity { uid, gid }));
     let (peer, _) = stage.server.admit(&Proc::new(other.clone(), Rank(0)), WHO).unwrap();
     lose(&mut stage, 0, 0);
     lose(&mut stage, 1, 0);

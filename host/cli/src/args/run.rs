@@ -1,0 +1,294 @@
+//! What can be said on the command line about a job that is to run.
+use super::{Args, ConfigArgs, log};
+use clap::{
+    Args as ClapArgs, Command, CommandFactory, Parser,
+    builder::{PossibleValuesParser, ValueParserFactory},
+    error::ErrorKind,
+};
+use peal_config::{OnAbort, Word};
+use peal_model::{Key, Rank};
+use peal_server::embedded::{Input, Kept, Reported};
+use std::{
+    ffi::{OsStr, OsString},
+    os::unix::ffi::OsStrExt,
+    path::PathBuf,
+    time::Duration,
+};
+
+pub(super) const RUN_EXAMPLES: &str = "\
+Several applications, one after the other separated by `:`, are one job; the ranks go through them in this order. What can be said
+of each (-n, -x, --wdir, --pset) stands before its program, all else before the first.
+
+Exit status: that of the first proc that ends abnormally, or of the call of PMIx_Abort or MPI_Abort (128 and more: ended by a signal);
+124 if --timeout ended the job; 125 to 127 as below.
+
+Examples:
+  peal run -n 4 -- ./app
+  peal run -n 1 ./master : -n 8 --wdir /scratch ./worker --fast
+  peal run -n 4 -x OMP_NUM_THREADS=2 --tag-output --output logs:nocopy --timeout 10m -- ./app < input
+  peal run -n 4 --events --handler report.wasm -- ./app --fast
+  peal run -n 4 --config peal.toml --on-abort continue -- ./app
+  peal run -n 4 --set events.ring_size=2048 -- ./app";
+
+/// `peal run`.
+#[derive(ClapArgs)]
+pub struct Run {
+    /// The first application, and behind it the words of the others.
+    #[command(flatten)]
+    pub first: App,
+    /// Where the configuration comes from.
+    #[command(flatten)]
+    pub config: ConfigArgs,
+    /// A component that handles the job's events; give it again for a chain, which runs in the order given
+    #[arg(long = "handler", value_name = "FILE.wasm")]
+    pub handlers: Vec<PathBuf>,
+    /// Tell on standard error what happens: procs, events, and what each handler answered
+    #[arg(long)]
+    pub events: bool,
+    /// What follows the abnormal end of a proc: the job is ended, or the other procs go on
+    #[arg(long, value_name = "WHAT", value_parser = PossibleValuesParser::new(OnAbort::ALL.iter().map(|word| word.name())))]
+    pub on_abort: Option<String>,
+    /// End the job after this time, given in seconds or as in 90s, 10m, 1h30m
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub timeout: Option<Duration>,
+    /// Who reads what peal reads: a rank, all, or none; the others read nothing
+    #[arg(long, value_name = "RANK", default_value = "0")]
+    pub stdin: Reader,
+    /// Write the rank before each line of output
+    #[arg(long)]
+    pub tag_output: bool,
+    /// Keep what each proc writes in DIR/rank.N/stdout and DIR/rank.N/stderr; with :nocopy behind it, do not show it as well
+    #[arg(long, value_name = "DIR[:nocopy]", value_hint = clap::ValueHint::DirPath)]
+    pub output: Option<Files>,
+    /// Log of the job when it starts and how it ends (job), only the latter (completion), how each proc ends (procs), or how those end that do not end in order (failures); give it again for more
+    #[arg(long = "log", value_name = "WHAT", value_parser = PossibleValuesParser::new(Reported::ALL.map(|(_, word)| word)))]
+    pub log: Vec<String>,
+    /// A channel for that, as for `peal log --to`; give it again for more; where the site has such messages go, if there is none
+    #[arg(long = "log-to", value_name = "CHANNEL", requires = "log", value_parser = log::channel)]
+    pub log_to: Vec<Key>,
+}
+
+/// What can be said of each application of a job.
+#[derive(ClapArgs, Clone)]
+pub struct App {
+    /// How many procs (-np and --procs mean the same)
+    #[arg(short = 'n', long = "np", alias = "procs", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_535))]
+    pub procs: u32,
+    /// A variable in the environment of its procs; without a value, as it is in ours; give it again for more
+    #[arg(short = 'x', value_name = "NAME[=VALUE]")]
+    pub variables: Vec<Variable>,
+    /// Where its procs start
+    #[arg(long, alias = "wd", value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub wdir: Option<PathBuf>,
+    /// A name for the set of its procs (PMIX_PSET_NAME)
+    #[arg(long, value_name = "NAME")]
+    pub pset: Option<String>,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM", value_hint = clap::ValueHint::CommandWithArguments)]
+    pub program: Vec<OsString>,
+}
+
+/// An application behind the first.
+#[derive(Parser)]
+#[command(name = "peal run ... :", no_binary_name = true)]
+struct Another {
+    #[command(flatten)]
+    app: App,
+}
+
+impl Run {
+    /// All applications of the job.
+    ///
+    /// # Errors
+    /// What is wrong with those behind the first, which the command line takes for arguments of its program.
+    pub fn apps(&self) -> Result<Vec<App>, clap::Error> {
+        let mut parts = self.first.program.split(|word| word == ":");
+        let program = parts.next().unwrap_or_default().to_vec();
+        if program.is_empty() {
+            return Err(missing("before the first `:`"));
+        }
+        let first = App { program, ..self.first.clone() };
+        std::iter::once(Ok(first)).chain(parts.map(another)).collect()
+    }
+}
+
+fn another(words: &[OsString]) -> Result<App, clap::Error> {
+    if words.is_empty() {
+        return Err(missing("behind `:`"));
+    }
+    Ok(Another::try_parse_from(as_options(&Another::command(), words.iter().cloned()))?.app)
+}
+
+fn missing(place: &str) -> clap::Error {
+    let wrong = format!("a program is needed {place}, as in `peal run -n 1 ./master : -n 8 ./worker`\n");
+    Args::command().error(ErrorKind::MissingRequiredArgument, wrong)
+}
+
+/// A command line in which `-np`, which `mpirun` knows, is an option like others.
+pub fn spelled(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut words: Vec<OsString> = words.collect();
+    let args = Args::command();
+    if let Some(run) = args.find_subcommand("run")
+        && words.get(1).is_some_and(|verb| verb == "run")
+    {
+        let rest = words.split_off(2);
+        words.extend(as_options(run, rest.into_iter()));
+    }
+    words
+}
+
+/// The same for the words behind the verb. Where the program begins nothing is ours any more.
+fn as_options(command: &Command, mut words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut spelled = Vec::new();
+    while let Some(word) = words.next() {
+        if word == "-np" {
+            spelled.push("--np".into());
+            spelled.extend(words.next());
+        } else if word.as_bytes().starts_with(b"-") && word != "--" {
+            let takes_next = takes_next(command, &word);
+            spelled.push(word);
+            spelled.extend(takes_next.then(|| words.next()).flatten());
+        } else {
+            spelled.push(word);
+            break;
+        }
+    }
+    spelled.extend(words);
+    spelled
+}
+
+/// Whether the value of an option is the word behind it.
+fn takes_next(command: &Command, word: &OsStr) -> bool {
+    let Some(text) = word.to_str() else { return false };
+    let is_it = |arg: &&clap::Arg| match text.strip_prefix("--") {
+        Some(long) => {
+            arg.get_long_and_visible_aliases().unwrap_or_default().contains(&long)
+                || arg.get_all_aliases().unwrap_or_default().contains(&long)
+        }
+        None => {
+            arg.get_short().is_some_and(|short| text.strip_prefix('-').is_some_and(|rest| rest.chars().eq([short])))
+        }
+    };
+    command.get_arguments().find(is_it).is_some_and(|arg| arg.get_action().takes_values())
+}
+
+/// A variable, and its value unless ours is meant.
+#[derive(Clone, Debug)]
+pub struct Variable {
+    /// Its name.
+    pub name: OsString,
+    /// Its value, if one is given.
+    pub value: Option<OsString>,
+}
+
+impl ValueParserFactory for Variable {
+    type Parser = clap::builder::ValueParser;
+
+    fn value_parser() -> clap::builder::ValueParser {
+        clap::builder::ValueParser::new(|text: &str| -> Result<Variable, String> {
+            let (name, value) = match text.split_once('=') {
+                Some((name, value)) => (name, Some(value.into())),
+                None => (text, None),
+            };
+            match name {
+                "" => Err("a name is wanted, as in -x NAME or -x NAME=VALUE".to_owned()),
+                name => Ok(Variable { name: name.into(), value }),
+            }
+        })
+    }
+}
+
+/// Who reads what `peal` reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reader(pub Input);
+
+impl std::str::FromStr for Reader {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Reader, String> {
+        match text {
+            "all" => Ok(Reader(Input::All)),
+            "none" => Ok(Reader(Input::Nobody)),
+            rank => match rank.parse() {
+                Ok(rank) => Ok(Reader(Input::Rank(Rank(rank)))),
+                Err(_) => Err("a rank, all or none is wanted".to_owned()),
+            },
+        }
+    }
+}
+
+/// Where output is kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Files(pub Kept);
+
+impl std::str::FromStr for Files {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Files, String> {
+        let (dir, kept): (&str, fn(PathBuf) -> Kept) = match text.strip_suffix(":nocopy") {
+            Some(dir) => (dir, Kept::Only),
+            None => (text, Kept::Too),
+        };
+        if dir.is_empty() { Err("a directory is wanted".to_owned()) } else { Ok(Files(kept(dir.into()))) }
+    }
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().map(Duration::from_secs).ok();
+    let time = seconds.or_else(|| humantime::parse_duration(text).ok());
+    time.filter(|time| !time.is_zero()).ok_or_else(|| "a time is wanted, as in 90, 90s, 10m or 1h30m".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(line: &str) -> Result<Vec<App>, clap::Error> {
+        let args = Args::try_parse_from(spelled(line.split(' ').map(OsString::from)))?;
+        let super::super::Command::Run(run) = args.command else { panic!("{line}") };
+        run.apps()
+    }
+
+    #[test]
+    fn applications_are_separated_and_each_has_options_of_its_own() {
+        let apps = run("peal run -np 2 --tag-output -x A=1 ./one -n 7 : -np 3 --wdir /tmp -x B ./two : three").unwrap();
+        let said: Vec<_> = apps.iter().map(|app| (app.procs, app.program.join(OsStr::new(" ")))).collect();
+        assert_eq!(said, [(2, "./one -n 7".into()), (3, "./two".into()), (1, "three".into())]);
+        assert_eq!(apps[1].wdir.as_deref(), Some(std::path::Path::new("/tmp")));
+        assert_eq!(
+            (apps[0].variables[0].value.as_deref(), apps[1].variables[0].value.as_deref()),
+            (Some(OsStr::new("1")), None)
+        );
+    }
+
+    #[test]
+    fn np_is_an_option_before_the_program_only() {
+        let of = |line| run(line).map(|apps| (apps[0].procs, apps[0].program.clone())).unwrap();
+        assert_eq!(
+            of("peal run --pset np -x A -np 4 prog"),
+            (4, vec!["prog".into()]),
+            "the name of a file may be anything"
+        );
+        assert_eq!(of("peal run prog -np 4"), (1, ["prog", "-np", "4"].map(OsString::from).to_vec()));
+        assert_eq!(of("peal run -np 4 -- -np"), (4, vec!["-np".into()]));
+        assert_eq!(of("peal run --procs 3 prog").0, 3);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_a_word_about_it() {
+        for (line, word) in [
+            ("peal run -n 2 prog :", "behind `:`"),
+            ("peal run -n 2 : prog", "before the first `:`"),
+            ("peal run prog : -n 0 other", "0 is not in 1..=65535"),
+            ("peal run prog : --tag-output other", "--tag-output"),
+            ("peal run --timeout soon prog", "90s"),
+            ("peal run --timeout 0 prog", "90s"),
+            ("peal run --stdin some prog", "all or none"),
+            ("peal run -x =1 prog", "-x NAME"),
+            ("peal run --output :nocopy prog", "directory"),
+        ] {
+            let told = run(line).map(|_| ()).unwrap_err().to_string();
+            assert!(told.contains(word), "{line}: {told}");
+        }
+    }
+}

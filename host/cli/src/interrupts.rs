@@ -1,0 +1,60 @@
+//! The signals that are sent to `peal run`: which end the job, and which its procs get.
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::mpsc,
+};
+
+/// What a signal to `peal` means.
+pub enum Wish {
+    /// The job shall end.
+    End(i32),
+    /// It is for the procs.
+    Forward(i32),
+}
+
+/// Signals that end the job, and those that the procs get.
+const END: [SignalKind; 4] =
+    [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup(), SignalKind::quit()];
+const FORWARD: [SignalKind; 2] = [SignalKind::user_defined1(), SignalKind::user_defined2()];
+
+/// Those that arrive.
+pub struct Interrupts {
+    wishes: mpsc::Receiver<Wish>,
+}
+
+impl Interrupts {
+    /// Listens to signals, except those that whoever started us wants ignored (as `nohup` does).
+    pub fn new() -> std::io::Result<Interrupts> {
+        let ignored = ignored_signals();
+        let (tell, wishes) = mpsc::channel(16);
+        let heard = |kind: &SignalKind| ignored & (1 << (kind.as_raw_value() - 1)) == 0;
+        for kind in END.iter().chain(&FORWARD).copied().filter(heard) {
+            let (mut arrivals, tell) = (signal(kind)?, tell.clone());
+            let number = kind.as_raw_value();
+            let wish = move || if END.contains(&kind) { Wish::End(number) } else { Wish::Forward(number) };
+            tokio::spawn(async move { while arrivals.recv().await.is_some() && tell.send(wish()).await.is_ok() {} });
+        }
+        Ok(Interrupts { wishes })
+    }
+
+    /// The next of them.
+    pub async fn next(&mut self) -> Wish {
+        match self.wishes.recv().await {
+            Some(wish) => wish,
+            // Every signal is ignored.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Waits until the user wants an end.
+    pub async fn end(&mut self) {
+        while let Wish::Forward(_) = self.next().await {}
+    }
+}
+
+/// The signals that are ignored, as bits from that of signal 1 up.
+fn ignored_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
+}

@@ -1,0 +1,149 @@
+//! What the procs of a job are told of it (`pmix-wire.md`, section 6).
+use crate::job::{AppSpec, JobSpec};
+use peal_model::{DataArray, Info, JobEntry, JobInfo, KeyName, Kval, Rank, Value, key};
+
+impl JobSpec {
+    /// What a `libpmix` program and Open MPI look for on one node.
+    pub fn job_info(&self) -> JobInfo {
+        let (size, host) = (self.size(), self.hostname.as_str());
+        let apps = u32::try_from(self.apps.len()).unwrap_or(u32::MAX);
+        let mut entries = vec![
+            job(key::PMIX_JOB_SIZE, Value::Uint32(size)),
+            job(key::PMIX_UNIV_SIZE, Value::Uint32(self.slots.max(size))),
+            job(key::PMIX_MAX_PROCS, Value::Uint32(size)),
+            job(key::PMIX_JOBID, Value::string(self.nspace.as_str())),
+            job(key::PMIX_NUM_NODES, Value::Uint32(1)),
+            job(key::PMIX_NODE_LIST, Value::string(host)),
+            job(key::PMIX_JOB_NUM_APPS, Value::Uint32(apps)),
+            job(key::PMIX_NPROC_OFFSET, Value::Rank(Rank(self.offset))),
+        ];
+        entries.extend(self.parentage().map(JobEntry::Job));
+        entries.push(array(key::PMIX_NODE_INFO_ARRAY, self.node_values()));
+        entries.extend(self.placed().map(|place| array(key::PMIX_APP_INFO_ARRAY, place.values())));
+        entries.extend(self.placed().flat_map(|place| place.ranks()).map(|(place, rank)| {
+            let kvals = self.rank_values(&place, rank).into_iter().chain(self.parentage());
+            JobEntry::Rank(rank, kvals.collect())
+        }));
+        JobInfo { nspace: self.nspace.clone(), entries }
+    }
+
+    fn node_values(&self) -> Vec<Info> {
+        let peers = self.ranks().map(|rank| rank.0.to_string()).collect::<Vec<_>>().join(",");
+        vec![
+            Info::new(key::PMIX_HOSTNAME, Value::string(&self.hostname)),
+            Info::new(key::PMIX_NODEID, Value::Uint32(0)),
+            Info::new(key::PMIX_LOCAL_SIZE, Value::Uint32(self.size())),
+            Info::new(key::PMIX_NODE_SIZE, Value::Uint32(self.offset.saturating_add(self.size()))),
+            Info::new(key::PMIX_LOCAL_PEERS, Value::string(&peers)),
+            Info::new(key::PMIX_LOCALLDR, Value::Rank(Rank(0))),
+        ]
+    }
+
+    fn rank_values(&self, place: &Place<'_>, rank: Rank) -> Vec<Kval> {
+        let in_all = self.offset.saturating_add(rank.0);
+        let number = |number: u32| Value::Uint16(u16::try_from(number).unwrap_or(u16::MAX));
+        vec![
+            Kval::new(key::PMIX_LOCAL_RANK, number(rank.0)),
+            Kval::new(key::PMIX_NODE_RANK, number(in_all)),
+            Kval::new(key::PMIX_APPNUM, Value::Uint32(place.number)),
+            Kval::new(key::PMIX_APP_RANK, Value::Rank(Rank(rank.0 - place.leader))),
+            Kval::new(key::PMIX_GLOBAL_RANK, Value::Rank(Rank(in_all))),
+            Kval::new(key::PMIX_HOSTNAME, Value::string(&self.hostname)),
+            Kval::new(key::PMIX_NODEID, Value::Uint32(0)),
+        ]
+    }
+
+    /// By whom it was spawned, if by somebody.
+    fn parentage(&self) -> impl Iterator<Item = Kval> {
+        let parent = self.parent.iter();
+        parent.flat_map(|parent| {
+            let parent = Value::Proc(parent.clone());
+            [Kval::new(key::PMIX_SPAWNED, Value::Bool(true)), Kval::new(key::PMIX_PARENT_ID, parent)]
+        })
+    }
+
+    /// Its applications, each with its place among the ranks.
+    fn placed(&self) -> impl Iterator<Item = Place<'_>> {
+        let mut leader = 0;
+        (0..).zip(&self.apps).map(move |(number, app)| {
+            let place = Place { number, leader, app };
+            leader += app.size;
+            place
+        })
+    }
+}
+
+/// An application and the first of its ranks.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    number: u32,
+    leader: u32,
+    app: &'a AppSpec,
+}
+
+impl<'a> Place<'a> {
+    fn ranks(self) -> impl Iterator<Item = (Place<'a>, Rank)> {
+        (self.leader..self.leader + self.app.size).map(move |rank| (self, Rank(rank)))
+    }
+
+    fn values(&self) -> Vec<Info> {
+        let mut values = vec![
+            Info::new(key::PMIX_APPNUM, Value::Uint32(self.number)),
+            Info::new(key::PMIX_APP_SIZE, Value::Uint32(self.app.size)),
+            Info::new(key::PMIX_APPLDR, Value::Rank(Rank(self.leader))),
+        ];
+        let said = [(key::PMIX_APP_ARGV, &self.app.command), (key::PMIX_WDIR, &self.app.wdir)];
+        values.extend(said.into_iter().filter_map(|(key, said)| Some(Info::new(key, Value::string(said.as_deref()?)))));
+        values
+    }
+}
+
+fn job(key: KeyName, value: Value) -> JobEntry {
+    JobEntry::Job(Kval::new(key, value))
+}
+
+fn array(key: KeyName, infos: Vec<Info>) -> JobEntry {
+    job(key, Value::DataArray(DataArray::infos(infos)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peal_model::{Identity, Infos, Nspace, Proc};
+
+    #[test]
+    fn ranks_go_through_the_applications_and_global_ones_through_the_jobs_before() {
+        let nspace = Nspace::new("job").unwrap();
+        let parent = Proc::new(Nspace::new("first").unwrap(), Rank(1));
+        let app = |size| AppSpec { size, command: None, wdir: None };
+        let one = JobSpec::new(nspace, 0, "node", Identity { uid: 1, gid: 1 });
+        let spec = JobSpec { apps: vec![app(2), app(1)], parent: Some(parent.clone()), offset: 4, ..one };
+        let info = spec.job_info();
+        let of = |rank: u32| {
+            info.entries.iter().find_map(|entry| match entry {
+                JobEntry::Rank(Rank(of), kvals) if *of == rank => Some(kvals.as_slice()),
+                _ => None,
+            })
+        };
+        let value = |rank, key: KeyName| of(rank).unwrap().iter().find(|kval| kval.key == key).map(|kval| &kval.value);
+        let places: Vec<_> = (0..3)
+            .map(|rank| {
+                [key::PMIX_APPNUM, key::PMIX_APP_RANK, key::PMIX_GLOBAL_RANK, key::PMIX_LOCAL_RANK]
+                    .map(|key| value(rank, key).and_then(Value::as_u64).unwrap())
+            })
+            .collect();
+        assert_eq!(places, [[0, 0, 4, 0], [0, 1, 5, 1], [1, 0, 6, 2]]);
+        assert_eq!(value(2, key::PMIX_PARENT_ID), Some(&Value::Proc(parent)));
+        assert!(of(3).is_none());
+        let apps = info.entries.iter().filter_map(|entry| match entry {
+            JobEntry::Job(Kval { key, value: Value::DataArray(values) }) if *key == key::PMIX_APP_INFO_ARRAY => {
+                values.as_infos()
+            }
+            _ => None,
+        });
+        let leaders: Vec<_> = apps
+            .map(|values| values.iter().find(|info| info.key == key::PMIX_APPLDR).and_then(|info| info.value.as_u64()))
+            .collect();
+        assert_eq!(leaders, [Some(0), Some(2)]);
+    }
+}

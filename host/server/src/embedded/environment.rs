@@ -1,0 +1,118 @@
+//! The environment of procs: what they inherit, by what they find their server, and what Open MPI's programs and their users expect.
+use super::launch::JobRequest;
+use crate::rendezvous::SERVED_VERSION;
+use peal_model::{Nspace, Rank};
+use peal_wire::{BufferType, GDS_HASH, variable};
+use std::ffi::{OsStr, OsString};
+use tokio::process::Command;
+
+/// A change in the environment of procs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Setting {
+    /// The variable gets this value.
+    Set(OsString, OsString),
+    /// It is taken away.
+    Unset(OsString),
+    /// Before what it has, behind this separator, comes this.
+    Prepend(OsString, OsString, char),
+    /// The same, after it.
+    Append(OsString, OsString, char),
+    /// It gets this value unless it has one.
+    Add(OsString, OsString),
+}
+
+impl Setting {
+    pub(super) fn apply(&self, command: &mut Command) {
+        match self {
+            Setting::Set(name, value) => drop(command.env(name, value)),
+            Setting::Unset(name) => drop(command.env_remove(name)),
+            Setting::Prepend(name, value, separator) => {
+                let joined = now(command, name).map(|old| joined(value, *separator, &old));
+                command.env(name, joined.unwrap_or_else(|| value.clone()));
+            }
+            Setting::Append(name, value, separator) => {
+                let joined = now(command, name).map(|old| joined(&old, *separator, value));
+                command.env(name, joined.unwrap_or_else(|| value.clone()));
+            }
+            Setting::Add(name, value) => {
+                if now(command, name).is_none() {
+                    command.env(name, value);
+                }
+            }
+        }
+    }
+}
+
+fn joined(first: &OsStr, separator: char, second: &OsStr) -> OsString {
+    let mut joined = first.to_owned();
+    joined.push(separator.to_string());
+    joined.push(second);
+    joined
+}
+
+/// What a variable will be for the command, if it is there.
+fn now(command: &Command, name: &OsStr) -> Option<OsString> {
+    let changed = command.as_std().get_envs().find(|(changed, _)| *changed == name);
+    match changed {
+        Some((_, value)) => value.map(OsStr::to_owned),
+        None => std::env::var_os(name),
+    }
+}
+
+/// What procs must not inherit, since it is about ourselves as a proc of somebody else's.
+pub(super) fn inherited(command: &mut Command) {
+    let of_others = |name: &OsStr| {
+        let name = name.as_encoded_bytes();
+        name.starts_with(b"PMIX_") || name.starts_with(b"OMPI_COMM_WORLD_") || name.starts_with(b"PRTE_LAUNCHED")
+    };
+    for (name, _) in std::env::vars_os().filter(|(name, _)| of_others(name)) {
+        command.env_remove(name);
+    }
+}
+
+/// The variables by which a client finds its server (`pmix-wire.md`, section 1.1).
+pub fn environment(nspace: &Nspace, hostname: &str, rank: Rank, uri: &str) -> Vec<(&'static str, String)> {
+    let mut variables = vec![
+        (variable::NAMESPACE, nspace.to_string()),
+        (variable::RANK, rank.0.to_string()),
+        (variable::SERVER_URI, uri.to_owned()),
+        (variable::SECURITY_MODE, "native".to_owned()),
+        // Everything travels in messages; the alternatives are shared memory with layouts of their own.
+        (variable::GDS_MODULE, GDS_HASH.to_owned()),
+        (variable::BUFFER_TYPE, BufferType::NonDescribed.name().to_owned()),
+        (variable::HOSTNAME, hostname.to_owned()),
+        (variable::VERSION, SERVED_VERSION.to_owned()),
+        // Open MPI 4.1 looks for a server only where it sees this; nobody listens there, and it never calls (`pmix-wire.md`, section 6.4).
+        ("OMPI_MCA_orte_local_daemon_uri", "1.0;tcp://127.0.0.1:1".to_owned()),
+    ];
+    variables.extend(variable::OLDER_SERVER_URIS.iter().map(|name| (*name, uri.to_owned())));
+    variables
+}
+
+/// What scripts and programs ask of the environment that `mpirun` gives them, for a rank of the application of this number.
+pub(super) fn of_open_mpi(request: &JobRequest, rank: Rank, app: usize) -> Vec<(&'static str, String)> {
+    let (size, on_node) = (request.size().to_string(), request.offset.saturating_add(rank.0));
+    let rank = rank.0.to_string();
+    let sizes: Vec<String> = request.apps.iter().map(|app| app.procs.to_string()).collect();
+    let mut first = 0_u32;
+    let firsts = request.apps.iter().map(|app| {
+        let its = first;
+        first = first.saturating_add(app.procs);
+        its.to_string()
+    });
+    vec![
+        ("OMPI_COMM_WORLD_SIZE", size.clone()),
+        ("OMPI_COMM_WORLD_RANK", rank.clone()),
+        ("OMPI_COMM_WORLD_LOCAL_SIZE", size.clone()),
+        ("OMPI_COMM_WORLD_LOCAL_RANK", rank),
+        ("OMPI_COMM_WORLD_NODE_RANK", on_node.to_string()),
+        ("OMPI_UNIVERSE_SIZE", size),
+        ("OMPI_FIRST_RANKS", firsts.collect::<Vec<_>>().join(" ")),
+        ("OMPI_APP_CTX_NUM_PROCS", sizes.join(" ")),
+        ("OMPI_NUM_APP_CTX", sizes.len().to_string()),
+        (
+            "OMPI_COMMAND",
+            request.apps.get(app).map(|app| app.program.to_string_lossy().into_owned()).unwrap_or_default(),
+        ),
+    ]
+}
