@@ -11,6 +11,7 @@ mod job;
 mod launch;
 mod output;
 mod process;
+mod publishing;
 mod query;
 mod reporting;
 mod running;
@@ -31,6 +32,7 @@ use self::{
     cleanup::{Cleanups, Registered},
     control::{Control, RankNotDone},
     job::{Job, Shared},
+    publishing::Publishing,
     query::JobTable,
     sink::{JobSink, Outputs},
     stray::Family,
@@ -44,8 +46,9 @@ use peal_core::{
     job::{JobSpec, Life},
     job_control::{self, Cleanup, JobAction, JobControl},
     owner::Owner,
+    published::{self, Party},
 };
-use peal_model::{Identity, Info, Infos, KeyName, Nspace, Proc, Query, Rank, Status, Text, code, key};
+use peal_model::{Identity, Info, Infos, KeyName, Nspace, Pdata, Proc, Query, Rank, Status, Text, code, key};
 use peal_sandbox::Sink;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -84,6 +87,7 @@ pub struct EmbeddedHost {
     table: Arc<JobTable>,
     family: Arc<Family>,
     cleanups: Arc<Cleanups>,
+    publishing: Publishing,
     outputs: Outputs,
     notices: Notices,
 }
@@ -96,6 +100,7 @@ impl EmbeddedHost {
             table: Arc::default(),
             family: Arc::new(Family::adopting()),
             cleanups: Arc::default(),
+            publishing: Publishing::default(),
             outputs: Outputs::default(),
             notices,
         }
@@ -104,6 +109,11 @@ impl EmbeddedHost {
     /// The same, which lets no more be registered to be removed than this, and removes it within these bounds.
     pub fn cleaning(self, settings: CleanupSettings) -> EmbeddedHost {
         EmbeddedHost { cleanups: Arc::new(Cleanups::new(settings)), ..self }
+    }
+
+    /// The same, where each user may publish no more than this.
+    pub fn publishing(self, limits: published::Limits) -> EmbeddedHost {
+        EmbeddedHost { publishing: Publishing::new(limits), ..self }
     }
 
     /// A sink for log channels: what is written there appears where the output of the requester's job goes.
@@ -190,7 +200,20 @@ impl Host for EmbeddedHost {
         self.cleanups.runs(proc);
     }
 
+    fn job_added(&self, job: &JobSpec) {
+        self.publishing.job_added(job.nspace.clone(), job.uid);
+    }
+
+    fn job_removed(&self, nspace: &Nspace) {
+        self.publishing.job_removed(nspace);
+    }
+
+    fn tool_departed(&self, tool: &Proc) {
+        self.publishing.tool_left(tool);
+    }
+
     fn client_departed(&self, proc: &Proc, _life: Life) {
+        self.publishing.proc_ended(proc);
         // Of a job that we started we know when its processes end.
         if !self.jobs().contains_key(&proc.nspace) {
             self.remove(self.cleanups.ended(proc));
@@ -200,6 +223,18 @@ impl Host for EmbeddedHost {
     fn register_cleanup(&self, source: Proc, identity: Identity, cleanup: Cleanup) -> Answer<'_, ()> {
         let due = self.cleanups.register(&source, identity, cleanup);
         Box::pin(std::future::ready(due.map(|due| self.remove(due))))
+    }
+
+    fn publish(&self, source: Proc, uid: u32, infos: Vec<Info>) -> Answer<'_, ()> {
+        Box::pin(std::future::ready(self.publishing.publish(&Party { proc: source, uid }, infos)))
+    }
+
+    fn lookup(&self, source: Proc, uid: u32, keys: Vec<Text>, infos: Vec<Info>) -> Answer<'_, Vec<Pdata>> {
+        self.publishing.lookup(&Party { proc: source, uid }, &keys, &infos)
+    }
+
+    fn unpublish(&self, source: Proc, uid: u32, keys: Vec<Text>, _infos: Vec<Info>) -> Answer<'_, ()> {
+        Box::pin(std::future::ready(self.publishing.unpublish(&Party { proc: source, uid }, &keys)))
     }
 
     fn query(&self, source: Proc, identity: Identity, queries: Vec<Query>) -> Answer<'_, Vec<Info>> {
