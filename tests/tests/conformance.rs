@@ -62,6 +62,8 @@ const EVENTS: [Compared; 16] = [
     Compared::new("cached default", "3", 0, 9),
 ];
 
+const SERVICES: [Compared; 1] = [Compared::new("publish", "2", 0, 20)];
+
 /// Scenarios that the C server does not support.
 const UNSUPPORTED: [Compared; 1] = [Compared::new("cached manager", "3", 0, 9)];
 
@@ -112,6 +114,11 @@ fn c_programs_see_the_same_of_events_under_both_servers() {
 }
 
 #[test]
+fn what_procs_publish_is_found_under_both_servers() {
+    SERVICES.iter().for_each(compare);
+}
+
+#[test]
 fn what_the_c_server_does_not_support_is_served() {
     let expected = allowed().unsupported;
     for unsupported in &UNSUPPORTED {
@@ -124,7 +131,8 @@ fn what_the_c_server_does_not_support_is_served() {
 #[test]
 fn the_table_of_differences_is_about_what_is_run() {
     let Allowed { difference, unsupported } = allowed();
-    let compared: Vec<&str> = JOBS.iter().chain(&EVENTS).map(|run| run.program).chain([LOST]).collect();
+    let compared: Vec<&str> =
+        JOBS.iter().chain(&EVENTS).chain(&SERVICES).map(|run| run.program).chain([LOST]).collect();
     for Difference { program, .. } in difference {
         assert!(compared.contains(&&*program), "nobody compares {program}");
     }

@@ -5,6 +5,7 @@ use peal_core::{
     defaults::{Defaults, HookDefault},
     group,
     log::{LogSettings, Need, book::Aggregation, channel},
+    published,
     server::{Allowance, Monitoring},
 };
 use peal_model::Hook;
@@ -71,6 +72,12 @@ pub fn cleanup_settings(config: &Config, within: Option<Vec<PathBuf>>) -> Cleanu
     let run = &config.run;
     let (max_paths, max_entries, max_depth) = (run.cleanup_paths, run.cleanup_entries, run.cleanup_depth);
     CleanupSettings { max_paths, max_entries, max_depth, within }
+}
+
+/// How much procs may publish.
+pub fn publish_limits(config: &Config) -> published::Limits {
+    let publish = &config.publish;
+    published::Limits { items: publish.max_items, bytes: publish.max_bytes, waits: publish.max_waits }
 }
 
 /// The limits and times of the server.
@@ -195,6 +202,7 @@ mod tests {
         let server = server_settings(&Config::default());
         assert_eq!(format!("{server:#?}"), format!("{:#?}", ServerSettings::default()));
         assert_eq!(cleanup_settings(&Config::default(), None), CleanupSettings::default());
+        assert_eq!(publish_limits(&Config::default()), published::Limits::default());
         assert_eq!(store_settings(&Config::default()), StoreSettings::default());
         let engine = peal_sandbox::EngineSettings::default();
         assert_eq!(Config::default().sandbox.max_instances, engine.max_instances);

@@ -79,7 +79,8 @@ impl Ground {
             }
             None => (None, notices),
         };
-        let host = Arc::new(EmbeddedHost::new(notices.clone()).cleaning(cleaning));
+        let host = EmbeddedHost::new(notices.clone()).cleaning(cleaning).publishing(config::publish_limits(config));
+        let host = Arc::new(host);
         let sinks = Arc::new(open_sinks(resolved, store.as_ref())?);
         let outlets = Outlets::new(host.clone(), sinks.clone(), store.clone());
         let loader = Loader::new(config.clone(), outlets, store.clone(), audit.clone())

@@ -215,7 +215,11 @@ impl Client {
     fn limit_of(&self, request: &Request) -> Option<Duration> {
         let settings = &self.session().settings;
         let (infos, meets_others) = match request {
-            Request::Fence { infos, .. } | Request::Get { infos, .. } => (infos.as_slice(), true),
+            Request::Fence { infos, .. }
+            | Request::Get { infos, .. }
+            | Request::Lookup { infos, .. }
+            | Request::Connect { infos, .. }
+            | Request::Disconnect { infos, .. } => (infos.as_slice(), true),
             Request::GroupConstruct { directives, .. } | Request::GroupDestruct { directives, .. } => {
                 (directives.as_slice(), true)
             }

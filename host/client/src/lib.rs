@@ -43,6 +43,7 @@
 
 mod call;
 mod client;
+mod connected;
 mod control;
 mod controlled;
 mod data;
@@ -56,6 +57,7 @@ mod monitor;
 mod notices;
 mod observers;
 mod open;
+mod published;
 mod queue;
 mod rendezvous;
 mod services;

@@ -196,6 +196,16 @@ settings! {
         max "group.max": usize = 1024, Number(1, MILLION), "64";
     }
 
+    /// Data that procs publish (`PMIx_Publish`).
+    "publish" publish: Publish {
+        /// How many values a user may have published.
+        max_items "publish.max_items": usize = 4096, Number(0, MILLION), "64";
+        /// How much memory these may take, in bytes.
+        max_bytes "publish.max_bytes": usize = 64 * MIB, Number(0, TIB), "1048576";
+        /// How many keys that are not there yet a user's lookups may wait for.
+        max_waits "publish.max_waits": usize = 4096, Number(0, MILLION), "64";
+    }
+
     /// Requests to log (`PMIx_Log`).
     "log" log: Log {
         /// The order in which channels are tried where a request names none, by their names without `PMIX_LOG_`; `:req`

@@ -1,4 +1,4 @@
-//! Fences: procs wait for each other, by the set of procs they name.
+//! Fences: procs wait for each other, by the set of procs they name and by what for. Procs that connect or disconnect wait the same way.
 use crate::{
     Time,
     deadlines::Deadlines,
@@ -10,6 +10,17 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A fence under way on this server, as the fabric knows it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FenceId(pub u64);
+
+/// What procs wait for each other for. Those who wait for different things do not wait for each other.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Purpose {
+    /// To be at the same point.
+    Fence,
+    /// To connect.
+    Connect,
+    /// To disconnect.
+    Disconnect,
+}
 
 /// Whether the values that were put are handed round with the fence (`PMIX_COLLECT_DATA`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,6 +59,7 @@ pub struct Brought {
 #[derive(Debug)]
 struct Fence {
     id: FenceId,
+    purpose: Purpose,
     procs: BTreeSet<Proc>,
     missing: BTreeSet<Proc>,
     arrived: BTreeSet<Proc>,
@@ -61,6 +73,7 @@ struct Fence {
 #[derive(Debug)]
 pub(crate) struct LocallyComplete {
     pub(crate) id: FenceId,
+    pub(crate) purpose: Purpose,
     pub(crate) procs: Vec<Proc>,
     pub(crate) arrived: Vec<Proc>,
     pub(crate) collect: Collect,
@@ -74,6 +87,18 @@ pub(crate) struct Arrival {
     pub(crate) request: RequestId,
     pub(crate) collect: Collect,
     pub(crate) deadline: Option<Time>,
+}
+
+/// A fence that is over everywhere.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) purpose: Purpose,
+    /// The procs named.
+    pub(crate) procs: BTreeSet<Proc>,
+    /// Those of them who arrived here, and who of them still wait.
+    pub(crate) arrived: BTreeSet<Proc>,
+    pub(crate) waiting: Vec<RequestId>,
+    pub(crate) attendance: Attendance,
 }
 
 /// Who takes part in a fence.
@@ -104,18 +129,19 @@ impl Fences {
 
     /// The fence of this set that waits for this proc, if there is one. A proc that calls twice with the same set before the
     /// first call is answered takes part in two fences.
-    pub(crate) fn awaiting(&self, procs: &BTreeSet<Proc>, proc: &Proc) -> Option<FenceId> {
-        let awaits = |fence: &&Fence| fence.missing.contains(proc) && fence.procs == *procs;
+    pub(crate) fn awaiting(&self, purpose: Purpose, procs: &BTreeSet<Proc>, proc: &Proc) -> Option<FenceId> {
+        let awaits = |fence: &&Fence| fence.missing.contains(proc) && fence.purpose == purpose && fence.procs == *procs;
         self.open.values().find(awaits).map(|fence| fence.id)
     }
 
     /// Begins a fence.
-    pub(crate) fn start(&mut self, participants: Participants) -> FenceId {
+    pub(crate) fn start(&mut self, purpose: Purpose, participants: Participants) -> FenceId {
         let Participants { procs, expected, attendance } = participants;
         self.next += 1;
         let id = FenceId(self.next);
         let (arrived, waiting, collect) = (BTreeSet::new(), Vec::new(), Collect::Nothing);
-        let fence = Fence { id, procs, missing: expected, arrived, waiting, collect, attendance, deadline: None };
+        let missing = expected;
+        let fence = Fence { id, purpose, procs, missing, arrived, waiting, collect, attendance, deadline: None };
         self.open.insert(id, fence);
         id
     }
@@ -153,11 +179,25 @@ impl Fences {
         complete
     }
 
-    /// The fence is over everywhere: who waits for the answer, and whether everybody took part.
-    pub(crate) fn finish(&mut self, id: FenceId) -> Option<(Vec<RequestId>, Attendance)> {
+    /// The fence is over everywhere.
+    pub(crate) fn finish(&mut self, id: FenceId) -> Option<Finished> {
         let fence = self.open.remove(&id)?;
         fence.deadline.into_iter().for_each(|at| self.deadlines.remove(at));
-        Some((fence.waiting, fence.attendance))
+        let Fence { purpose, procs, arrived, waiting, attendance, .. } = fence;
+        Some(Finished { purpose, procs, arrived, waiting, attendance })
+    }
+
+    /// Who waits in fences that come to nothing.
+    fn give_up(&mut self, gone: Vec<FenceId>) -> Vec<RequestId> {
+        gone.into_iter().filter_map(|id| self.finish(id)).flat_map(|finished| finished.waiting).collect()
+    }
+
+    /// A proc has ended and can be connected with nobody: who waits to connect with it.
+    pub(crate) fn unconnectable(&mut self, proc: &Proc) -> Vec<RequestId> {
+        let has_part = |fence: &&Fence| fence.missing.contains(proc) || fence.arrived.contains(proc);
+        let connects = self.open.values().filter(|fence| fence.purpose == Purpose::Connect).filter(has_part);
+        let gone = connects.map(|fence| fence.id).collect();
+        self.give_up(gone)
     }
 
     /// A connection is closed. A fence in which nobody waits any more is gone with it.
@@ -176,14 +216,14 @@ impl Fences {
     pub(crate) fn drop_job(&mut self, nspace: &Nspace) -> Vec<RequestId> {
         let names = |fence: &&Fence| fence.procs.iter().any(|proc| proc.nspace == *nspace);
         let gone: Vec<FenceId> = self.open.values().filter(names).map(|fence| fence.id).collect();
-        gone.into_iter().filter_map(|id| self.finish(id)).flat_map(|(waiting, _)| waiting).collect()
+        self.give_up(gone)
     }
 
     /// A proc starts anew and knows of no fence: who waits in those that it has a part in; the fences are gone.
     pub(crate) fn drop_proc(&mut self, proc: &Proc) -> Vec<RequestId> {
         let has_part = |fence: &&Fence| fence.missing.contains(proc) || fence.arrived.contains(proc);
         let gone: Vec<FenceId> = self.open.values().filter(has_part).map(|fence| fence.id).collect();
-        gone.into_iter().filter_map(|id| self.finish(id)).flat_map(|(waiting, _)| waiting).collect()
+        self.give_up(gone)
     }
 
     /// Those who wait in fences whose time is over; the fences are gone.
@@ -197,7 +237,7 @@ impl Fences {
             .filter(|fence| fence.deadline.is_some_and(|at| at <= now))
             .map(|fence| fence.id)
             .collect();
-        due.into_iter().filter_map(|id| self.finish(id)).flat_map(|(waiting, _)| waiting).collect()
+        self.give_up(due)
     }
 
     /// When the next fence's time is over.
@@ -210,6 +250,7 @@ impl Fence {
     fn complete(&self) -> Option<LocallyComplete> {
         self.missing.is_empty().then(|| LocallyComplete {
             id: self.id,
+            purpose: self.purpose,
             procs: self.procs.iter().cloned().collect(),
             arrived: self.arrived.iter().cloned().collect(),
             collect: self.collect,

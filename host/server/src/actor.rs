@@ -335,6 +335,7 @@ impl Actor {
         let mut jobs = (*self.jobs).clone();
         jobs.push((spec.nspace.clone(), spec.identity));
         self.jobs = Arc::new(jobs);
+        self.host.job_added(&spec);
         let actions = self.state.add_job(spec);
         self.act_all(actions);
         Ok(())
@@ -344,6 +345,7 @@ impl Actor {
         let losses = self.state.tell_losses_of(nspace);
         self.act_all(losses);
         self.fabric.forgets(self.id, nspace);
+        self.host.job_removed(nspace);
         self.jobs = Arc::new(self.jobs.iter().filter(|(known, _)| known != nspace).cloned().collect());
         self.state.remove_job(nspace)
     }
@@ -401,7 +403,7 @@ impl Actor {
             }
             Action::Denied(denial) => self.decisions.denied(&denial),
             Action::Group { to, message } => self.fabric.group(self.id, to, message),
-            Action::Gather { id, procs, brought } => self.gather(id, procs, brought),
+            Action::Gather { id, purpose, procs, brought } => self.gather(id, purpose, procs, brought),
             Action::File { watch, look } => self.watchman.look(watch, look),
             Action::Measure { watch, usage, identity } => self.watchman.measure(watch, usage, identity),
             Action::Host(upcall) => self.tell_host(upcall),

@@ -3,7 +3,7 @@
 use crate::{actor::Actor, handle::Internal, host::Host, notice::Notice, upcalls};
 use peal_core::{
     job::Life,
-    server::{Brought, DemandId, FenceId, RequestId, Upcall},
+    server::{Brought, DemandId, FenceId, Purpose, RequestId, Upcall},
 };
 use peal_model::{Proc, Reply, Request, Status, code};
 use std::{
@@ -13,10 +13,10 @@ use std::{
 
 impl Actor {
     /// Gathers what other servers have for a fence.
-    pub(crate) fn gather(&mut self, id: FenceId, procs: Vec<Proc>, brought: Brought) {
+    pub(crate) fn gather(&mut self, id: FenceId, purpose: Purpose, procs: Vec<Proc>, brought: Brought) {
         let (fabric, me) = (self.fabric.clone(), self.id);
         self.go_on(async move {
-            let outcome = fabric.gather(me, procs, brought).await;
+            let outcome = fabric.gather(me, purpose, procs, brought).await;
             Internal::Gathered { id, outcome }
         });
     }
@@ -33,6 +33,7 @@ impl Actor {
                 self.notices.tell(Notice::ProcFinalized(proc));
             }
             Upcall::ClientLost(proc) => self.host.client_departed(&proc, Life::Lost),
+            Upcall::ToolLeft(tool) => self.host.tool_departed(&tool),
             Upcall::Notify(event) => self.host.notify(event),
             Upcall::RegisterEvents { id, codes } => self.register_with_host(id, codes),
             Upcall::DeregisterEvents(codes) => self.host.deregister_events(codes),

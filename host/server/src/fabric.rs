@@ -6,7 +6,7 @@ use peal_core::{
     group::Message,
     log::{Gateway, Origin},
     reach::Reach,
-    server::{Allowance, Attendance, Brought},
+    server::{Allowance, Attendance, Brought, Purpose},
 };
 use peal_model::{Event, LogRequest, Nspace, Proc, Status, code};
 use std::{
@@ -33,9 +33,9 @@ pub trait Fabric: Send + Sync + 'static {
     /// Makes an event known to the other servers, to those whom it may reach; the handlers there may raise so many in turn.
     fn distribute(&self, from: ServerId, event: Arc<Event>, reach: Reach, allowance: Allowance);
 
-    /// Hands what all servers that host one of these procs bring to each of them. Servers that gather for the same procs at the same
-    /// time meet; each gets what the others bring, and whether all took part.
-    fn gather(&self, from: ServerId, procs: Vec<Proc>, brought: Brought) -> Gathered<'_, Brought>;
+    /// Hands what all servers that host one of these procs bring to each of them. Servers that gather for the same procs and
+    /// purpose at the same time meet; each gets what the others bring, and whether all took part.
+    fn gather(&self, from: ServerId, purpose: Purpose, procs: Vec<Proc>, brought: Brought) -> Gathered<'_, Brought>;
 
     /// Sends something about groups to another server, which gets what one sends it in its order. One that is gone gets nothing.
     fn group(&self, from: ServerId, to: ServerId, message: Message);
@@ -76,7 +76,7 @@ struct Inner {
     servers: BTreeMap<ServerId, (ServerHandle, Duty)>,
     /// Which servers host procs of a namespace.
     hosts: BTreeMap<Nspace, Vec<ServerId>>,
-    meetings: BTreeMap<Vec<Proc>, Vec<Meeting>>,
+    meetings: BTreeMap<(Purpose, Vec<Proc>), Vec<Meeting>>,
     next: u32,
 }
 
@@ -133,11 +133,11 @@ impl EmbeddedFabric {
 
     /// Adds a contribution to the first meeting for these procs that this server has not joined; when the last one has come,
     /// everybody is told.
-    fn meet(&self, from: ServerId, procs: Vec<Proc>, brought: Brought) -> oneshot::Receiver<Brought> {
+    fn meet(&self, from: ServerId, purpose: Purpose, procs: Vec<Proc>, brought: Brought) -> oneshot::Receiver<Brought> {
         let (tell, told) = oneshot::channel();
         let mut inner = self.lock();
         let Inner { hosts, meetings, .. } = &mut *inner;
-        let open = meetings.entry(procs.clone()).or_default();
+        let open = meetings.entry((purpose, procs.clone())).or_default();
         let at = open.iter().position(|meeting| !meeting.has(from));
         let at = at.unwrap_or_else(|| {
             open.push(Meeting { arrived: Vec::new(), attendance: Attendance::Full });
@@ -148,7 +148,7 @@ impl EmbeddedFabric {
         if meeting.is_complete(hosts, &procs) {
             open.swap_remove(at).conclude();
             if open.is_empty() {
-                meetings.remove(&procs);
+                meetings.remove(&(purpose, procs));
             }
         }
         told
@@ -167,7 +167,7 @@ impl Inner {
         let lost: Vec<Nspace> =
             hosts.iter_mut().filter_map(|(nspace, hosts)| lost(nspace, hosts).then(|| nspace.clone())).collect();
         hosts.retain(|_, hosts| !hosts.is_empty());
-        for (procs, meetings) in meetings.iter_mut() {
+        for ((_, procs), meetings) in meetings.iter_mut() {
             if procs.iter().any(|proc| lost.contains(&proc.nspace)) {
                 let deserted = meetings.iter_mut().filter(|meeting| !meeting.has(server));
                 deserted.for_each(|meeting| meeting.attendance = Attendance::Partial);
@@ -225,8 +225,8 @@ impl Fabric for EmbeddedFabric {
         }
     }
 
-    fn gather(&self, from: ServerId, procs: Vec<Proc>, brought: Brought) -> Gathered<'_, Brought> {
-        let told = self.meet(from, procs, brought);
+    fn gather(&self, from: ServerId, purpose: Purpose, procs: Vec<Proc>, brought: Brought) -> Gathered<'_, Brought> {
+        let told = self.meet(from, purpose, procs, brought);
         Box::pin(async move { told.await.map_err(|_| code::PMIX_ERR_LOST_CONNECTION) })
     }
 
@@ -277,8 +277,8 @@ mod tests {
         let (fabric, one, two) = of_two();
         let all = || vec![Proc::all(nspace())];
         let (first, second) = tokio::join!(
-            fabric.gather(one, all(), brings(&[0], Attendance::Partial)),
-            fabric.gather(two, all(), brings(&[1], Attendance::Full))
+            fabric.gather(one, Purpose::Fence, all(), brings(&[0], Attendance::Partial)),
+            fabric.gather(two, Purpose::Fence, all(), brings(&[1], Attendance::Full))
         );
         assert_eq!((first, second), (Ok(brings(&[1], Attendance::Full)), Ok(brings(&[0], Attendance::Partial))));
         assert!(fabric.lock().meetings.is_empty(), "nothing is left of a meeting that is over");
@@ -290,7 +290,7 @@ mod tests {
         let goes: [Goes; 2] = [EmbeddedFabric::leave, |fabric, id| fabric.forgets(id, &nspace())];
         for goes in goes {
             let (fabric, one, two) = of_two();
-            let waiting = fabric.gather(one, vec![Proc::all(nspace())], brings(&[0], Attendance::Full));
+            let waiting = fabric.gather(one, Purpose::Fence, vec![Proc::all(nspace())], brings(&[0], Attendance::Full));
             goes(&fabric, two);
             assert_eq!(waiting.await, Ok(brings(&[], Attendance::Partial)));
             assert!(fabric.lock().meetings.is_empty());

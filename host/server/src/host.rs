@@ -1,6 +1,6 @@
 //! The seam to the host environment: one method per upcall, the counterpart of the C server module.
 use peal_core::{
-    job::Life,
+    job::{JobSpec, Life},
     job_control::{Cleanup, JobControl, NotDone},
 };
 use peal_model::{
@@ -41,11 +41,20 @@ pub trait Host: Send + Sync + 'static {
         ProcessOf::Unknown
     }
 
+    /// A server has this job from now on.
+    fn job_added(&self, job: &JobSpec) {}
+
+    /// It has it no more.
+    fn job_removed(&self, nspace: &Nspace) {}
+
     /// A proc connected for the first time.
     fn client_connected(&self, proc: &Proc) {}
 
     /// A proc went from one stage of its life to the next: it left in order, or was lost.
     fn client_departed(&self, proc: &Proc, life: Life) {}
+
+    /// A tool is gone.
+    fn tool_departed(&self, tool: &Proc) {}
 
     /// Clients want events of the environment of these codes (none: of every code) that nobody wanted until now. From the answer
     /// on the host raises them by [`crate::ServerHandle::notify`]; the clients are registered when it has answered. A host that
@@ -83,16 +92,6 @@ pub trait Host: Send + Sync + 'static {
 
     /// Start procs.
     fn spawn(&self, source: Proc, infos: Vec<Info>, apps: Vec<App>) -> Answer<'_, Spawned> {
-        unsupported()
-    }
-
-    /// Join jobs.
-    fn connect(&self, source: Proc, procs: Vec<Proc>, infos: Vec<Info>) -> Answer<'_, ()> {
-        unsupported()
-    }
-
-    /// Part joined jobs.
-    fn disconnect(&self, source: Proc, procs: Vec<Proc>, infos: Vec<Info>) -> Answer<'_, ()> {
         unsupported()
     }
 

@@ -44,11 +44,6 @@ async fn answer(host: &dyn Host, asker: Asker, request: Request) -> Result<Reply
             // A requester reads the namespace in error replies too.
             Err(status) => Ok(Reply::Spawned { status, nspace: None, kvals: Vec::new() }),
         },
-        Request::Connect { procs, infos } => {
-            host.connect(source, procs, infos).await?;
-            Ok(Reply::Connected { status: success, jobs: Vec::new() })
-        }
-        Request::Disconnect { procs, infos } => done(host.disconnect(source, procs, infos)).await,
         Request::Query { queries } => {
             let identity = identity.ok_or(code::PMIX_ERR_NO_PERMISSIONS)?;
             let asked = queries.iter().map(|query| query.keys.len()).sum();
@@ -99,6 +94,8 @@ async fn answer(host: &dyn Host, asker: Asker, request: Request) -> Result<Reply
         | Request::Log { .. }
         | Request::Commit(_)
         | Request::Fence { .. }
+        | Request::Connect { .. }
+        | Request::Disconnect { .. }
         | Request::Get { .. }
         | Request::Finalize
         | Request::Notify { .. }

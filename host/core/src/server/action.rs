@@ -1,7 +1,7 @@
 //! What a server wants done: by whoever steps it, and by the host environment.
 #[cfg(doc)]
 use super::Server;
-use super::{Allowance, Brought, DecisionId, DemandId, Denial, FenceId, PeerId, RequestId, Seq};
+use super::{Allowance, Brought, DecisionId, DemandId, Denial, FenceId, PeerId, Purpose, RequestId, Seq};
 use crate::{
     group::{Message, ServerId},
     job_control::{Cleanup, ControlId, JobControl, Operation},
@@ -94,6 +94,8 @@ pub enum Action {
     Gather {
         /// The fence.
         id: FenceId,
+        /// What for.
+        purpose: Purpose,
         /// The procs that take part, everywhere.
         procs: Vec<Proc>,
         /// What the procs here have put for others, nothing unless the fence collects; and whether all took part.
@@ -178,6 +180,8 @@ pub enum Upcall {
     ClientFinalized(Proc),
     /// A proc lost its connection without having left in order.
     ClientLost(Proc),
+    /// A tool is gone.
+    ToolLeft(Proc),
     /// An event for the host itself, which registered for it.
     Notify(Arc<Event>),
     /// Somebody wants events of the environment of these codes (none: of every code), which nobody wanted until now; answered

@@ -1,5 +1,8 @@
 //! Commit, fence and get.
-use super::{Action, Attendance, Brought, Collect, FenceId, LocallyComplete, RequestId, Server, reply};
+use super::{
+    Action, Attendance, Brought, Collect, FenceId, LocallyComplete, Purpose, RequestId, Server,
+    connecting::UNCONNECTABLE, reply,
+};
 use crate::{
     Time,
     fence::{Arrival, Participants},
@@ -41,20 +44,29 @@ impl Server {
     ) -> Vec<Action> {
         let procs: BTreeSet<Proc> =
             if procs.is_empty() { [Proc::all(source.nspace.clone())].into() } else { self.named_by(&source, procs) };
-        if self.fences.is_busy(&source) {
+        let collect = if infos.is_true(key::PMIX_COLLECT_DATA) { Collect::Data } else { Collect::Nothing };
+        let deadline = timeout(infos).map(|after| now + after);
+        self.meet(Purpose::Fence, procs, Arrival { proc: source, request: to, collect, deadline })
+    }
+
+    /// Somebody waits for these procs.
+    pub(super) fn meet(&mut self, purpose: Purpose, procs: BTreeSet<Proc>, arrival: Arrival) -> Vec<Action> {
+        let (source, to) = (&arrival.proc, arrival.request);
+        if self.fences.is_busy(source) {
             return vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)];
         }
         // Who takes part is worked out once for all of them.
-        let id = match self.fences.awaiting(&procs, &source) {
+        let id = match self.fences.awaiting(purpose, &procs, source) {
             Some(id) => id,
-            None => match self.participants(&source, procs) {
-                Ok(participants) => self.fences.start(participants),
+            None => match self.participants(source, procs) {
+                Ok(Participants { attendance: Attendance::Partial, .. }) if purpose == Purpose::Connect => {
+                    return vec![reply(to, UNCONNECTABLE)];
+                }
+                Ok(participants) => self.fences.start(purpose, participants),
                 Err(status) => return vec![reply(to, status)],
             },
         };
-        let collect = if infos.is_true(key::PMIX_COLLECT_DATA) { Collect::Data } else { Collect::Nothing };
-        let deadline = timeout(infos).map(|after| now + after);
-        let complete = self.fences.arrive(id, Arrival { proc: source, request: to, collect, deadline });
+        let complete = self.fences.arrive(id, arrival);
         complete.into_iter().map(|complete| self.gather(complete)).collect()
     }
 
@@ -92,24 +104,28 @@ impl Server {
             Collect::Nothing => Vec::new(),
         };
         let brought = Brought { data, attendance: complete.attendance };
-        Action::Gather { id: complete.id, procs: complete.procs, brought }
+        Action::Gather { id: complete.id, purpose: complete.purpose, procs: complete.procs, brought }
     }
 
     /// All servers have arrived at a fence, or gathering failed: what the others handed round is stored, and everybody who
     /// waits is answered.
     pub fn gathered(&mut self, id: FenceId, outcome: Result<Brought, Status>) -> Vec<Action> {
-        let Some((waiting, here)) = self.fences.finish(id) else { return Vec::new() };
+        let Some(finished) = self.fences.finish(id) else { return Vec::new() };
         let status = match outcome {
             Err(status) => status,
             Ok(Brought { data, attendance }) => {
                 data.into_iter().for_each(|data| self.modex.learn(data));
-                match attendance.and(here) {
+                match attendance.and(finished.attendance) {
                     Attendance::Full => code::PMIX_SUCCESS,
                     Attendance::Partial => code::PMIX_ERR_PARTIAL_SUCCESS,
                 }
             }
         };
-        waiting.into_iter().map(|to| reply(to, status)).collect()
+        match finished.purpose {
+            Purpose::Fence => finished.waiting.into_iter().map(|to| reply(to, status)).collect(),
+            Purpose::Connect => self.connected(finished, status),
+            Purpose::Disconnect => self.parted(finished, status),
+        }
     }
 
     pub(super) fn get(
@@ -190,7 +206,7 @@ fn found(data: Option<SharedData>) -> Reply {
 }
 
 /// `PMIX_TIMEOUT`, in seconds; zero means no time-out of the requester's own.
-fn timeout(infos: &[Info]) -> Option<Duration> {
+pub(super) fn timeout(infos: &[Info]) -> Option<Duration> {
     let seconds = infos.value_of(key::PMIX_TIMEOUT).and_then(Value::as_u64)?;
     (seconds > 0).then(|| Duration::from_secs(seconds))
 }

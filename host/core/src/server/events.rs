@@ -245,7 +245,7 @@ impl Server {
         actions
     }
 
-    fn deliver_here(&mut self, event: &Arc<Event>, reach: Reach) -> Vec<Action> {
+    pub(super) fn deliver_here(&mut self, event: &Arc<Event>, reach: Reach) -> Vec<Action> {
         let aim = Aim::of(event);
         let head = Head::of(event, &aim);
         let hears = |(_, peer): &(&PeerId, &Peer)| {

@@ -1,7 +1,7 @@
 //! The gate: before a request that names others, an event or a connection has any effect, the policies of its hook are asked;
 //! where there are none, the hook's default decides at once.
 use super::{
-    Action, PeerId, RequestId, Server, Upcall,
+    Action, PeerId, Purpose, RequestId, Server, Upcall,
     control::By,
     demand::strike,
     denial::{Asker, Denial, Refusal, deny},
@@ -217,6 +217,8 @@ impl Server {
             Ok(()) => match request {
                 Request::JobControl { targets, directives } => self.control(by, &targets, directives),
                 Request::Monitor { monitor, error, directives } => self.monitor(to, source, monitor, error, directives),
+                Request::Connect { procs, infos } => self.connect(Purpose::Connect, by, source, procs, &infos),
+                Request::Disconnect { procs, infos } => self.connect(Purpose::Disconnect, by, source, procs, &infos),
                 request => vec![Action::Host(Upcall::Request { to, source, request })],
             },
         }

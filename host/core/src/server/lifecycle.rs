@@ -76,8 +76,9 @@ impl Server {
             return actions;
         }
         actions.extend(self.dismiss(to.peer));
-        self.tool_left(to.peer);
+        actions.extend(self.tool_left(to.peer));
         if self.leave(&source, Life::Finalized) {
+            self.assemblages.leave(&source);
             actions.extend(self.departed(&source, now));
             actions.push(Action::Host(Upcall::ClientFinalized(source)));
         }
@@ -91,7 +92,7 @@ impl Server {
         let mut actions = self.unregister(peer);
         self.modex.forget(peer);
         self.fences.forget(peer);
-        self.tool_left(peer);
+        actions.extend(self.tool_left(peer));
         if gone.standing == Standing::Active && self.leave(&gone.proc, Life::Lost) {
             actions.extend(self.lost(&gone.proc, now));
         }
@@ -143,6 +144,7 @@ impl Server {
         actions.extend(self.checkpoint_lost(proc));
         // Its groups are those of who it was.
         actions.extend(self.with_groups(|groups| [groups.ended(proc, now), groups.back(proc)].concat()));
+        self.assemblages.leave(proc);
         let waiting = self.fences.drop_proc(proc);
         actions.extend(waiting.into_iter().map(|to| reply(to, code::PMIX_ERR_PROC_RESTART)));
         self.settled(actions)
@@ -152,6 +154,7 @@ impl Server {
     fn tell_of_loss(&mut self, proc: &Proc) -> Vec<Action> {
         let reach = Reach::of(self.identity(proc));
         let mut actions = self.tell_of_end(proc, reach);
+        actions.extend(self.tell_connected(proc, reach));
         actions.extend(self.with_groups(|groups| groups.lost(proc)));
         actions
     }
@@ -192,6 +195,7 @@ impl Server {
             unanswered.extend(self.modex.give_up(&anybody));
         }
         let mut actions: Vec<Action> = unanswered.into_iter().map(|to| reply(to, code::PMIX_ERR_NOT_FOUND)).collect();
+        actions.extend(self.unconnectable(proc));
         for complete in self.fences.leave(proc) {
             actions.push(self.gather(complete));
         }

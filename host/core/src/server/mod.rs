@@ -4,6 +4,7 @@
 //! the order in which they are to be carried out. Requests that are the host environment's business go up as [`Upcall`]s.
 
 mod action;
+mod connecting;
 mod control;
 mod data;
 mod demand;
@@ -26,6 +27,7 @@ mod tools;
 
 use crate::{
     Time,
+    assemblage::Assemblages,
     audience::Interests,
     defaults::{Defaults, HookDefault},
     fence::{Fences, LocallyComplete},
@@ -38,7 +40,7 @@ use crate::{
 };
 pub use crate::{
     allowance::Allowance,
-    fence::{Attendance, Brought, Collect, FenceId},
+    fence::{Attendance, Brought, Collect, FenceId, Purpose},
     job::Life,
     retained::Seq,
 };
@@ -178,6 +180,7 @@ pub struct Server {
     peers: BTreeMap<PeerId, Peer>,
     modex: Modex,
     fences: Fences,
+    assemblages: Assemblages,
     groups: Groups,
     retained: Retained,
     gate: Gate,
@@ -208,6 +211,7 @@ impl Server {
         Server {
             modex: Modex::new(settings.max_put_bytes),
             fences: Fences::new(settings.max_fences),
+            assemblages: Assemblages::default(),
             groups: Groups::new(settings.id, settings.groups),
             retained: Retained::new(limits),
             ledger: Ledger::new(settings.max_controls),
@@ -251,6 +255,7 @@ impl Server {
         self.monitors.end_job(nspace);
         self.jobs.remove(nspace);
         self.modex.drop_job(nspace);
+        self.assemblages.drop_job(nspace);
         let theirs = self.peers.iter().filter(|(_, peer)| peer.proc.nspace == *nspace).map(|(id, _)| *id);
         let given_back: Vec<Action> =
             theirs.collect::<Vec<_>>().into_iter().flat_map(|peer| self.dismiss(peer)).collect();

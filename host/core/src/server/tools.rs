@@ -1,5 +1,5 @@
 //! Tools: procs that no job has. They come by themselves, each in a namespace of its own, and are nobody's to wait for.
-use super::{Action, PeerId, Refusal, Server};
+use super::{Action, PeerId, Refusal, Server, Upcall};
 use crate::audience::Aim;
 use peal_model::{Event, Identity, JobEntry, JobInfo, Kval, Nspace, Proc, Value, key};
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,13 +69,14 @@ impl Server {
     }
 
     /// A tool left, in order or not: what it has put goes with it.
-    pub(super) fn tool_left(&mut self, peer: PeerId) {
-        let Some((proc, is_last)) = self.tools.leave(peer) else { return };
+    pub(super) fn tool_left(&mut self, peer: PeerId) -> Option<Action> {
+        let (proc, is_last) = self.tools.leave(peer)?;
         self.retained.free_proc(&proc);
         self.monitors.end_proc(&proc);
         if is_last {
             self.modex.drop_job(&proc.nspace);
         }
+        Some(Action::Host(Upcall::ToolLeft(proc)))
     }
 
     /// What a tool is told of its own namespace.

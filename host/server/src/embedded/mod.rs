@@ -15,6 +15,7 @@ mod launch;
 mod lines;
 mod output;
 mod process;
+mod publishing;
 mod query;
 mod reporting;
 mod running;
@@ -40,6 +41,7 @@ use self::{
     control::{Control, RankNotDone},
     job::{Job, Shared},
     kin::{Kin, Kinship},
+    publishing::Publishing,
     query::JobTable,
     sink::{JobSink, Outputs},
     spawn::{Bond, Wanted},
@@ -54,8 +56,11 @@ use peal_core::{
     job::{JobSpec, Life},
     job_control::{self, Cleanup, JobAction, JobControl},
     owner::Owner,
+    published::{self, Party},
 };
-use peal_model::{App, Bytes, Identity, Info, Infos, KeyName, Nspace, Proc, Query, Rank, Status, Text, code, key};
+use peal_model::{
+    App, Bytes, Identity, Info, Infos, KeyName, Nspace, Pdata, Proc, Query, Rank, Status, Text, code, key,
+};
 use peal_sandbox::Sink;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -104,6 +109,7 @@ pub struct EmbeddedHost {
     table: Arc<JobTable>,
     family: Arc<Family>,
     cleanups: Arc<Cleanups>,
+    publishing: Publishing,
     outputs: Outputs,
     notices: Notices,
 }
@@ -117,6 +123,7 @@ impl EmbeddedHost {
             table: Arc::default(),
             family: Arc::new(Family::adopting()),
             cleanups: Arc::default(),
+            publishing: Publishing::default(),
             outputs: Outputs::default(),
             notices,
         }
@@ -125,6 +132,11 @@ impl EmbeddedHost {
     /// The same, which lets no more be registered to be removed than this, and removes it within these bounds.
     pub fn cleaning(self, settings: CleanupSettings) -> EmbeddedHost {
         EmbeddedHost { cleanups: Arc::new(Cleanups::new(settings)), ..self }
+    }
+
+    /// The same, where each user may publish no more than this.
+    pub fn publishing(self, limits: published::Limits) -> EmbeddedHost {
+        EmbeddedHost { publishing: Publishing::new(limits), ..self }
     }
 
     /// A sink for log channels: what is written there appears where the output of the requester's job goes.
@@ -259,7 +271,20 @@ impl Host for EmbeddedHost {
         self.cleanups.runs(proc);
     }
 
+    fn job_added(&self, job: &JobSpec) {
+        self.publishing.job_added(job.nspace.clone(), job.identity.uid);
+    }
+
+    fn job_removed(&self, nspace: &Nspace) {
+        self.publishing.job_removed(nspace);
+    }
+
+    fn tool_departed(&self, tool: &Proc) {
+        self.publishing.tool_left(tool);
+    }
+
     fn client_departed(&self, proc: &Proc, _life: Life) {
+        self.publishing.proc_ended(proc);
         // Of a job that we started we know when its processes end.
         if !self.kin.knows(&proc.nspace) {
             self.remove(self.cleanups.ended(proc));
@@ -269,6 +294,18 @@ impl Host for EmbeddedHost {
     fn register_cleanup(&self, source: Proc, identity: Identity, cleanup: Cleanup) -> Answer<'_, ()> {
         let due = self.cleanups.register(&source, identity, cleanup);
         Box::pin(std::future::ready(due.map(|due| self.remove(due))))
+    }
+
+    fn publish(&self, source: Proc, uid: u32, infos: Vec<Info>) -> Answer<'_, ()> {
+        Box::pin(std::future::ready(self.publishing.publish(&Party { proc: source, uid }, infos)))
+    }
+
+    fn lookup(&self, source: Proc, uid: u32, keys: Vec<Text>, infos: Vec<Info>) -> Answer<'_, Vec<Pdata>> {
+        self.publishing.lookup(&Party { proc: source, uid }, &keys, &infos)
+    }
+
+    fn unpublish(&self, source: Proc, uid: u32, keys: Vec<Text>, _infos: Vec<Info>) -> Answer<'_, ()> {
+        Box::pin(std::future::ready(self.publishing.unpublish(&Party { proc: source, uid }, &keys)))
     }
 
     fn query(&self, source: Proc, identity: Identity, queries: Vec<Query>) -> Answer<'_, Vec<Info>> {

@@ -1,0 +1,71 @@
+//! What the infos of publications and lookups say.
+use super::extent::Extent;
+use peal_model::{Info, Infos, Key, KeyName, Persistence, Proc, Status, Text, Value, code, key};
+use std::{collections::BTreeSet, time::Duration};
+
+/// Who else may see data is said in lists of users and groups, which this store knows none of.
+const ACCESS: [KeyName; 3] = [key::PMIX_ACCESS_PERMISSIONS, key::PMIX_ACCESS_USERIDS, key::PMIX_ACCESS_GRPIDS];
+
+/// What keys of the Standard begin with.
+const RESERVED: &str = "pmix.";
+
+/// What is to be published.
+#[derive(Debug)]
+pub(super) struct Publication {
+    pub(super) extent: Extent,
+    pub(super) persistence: Persistence,
+    pub(super) data: Vec<Info>,
+}
+
+impl Publication {
+    /// Keys of the Standard are directives, all others are data.
+    pub(super) fn read(by: &Proc, infos: Vec<Info>) -> Result<Publication, Status> {
+        if ACCESS.iter().any(|key| infos.value_of(*key).is_some()) {
+            return Err(code::PMIX_ERR_NOT_SUPPORTED);
+        }
+        let extent = Extent::read(by, &infos)?;
+        let persistence = match infos.value_of(key::PMIX_PERSISTENCE) {
+            None => Persistence::App,
+            Some(Value::Persistence(persistence)) if *persistence != Persistence::Invalid => *persistence,
+            Some(_) => return Err(code::PMIX_ERR_BAD_PARAM),
+        };
+        let data: Vec<Info> = infos.into_iter().filter(|info| !info.key.as_str().starts_with(RESERVED)).collect();
+        if data.is_empty() { Err(code::PMIX_ERR_BAD_PARAM) } else { Ok(Publication { extent, persistence, data }) }
+    }
+}
+
+/// What is looked for.
+#[derive(Debug)]
+pub(super) struct Lookup {
+    pub(super) keys: BTreeSet<Key>,
+    pub(super) extent: Extent,
+    /// How many of the keys it waits for.
+    pub(super) wanted: usize,
+    pub(super) timeout: Option<Duration>,
+}
+
+impl Lookup {
+    pub(super) fn read(by: &Proc, keys: &[Text], infos: &[Info]) -> Result<Lookup, Status> {
+        let keys = keys_of(keys)?;
+        if keys.is_empty() {
+            return Err(code::PMIX_ERR_BAD_PARAM);
+        }
+        let wanted = match infos.value_of(key::PMIX_WAIT) {
+            None | Some(Value::Bool(false)) => 0,
+            Some(Value::Bool(true)) => keys.len(),
+            Some(value) => match value.as_u64().and_then(|wanted| usize::try_from(wanted).ok()) {
+                Some(0) => keys.len(),
+                Some(wanted) => wanted.min(keys.len()),
+                None => return Err(code::PMIX_ERR_BAD_PARAM),
+            },
+        };
+        let seconds = infos.value_of(key::PMIX_TIMEOUT).and_then(Value::as_u64).filter(|seconds| *seconds > 0);
+        Ok(Lookup { keys, extent: Extent::read(by, infos)?, wanted, timeout: seconds.map(Duration::from_secs) })
+    }
+}
+
+/// Keys as a list of them has them.
+pub(super) fn keys_of(texts: &[Text]) -> Result<BTreeSet<Key>, Status> {
+    let key = |text: &Text| Key::new(text.as_str()?).ok();
+    texts.iter().map(|text| key(text).ok_or(code::PMIX_ERR_BAD_PARAM)).collect()
+}

@@ -1,0 +1,81 @@
+//! Connect and disconnect: procs of several jobs wait for each other as in a fence, and are an assemblage in between.
+use super::{Action, Purpose, RequestId, Server, control::By, data::timeout, reply};
+use crate::{
+    fence::{Arrival, Collect, Finished},
+    reach::Reach,
+};
+use peal_model::{Event, Info, JobInfo, Proc, Range, Reply, Status, Value, code, key};
+use std::{collections::BTreeSet, sync::Arc};
+
+/// What whoever wants to connect with a proc that has ended is told.
+pub(super) const UNCONNECTABLE: Status = code::PMIX_ERR_LOST_CONNECTION;
+
+impl Server {
+    /// Somebody connects or disconnects.
+    pub(super) fn connect(
+        &mut self,
+        purpose: Purpose,
+        by: By,
+        source: Proc,
+        procs: Vec<Proc>,
+        infos: &[Info],
+    ) -> Vec<Action> {
+        let procs: BTreeSet<Proc> = procs.into_iter().collect();
+        let full = || self.assemblages.count(&source) >= self.settings.max_fences;
+        if procs.is_empty() {
+            return vec![reply(by.to, code::PMIX_ERR_BAD_PARAM)];
+        }
+        if purpose == Purpose::Connect && full() {
+            return vec![reply(by.to, code::PMIX_ERR_OUT_OF_RESOURCE)];
+        }
+        let deadline = timeout(infos).map(|after| by.at + after);
+        self.meet(purpose, procs, Arrival { proc: source, request: by.to, collect: Collect::Nothing, deadline })
+    }
+
+    /// All have called it: from now on they are connected, unless one of them is gone.
+    pub(super) fn connected(&mut self, finished: Finished, status: Status) -> Vec<Action> {
+        let Finished { procs, arrived, waiting, .. } = finished;
+        let status = if status == code::PMIX_ERR_PARTIAL_SUCCESS { UNCONNECTABLE } else { status };
+        if !status.is_success() {
+            return waiting.into_iter().map(|to| reply(to, status)).collect();
+        }
+        let jobs: BTreeSet<_> = procs.iter().map(|proc| proc.nspace.clone()).collect();
+        let known: Vec<Arc<JobInfo>> =
+            jobs.iter().filter_map(|nspace| self.jobs.get(nspace)).map(|job| job.info.clone()).collect();
+        self.assemblages.connect(procs, arrived);
+        let answer = |to: RequestId| {
+            let own = self.proc_of(to.peer).map(|proc| &proc.nspace);
+            let others = known.iter().filter(|job| Some(&job.nspace) != own);
+            Action::Reply { to, reply: Reply::Connected { status, jobs: others.map(|job| (**job).clone()).collect() } }
+        };
+        waiting.into_iter().map(answer).collect()
+    }
+
+    /// All who are still there have called it: they are connected no more. Who has ended was not any more.
+    pub(super) fn parted(&mut self, finished: Finished, status: Status) -> Vec<Action> {
+        self.assemblages.disconnect(&finished.procs);
+        let status = if status == code::PMIX_ERR_PARTIAL_SUCCESS { code::PMIX_SUCCESS } else { status };
+        finished.waiting.into_iter().map(|to| reply(to, status)).collect()
+    }
+
+    /// A proc has ended: nobody can connect with it any more.
+    pub(super) fn unconnectable(&mut self, proc: &Proc) -> Vec<Action> {
+        self.fences.unconnectable(proc).into_iter().map(|to| reply(to, UNCONNECTABLE)).collect()
+    }
+
+    /// A proc has ended without having left in order: procs of other jobs that are connected with it are told. Those of its own job
+    /// are, by the host.
+    pub(super) fn tell_connected(&mut self, proc: &Proc, reach: Reach) -> Vec<Action> {
+        let others = self.assemblages.leave(proc);
+        let others: Vec<Proc> = others.into_iter().filter(|other| other.nspace != proc.nspace).collect();
+        if others.is_empty() {
+            return Vec::new();
+        }
+        let infos = vec![
+            Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc.clone())),
+            Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::procs(others)),
+        ];
+        let code = code::PMIX_ERR_PROC_TERM_WO_SYNC;
+        self.deliver_here(&Arc::new(Event { code, source: None, range: Range::Custom, infos }), reach)
+    }
+}

@@ -1,0 +1,119 @@
+//! What procs publish and look up in the embedded host: the state machine, and those who wait for it to answer.
+use crate::host::Answer;
+use peal_core::published::{Limits, Looked, Party, Published, Ready, WaitId};
+use peal_model::{Info, Nspace, Pdata, Proc, Status, Text, code};
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::{
+    sync::oneshot::{self, Receiver, Sender},
+    time::timeout,
+};
+
+/// What is published here.
+#[derive(Debug, Default)]
+pub(super) struct Publishing(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    published: Published,
+    waiting: BTreeMap<WaitId, (Proc, Sender<Vec<Pdata>>)>,
+    /// The jobs that there are, by whose they are: a user's session lasts as long as the last of them.
+    jobs: BTreeMap<Nspace, u32>,
+}
+
+impl Publishing {
+    pub(super) fn new(limits: Limits) -> Publishing {
+        Publishing(Mutex::new(Inner { published: Published::new(limits), ..Inner::default() }))
+    }
+
+    pub(super) fn publish(&self, by: &Party, infos: Vec<Info>) -> Result<(), Status> {
+        let mut inner = self.lock();
+        for Ready { wait, found } in inner.published.publish(by, infos)? {
+            if let Some((_, tell)) = inner.waiting.remove(&wait) {
+                // Who no longer listens is gone.
+                let _ = tell.send(found);
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks up what is there now; whoever wants more than that waits in the answer.
+    pub(super) fn lookup(&self, by: &Party, keys: &[Text], infos: &[Info]) -> Answer<'_, Vec<Pdata>> {
+        let mut inner = self.lock();
+        let (wait, limit) = match inner.published.lookup(by, keys, infos) {
+            Err(status) => return Box::pin(std::future::ready(Err(status))),
+            Ok(Looked::Found(found)) => return Box::pin(std::future::ready(Ok(found))),
+            Ok(Looked::Waits(wait, limit)) => (wait, limit),
+        };
+        let (tell, told) = oneshot::channel();
+        inner.waiting.insert(wait, (by.proc.clone(), tell));
+        drop(inner);
+        Box::pin(self.wait(wait, told, limit))
+    }
+
+    async fn wait(
+        &self,
+        wait: WaitId,
+        mut told: Receiver<Vec<Pdata>>,
+        limit: Option<Duration>,
+    ) -> Result<Vec<Pdata>, Status> {
+        let answer = match limit {
+            None => (&mut told).await,
+            Some(limit) => match timeout(limit, &mut told).await {
+                Ok(answer) => answer,
+                Err(_) => {
+                    self.lock().give_up(wait);
+                    // It may have come in the last moment.
+                    return told.try_recv().map_err(|_| code::PMIX_ERR_TIMEOUT);
+                }
+            },
+        };
+        answer.map_err(|_| code::PMIX_ERR_NOT_AVAILABLE)
+    }
+
+    pub(super) fn unpublish(&self, by: &Party, keys: &[Text]) -> Result<(), Status> {
+        self.lock().published.unpublish(by, keys)
+    }
+
+    pub(super) fn proc_ended(&self, proc: &Proc) {
+        let mut inner = self.lock();
+        inner.published.proc_ended(proc);
+        inner.waiting.retain(|_, (by, _)| by != proc);
+    }
+
+    pub(super) fn tool_left(&self, tool: &Proc) {
+        let mut inner = self.lock();
+        inner.published.tool_left(tool);
+        inner.waiting.retain(|_, (by, _)| by != tool);
+    }
+
+    pub(super) fn job_added(&self, nspace: Nspace, uid: u32) {
+        self.lock().jobs.insert(nspace, uid);
+    }
+
+    pub(super) fn job_removed(&self, nspace: &Nspace) {
+        let mut inner = self.lock();
+        inner.published.job_ended(nspace);
+        inner.waiting.retain(|_, (by, _)| by.nspace != *nspace);
+        if let Some(uid) = inner.jobs.remove(nspace)
+            && !inner.jobs.values().any(|other| *other == uid)
+        {
+            inner.published.session_ended(uid);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // Nothing in here panics half-way, so what a poisoned lock guards is whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn give_up(&mut self, wait: WaitId) {
+        self.published.give_up(wait);
+        self.waiting.remove(&wait);
+    }
+}

@@ -1,0 +1,149 @@
+//! Procs of two jobs that connect: unmodified `libpmix` programs at one server, and what becomes of a connect where one of them goes.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+use peal_client::{Client, ClientError};
+use peal_model::{Info, Infos, Nspace, Proc, Value, code, key};
+use peal_server::{EmbeddedFabric, ServerSettings, embedded::environment};
+use peal_tests::{
+    Done, c_program, finish,
+    in_process::{Node, everything, listener, next, soon},
+};
+use std::process::{Command, Stdio};
+
+const JOBS: [&str; 2] = ["one", "two"];
+
+async fn node() -> Node {
+    let node = Node::start(ServerSettings::default(), &EmbeddedFabric::new(), JOBS[0], 2).await;
+    node.add_job(JOBS[1], 2).await;
+    node
+}
+
+fn all(job: &str) -> Proc {
+    Proc::all(Nspace::new(job).unwrap())
+}
+
+fn both() -> [Proc; 2] {
+    JOBS.map(all)
+}
+
+/// What each proc of two jobs of two prints, without its rank; nothing where there is no `libpmix`.
+async fn connected(args: &[&str]) -> Option<Vec<(String, Done)>> {
+    let program = c_program("connect")?;
+    let node = node().await;
+    let uri = node.server.uri().to_string();
+    let procs = JOBS.iter().zip(JOBS.iter().rev()).flat_map(|(job, other)| {
+        let (program, uri) = (&program, &uri);
+        (0..2).map(move |rank| {
+            let mut command = Command::new(program);
+            let variables = environment(&Nspace::new(job).unwrap(), "node", peal_model::Rank(rank), uri);
+            command.envs(variables).arg(other).args(args);
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            (format!("{job}:{rank}"), command.spawn().unwrap())
+        })
+    });
+    let procs: Vec<_> = procs.collect();
+    let ended = procs.into_iter().map(|(proc, child)| (proc, finish(child)));
+    Some(tokio::task::block_in_place(|| ended.collect()))
+}
+
+fn printed(done: &Done) -> String {
+    done.stdout.lines().map(|line| line.split_once(": ").unwrap().1.to_owned() + "\n").collect()
+}
+
+const KNOWN: &str = "connect: SUCCESS (0)
+pmix.job.size of the job: uint32 2
+pmix.lrank of 0: uint16 0
+test.posted of 0: uint32 1000
+pmix.lrank of 1: uint16 1
+test.posted of 1: uint32 1001
+fence: SUCCESS (0)
+";
+
+const PARTED: &str = "disconnect: SUCCESS (0)\nfinalize: SUCCESS (0)\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn procs_of_two_jobs_know_of_each_other_until_they_disconnect() {
+    let Some(ended) = connected(&[]).await else { return };
+    for (proc, done) in ended {
+        assert_eq!(printed(&done), format!("{KNOWN}{PARTED}"), "{proc}: {}", done.stderr);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_connected_with_a_proc_that_dies_hears_of_it() {
+    let Some(ended) = connected(&["1"]).await else { return };
+    for (proc, done) in ended {
+        let then = match proc.as_str() {
+            "one:0" => PARTED.to_owned(),
+            "one:1" => String::new(),
+            _ => format!("hears -200 about other:1\n{PARTED}"),
+        };
+        assert_eq!(printed(&done), format!("{KNOWN}{then}"), "{proc}: {}", done.stderr);
+    }
+}
+
+async fn refused(client: &Client, procs: &[Proc], infos: &[Info]) -> peal_model::Status {
+    match soon("connect is answered", client.connect_procs(procs, infos)).await {
+        Err(ClientError::Refused { status, .. }) => status,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_waits_to_connect_with_who_is_gone_unknown_or_does_not_come() {
+    let node = node().await;
+    let (one, two) = (node.client_of("one", 0).await, node.client_of("two", 0).await);
+    let pair = [one.me().clone(), two.me().clone()];
+    let timeout = [Info::new(key::PMIX_TIMEOUT, Value::Uint32(1))];
+    assert_eq!(refused(&one, &pair, &timeout).await, code::PMIX_ERR_TIMEOUT);
+    let (waits, named) = (one.clone(), pair.clone());
+    let waits = tokio::spawn(async move { refused(&waits, &named, &[]).await });
+    // Its next request is behind that.
+    two.connect_procs(&[two.me().clone()], &[]).await.unwrap();
+    two.finalize().await.unwrap();
+    assert_eq!(soon("the wait ends", waits).await.unwrap(), code::PMIX_ERR_LOST_CONNECTION);
+    assert_eq!(refused(&one, &pair, &[]).await, code::PMIX_ERR_LOST_CONNECTION);
+    assert_eq!(refused(&one, &[one.me().clone(), all("three")], &[]).await, code::PMIX_ERR_NOT_FOUND);
+    assert_eq!(refused(&one, &[all("two")], &[]).await, code::PMIX_ERR_BAD_PARAM);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connect_waits_for_no_fence_of_the_same_procs_and_after_disconnecting_nobody_is_told() {
+    let node = node().await;
+    let mut clients = Vec::new();
+    for job in JOBS {
+        for rank in 0..2 {
+            clients.push(node.client_of(job, rank).await);
+        }
+    }
+    let [one, _, two, dies] = &clients[..] else { panic!() };
+    let (handler, mut hears) = listener();
+    one.register(&[code::PMIX_ERR_PROC_TERM_WO_SYNC], everything(), handler).await.unwrap();
+    let pair = [one.me().clone(), two.me().clone()];
+    let (fence, connect) = (one.within(std::time::Duration::from_millis(200)), two.clone());
+    let (fenced, connected) = tokio::join!(fence.fence(&pair, &[]), async {
+        let timeout = [Info::new(key::PMIX_TIMEOUT, Value::Uint32(1))];
+        connect.connect_procs(&pair, &timeout).await
+    });
+    assert!(matches!(fenced, Err(ClientError::TimedOut { .. })), "{fenced:?}");
+    assert_eq!(connected.unwrap_err().status(), code::PMIX_ERR_TIMEOUT);
+
+    let everybody = |call: &'static str| {
+        let calls = clients.iter().cloned().map(move |client| async move {
+            match call {
+                "connect" => client.connect_procs(&both(), &[]).await.unwrap(),
+                _ => client.disconnect_procs(&both(), &[]).await.unwrap(),
+            }
+        });
+        calls.map(tokio::spawn).collect::<Vec<_>>()
+    };
+    for call in ["connect", "disconnect", "connect"] {
+        for done in everybody(call) {
+            soon(call, done).await.unwrap();
+        }
+    }
+    let size = one.get(&all("two"), key::PMIX_JOB_SIZE, &[Info::new(key::PMIX_OPTIONAL, Value::Bool(true))]).await;
+    assert_eq!(size.unwrap(), Value::Uint32(2), "its job data came with the answer");
+    node.server.handle().proc_ended(dies.me().clone(), None);
+    let event = next(&mut hears).await;
+    assert_eq!(event.infos.value_of(key::PMIX_EVENT_AFFECTED_PROC), Some(&Value::Proc(dies.me().clone())));
+}
