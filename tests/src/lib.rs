@@ -7,6 +7,7 @@ pub mod false_server;
 pub mod grouped;
 pub mod in_process;
 pub mod languages;
+pub mod mpi;
 pub mod raw;
 pub mod running;
 pub mod seeded;
@@ -71,6 +72,11 @@ pub fn guest_if_built(name: &str) -> Option<PathBuf> {
         return None;
     }
     Some(component)
+}
+
+/// Where the programs of others are that Peal is tested with; what is not there is not to be had.
+pub fn peers() -> PathBuf {
+    std::env::var_os("PEAL_PEERS").map_or_else(|| root().join("target/tools/peers"), PathBuf::from)
 }
 
 /// A C program linked with `libpmix`; none where that is not to be had, and then the test says that it is skipped.

@@ -7,6 +7,7 @@ mod command;
 mod demo;
 mod deny;
 mod guests;
+mod mpi;
 mod peers;
 mod soak;
 mod test;

@@ -1,6 +1,7 @@
-//! Gets what the sinks are tested against into `target/tools/peers`: rsyslog from Debian's packages, unpacked and not installed,
-//! so that no daemon starts on this machine and nobody need be root; and an SMTP server from PyPI, in an environment of its own.
-use crate::command::run_quietly;
+//! Gets what Peal is tested against into `target/tools/peers`: for the sinks rsyslog from Debian's packages, unpacked and not installed,
+//! so that no daemon starts on this machine and nobody need be root; and an SMTP server from PyPI, in an
+//! environment of its own; and MPI ([`mpi`]).
+use crate::{command::run_quietly, mpi};
 use anyhow::{Context, Result, bail};
 use std::{
     fs,
@@ -19,7 +20,13 @@ const AIOSMTPD: &str = "aiosmtpd==1.4.6";
 pub fn get(root: &Path) -> Result<PathBuf> {
     let peers = root.join("target/tools/peers");
     fs::create_dir_all(&peers).with_context(|| format!("creating {}", peers.display()))?;
-    for (what, got) in [("rsyslog", rsyslog(&peers)), ("the SMTP server", smtp(&peers))] {
+    let all = [
+        ("rsyslog", rsyslog(&peers)),
+        ("the SMTP server", smtp(&peers)),
+        ("Open MPI 4.1", mpi::release_4(root)),
+        ("Open MPI 5.0 and mpi4py", mpi::release_5(&peers)),
+    ];
+    for (what, got) in all {
         if let Err(error) = got {
             println!("not available: {what}: {error:#}");
         }

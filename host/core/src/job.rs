@@ -17,7 +17,7 @@ pub struct JobSpec {
     pub parent: Option<Proc>,
     /// How many procs the jobs have that were started before it and belong together with it (`PMIX_NPROC_OFFSET`).
     pub offset: u32,
-    /// For how many procs there is room here at the same time (`PMIX_UNIV_SIZE`); at least as many as it has.
+    /// For how many procs there is room here at the same time (`PMIX_UNIV_SIZE`).
     pub slots: u32,
 }
 

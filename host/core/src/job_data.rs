@@ -36,7 +36,13 @@ impl JobSpec {
             Info::new(key::PMIX_NODE_SIZE, Value::Uint32(self.offset.saturating_add(self.size()))),
             Info::new(key::PMIX_LOCAL_PEERS, Value::string(&peers)),
             Info::new(key::PMIX_LOCALLDR, Value::Rank(Rank(0))),
+            Info::new(key::PMIX_NODE_OVERSUBSCRIBED, Value::Bool(self.is_crowded())),
         ]
+    }
+
+    /// Whether there are more procs than there is room for, so that who waits should let others run.
+    pub fn is_crowded(&self) -> bool {
+        self.offset.saturating_add(self.size()) > self.slots
     }
 
     fn rank_values(&self, place: &Place<'_>, rank: Rank) -> Vec<Kval> {

@@ -1,5 +1,5 @@
 //! The environment of procs: what they inherit, by what they find their server, and what Open MPI's programs and their users expect.
-use super::launch::JobRequest;
+use super::launch::{self, JobRequest};
 use crate::rendezvous::SERVED_VERSION;
 use peal_model::{Nspace, Rank};
 use peal_wire::{BufferType, GDS_HASH, variable};
@@ -91,6 +91,7 @@ pub fn environment(nspace: &Nspace, hostname: &str, rank: Rank, uri: &str) -> Ve
 
 /// What scripts and programs ask of the environment that `mpirun` gives them, for a rank of the application of this number.
 pub(super) fn of_open_mpi(request: &JobRequest, rank: Rank, app: usize) -> Vec<(&'static str, String)> {
+    let is_crowded = request.offset.saturating_add(request.size()) > launch::slots();
     let (size, on_node) = (request.size().to_string(), request.offset.saturating_add(rank.0));
     let rank = rank.0.to_string();
     let sizes: Vec<String> = request.apps.iter().map(|app| app.procs.to_string()).collect();
@@ -100,7 +101,10 @@ pub(super) fn of_open_mpi(request: &JobRequest, rank: Rank, app: usize) -> Vec<(
         first = first.saturating_add(app.procs);
         its.to_string()
     });
+    let crowded = u8::from(is_crowded).to_string();
     vec![
+        // By this Open MPI 4.1 knows that who waits should let others run; 5.0 is told so by its server.
+        ("OMPI_MCA_mpi_oversubscribe", crowded),
         ("OMPI_COMM_WORLD_SIZE", size.clone()),
         ("OMPI_COMM_WORLD_RANK", rank.clone()),
         ("OMPI_COMM_WORLD_LOCAL_SIZE", size.clone()),

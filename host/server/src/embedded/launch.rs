@@ -198,10 +198,14 @@ impl JobRequest {
             identity,
             parent: self.parent.clone(),
             offset: self.offset,
-            slots: std::thread::available_parallelism()
-                .map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX)),
+            slots: slots(),
         }
     }
+}
+
+/// For how many procs there is room here at the same time.
+pub(crate) fn slots() -> u32 {
+    std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX))
 }
 
 /// The application of a rank, and its place among those of the job.
