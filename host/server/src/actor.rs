@@ -279,6 +279,12 @@ impl Actor {
                 let _ = done.send(self.add_job(spec));
                 Vec::new()
             }
+            Internal::DefineProcessSet { name, members, done } => {
+                let defined = self.state.define_process_set(name, members);
+                let (answer, actions) = defined.map_or_else(|error| (Err(error), Vec::new()), |actions| (Ok(()), actions));
+                let _ = done.send(answer);
+                actions
+            }
             Internal::Defaults(defaults) => {
                 self.state.set_defaults(defaults);
                 Vec::new()

@@ -41,8 +41,9 @@ impl Actor {
                 let (identity, channels) = (self.state.identity(&source), self.channels.offered());
                 let known = match (&request, identity) {
                     (Request::Query { queries }, Some(identity)) => {
-                        let controls = self.state.told_of_controls(identity, queries);
-                        controls.into_iter().chain(self.state.told_of_groups(identity, queries)).collect()
+                        let controls = self.state.told_of_controls(identity, queries).into_iter();
+                        let groups = self.state.told_of_groups(identity, queries);
+                        controls.chain(groups).chain(self.state.told_of_process_sets(identity, queries)).collect()
                     }
                     _ => Vec::new(),
                 };
