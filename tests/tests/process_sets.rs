@@ -82,7 +82,9 @@ async fn procs_are_told_who_is_on_which_node() {
     assert_eq!(client.resolve_peers(None, None).await.unwrap().len(), 4);
     assert_eq!(client.resolve_nodes(Some(&one)).await.unwrap(), ["node"]);
     assert_eq!(client.resolve_nodes(None).await.unwrap(), ["node"]);
-    for nowhere in [client.resolve_peers(Some("moon"), None).await, client.resolve_peers(None, Some(&nspace("x"))).await] {
+    for nowhere in
+        [client.resolve_peers(Some("moon"), None).await, client.resolve_peers(None, Some(&nspace("x"))).await]
+    {
         assert_eq!(nowhere.unwrap_err().status(), code::PMIX_ERR_NOT_FOUND);
     }
 }

@@ -9,6 +9,7 @@
 //! - [`monitor`]: what a request to be watched asks for, and when it is told that somebody is silent.
 //! - [`published`]: what procs publish for others to look up, and who waits for it.
 //! - [`psets`]: process sets, which the host defines.
+//! - [`supported`]: which attributes are honoured, for whoever asks.
 //! - [`server`]: what a server does with the requests of its clients: life cycle, modex, fences, events and
 //!   what of them is kept for those who cannot hear them yet.
 
@@ -37,6 +38,7 @@ pub mod reach;
 pub mod registration;
 mod retained;
 pub mod server;
+pub mod supported;
 pub mod targets;
 pub mod termination;
 mod time;

@@ -281,7 +281,8 @@ impl Actor {
             }
             Internal::DefineProcessSet { name, members, done } => {
                 let defined = self.state.define_process_set(name, members);
-                let (answer, actions) = defined.map_or_else(|error| (Err(error), Vec::new()), |actions| (Ok(()), actions));
+                let (answer, actions) =
+                    defined.map_or_else(|error| (Err(error), Vec::new()), |actions| (Ok(()), actions));
                 let _ = done.send(answer);
                 actions
             }

@@ -4,6 +4,7 @@ use crate::{actor::Actor, handle::Internal, host::Host, notice::Notice, upcalls}
 use peal_core::{
     job::Life,
     server::{Brought, DemandId, FenceId, Purpose, RequestId, Upcall},
+    supported,
 };
 use peal_model::{Proc, Reply, Request, Status, code};
 use std::{
@@ -43,7 +44,9 @@ impl Actor {
                     (Request::Query { queries }, Some(identity)) => {
                         let controls = self.state.told_of_controls(identity, queries).into_iter();
                         let groups = self.state.told_of_groups(identity, queries);
-                        controls.chain(groups).chain(self.state.told_of_process_sets(identity, queries)).collect()
+                        let sets = self.state.told_of_process_sets(identity, queries);
+                        let supported = supported::told(queries, self.host.supported());
+                        controls.chain(groups).chain(sets).chain(supported).collect()
                     }
                     _ => Vec::new(),
                 };

@@ -4,9 +4,7 @@ use crate::{
     psets::{Pset, PsetError},
     reach::Reach,
 };
-use peal_model::{
-    Event, Identity, Info, Infos, KeyName, Nspace, Proc, Query, Range, Status, Text, Value, code, key,
-};
+use peal_model::{Event, Identity, Info, Infos, KeyName, Nspace, Proc, Query, Range, Status, Text, Value, code, key};
 use std::sync::Arc;
 
 impl Server {

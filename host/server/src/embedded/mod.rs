@@ -17,6 +17,7 @@ mod reporting;
 mod running;
 mod sink;
 mod stray;
+mod supported;
 mod tree;
 mod used;
 
@@ -47,6 +48,7 @@ use peal_core::{
     job_control::{self, Cleanup, JobAction, JobControl},
     owner::Owner,
     published::{self, Party},
+    supported::Supported,
 };
 use peal_model::{Identity, Info, Infos, KeyName, Nspace, Pdata, Proc, Query, Rank, Status, Text, code, key};
 use peal_sandbox::Sink;
@@ -198,6 +200,10 @@ impl Host for EmbeddedHost {
 
     fn client_connected(&self, proc: &Proc) {
         self.cleanups.runs(proc);
+    }
+
+    fn supported(&self) -> &[Supported] {
+        supported::HOST
     }
 
     fn job_added(&self, job: &JobSpec) {
