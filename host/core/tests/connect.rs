@@ -89,11 +89,7 @@ impl Stage {
                 }
             }
             Op::Disconnect(whose) => {
-                self.all_are_told(
-                    &whose,
-                    |procs| Request::Disconnect { procs, infos: Vec::new() },
-                    code::PMIX_SUCCESS,
-                );
+                self.all_are_told(&whose, |procs| Request::Disconnect { procs, infos: Vec::new() }, code::PMIX_SUCCESS);
                 if !whose.is_disjoint(&self.there) {
                     self.assemblages.retain(|assemblage| *assemblage != whose);
                 }
@@ -156,7 +152,13 @@ fn a_proc_is_in_no_more_assemblages_than_it_may_wait_in_fences() {
     let mut stage = Stage::new();
     stage.server = Server::new(Settings { max_fences: 1, ..Settings::default() });
     let nspace = Nspace::new(JOBS[0]).unwrap();
-    stage.server.add_job(JobSpec { nspace: nspace.clone(), size: 2, hostname: "node".into(), uid: WHO.uid, gid: WHO.gid });
+    stage.server.add_job(JobSpec {
+        nspace: nspace.clone(),
+        size: 2,
+        hostname: "node".into(),
+        uid: WHO.uid,
+        gid: WHO.gid,
+    });
     stage.peers = (0..2).map(|who| stage.server.admit(&proc(who), WHO).unwrap().0).collect();
     let connect = |procs: Vec<Proc>| Request::Connect { procs, infos: Vec::<Info>::new() };
     let replies = stage.call(&[0, 1].into(), connect);
