@@ -4,7 +4,11 @@ use peal_client::{Client, ClientError};
 use peal_core::psets::PsetError;
 use peal_model::{Info, Infos, KeyName, Nspace, Proc, Query, Rank, Status, Value, code, key};
 use peal_server::{EmbeddedFabric, ServerSettings};
-use peal_tests::in_process::{Node, everything, listener, next, soon};
+use peal_tests::{
+    c_program, finish,
+    in_process::{Node, everything, listener, next, soon},
+    libpmix::Release,
+};
 
 async fn node() -> Node {
     let node = Node::start(ServerSettings::default(), &EmbeddedFabric::new(), "one", 2).await;
@@ -86,5 +90,32 @@ async fn procs_are_told_who_is_on_which_node() {
         [client.resolve_peers(Some("moon"), None).await, client.resolve_peers(None, Some(&nspace("x"))).await]
     {
         assert_eq!(nowhere.unwrap_err().status(), code::PMIX_ERR_NOT_FOUND);
+    }
+}
+
+/// What a proc of either release prints that asks where the procs of its job and of another one are.
+const WHERE: &str = "rank 0: peers: SUCCESS (0)
+rank 0: own:0 is there
+rank 0: own:1 is there
+rank 0: peers of another job: SUCCESS (0)
+rank 0: other:0 is there
+rank 0: other:1 is there
+rank 0: nodes: SUCCESS (0)
+rank 0: nodes: node
+rank 0: job size anew: SUCCESS (0)
+rank 0: job size: 2
+rank 0: finalize: SUCCESS (0)
+";
+
+/// Release 4.2 asks nobody, and does not know other jobs.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unmodified_program_of_libpmix_5_is_told_where_procs_are() {
+    let Some(program) = c_program("resolve") else { return };
+    for release in Release::all().iter().skip(1) {
+        let node = node().await;
+        let mut command = node.program(0, &program);
+        let child = release.of(command.arg("two")).spawn().unwrap();
+        let done = tokio::task::block_in_place(|| finish(child)).expect_status(0);
+        assert_eq!(done.stdout.replace("PMIX_SUCCESS", "SUCCESS"), WHERE, "{release:?}: {}", done.stderr);
     }
 }
