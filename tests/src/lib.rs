@@ -7,6 +7,7 @@ pub mod false_server;
 pub mod grouped;
 pub mod in_process;
 pub mod languages;
+pub mod libpmix;
 pub mod mpi;
 pub mod raw;
 pub mod running;

@@ -6,6 +6,7 @@ use peal_server::{EmbeddedFabric, ServerSettings, embedded::environment};
 use peal_tests::{
     Done, c_program, finish,
     in_process::{Node, everything, listener, next, soon},
+    libpmix::Release,
 };
 use std::process::{Command, Stdio};
 
@@ -25,18 +26,18 @@ fn both() -> [Proc; 2] {
     JOBS.map(all)
 }
 
-/// What each proc of two jobs of two prints, without its rank; nothing where there is no `libpmix`.
-async fn connected(args: &[&str]) -> Option<Vec<(String, Done)>> {
+/// What each proc of two jobs of two prints, each job with its release; nothing where there is no `libpmix`.
+async fn connected(releases: [&Release; 2], args: &[&str]) -> Option<Vec<(String, Done)>> {
     let program = c_program("connect")?;
     let node = node().await;
     let uri = node.server.uri().to_string();
-    let procs = JOBS.iter().zip(JOBS.iter().rev()).flat_map(|(job, other)| {
+    let procs = JOBS.iter().zip(JOBS.iter().rev()).zip(releases).flat_map(|((job, other), release)| {
         let (program, uri) = (&program, &uri);
         (0..2).map(move |rank| {
             let mut command = Command::new(program);
             let variables = environment(&Nspace::new(job).unwrap(), "node", peal_model::Rank(rank), uri);
             command.envs(variables).arg(other).args(args);
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            release.of(&mut command).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
             (format!("{job}:{rank}"), command.spawn().unwrap())
         })
     });
@@ -45,8 +46,10 @@ async fn connected(args: &[&str]) -> Option<Vec<(String, Done)>> {
     Some(tokio::task::block_in_place(|| ended.collect()))
 }
 
+/// Without the rank, and in the words of release 4.2.
 fn printed(done: &Done) -> String {
-    done.stdout.lines().map(|line| line.split_once(": ").unwrap().1.to_owned() + "\n").collect()
+    let said = done.stdout.replace("PMIX_SUCCESS", "SUCCESS");
+    said.lines().map(|line| line.split_once(": ").unwrap().1.to_owned() + "\n").collect()
 }
 
 const KNOWN: &str = "connect: SUCCESS (0)
@@ -62,22 +65,29 @@ const PARTED: &str = "disconnect: SUCCESS (0)\nfinalize: SUCCESS (0)\n";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn procs_of_two_jobs_know_of_each_other_until_they_disconnect() {
-    let Some(ended) = connected(&[]).await else { return };
-    for (proc, done) in ended {
-        assert_eq!(printed(&done), format!("{KNOWN}{PARTED}"), "{proc}: {}", done.stderr);
+    let releases = Release::all();
+    // All with each release, and a job with the first and one with the last.
+    let together = releases.iter().map(|one| [one, one]).chain([[&releases[0], releases.last().unwrap()]]);
+    for pair in together {
+        let Some(ended) = connected(pair, &[]).await else { return };
+        for (proc, done) in ended {
+            assert_eq!(printed(&done), format!("{KNOWN}{PARTED}"), "{pair:?} {proc}: {}", done.stderr);
+        }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_is_connected_with_a_proc_that_dies_hears_of_it() {
-    let Some(ended) = connected(&["1"]).await else { return };
-    for (proc, done) in ended {
-        let then = match proc.as_str() {
-            "one:0" => PARTED.to_owned(),
-            "one:1" => String::new(),
-            _ => format!("hears -200 about other:1\n{PARTED}"),
-        };
-        assert_eq!(printed(&done), format!("{KNOWN}{then}"), "{proc}: {}", done.stderr);
+    for release in Release::all() {
+        let Some(ended) = connected([&release; 2], &["1"]).await else { return };
+        for (proc, done) in ended {
+            let then = match proc.as_str() {
+                "one:0" => PARTED.to_owned(),
+                "one:1" => String::new(),
+                _ => format!("hears -200 about other:1\n{PARTED}"),
+            };
+            assert_eq!(printed(&done), format!("{KNOWN}{then}"), "{release:?} {proc}: {}", done.stderr);
+        }
     }
 }
 

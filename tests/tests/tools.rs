@@ -5,11 +5,9 @@ use peal_model::{
 };
 use peal_server::ServerSettings;
 use peal_tests::{
-    Done, c_program,
-    daemon::Place,
-    finish,
+    Done, c_program, finish,
     in_process::{Node, everything, listener, next, soon},
-    peal, program,
+    peal,
     raw::{Peer, Raw, encoded, hello},
     run,
 };
@@ -19,7 +17,7 @@ use std::{
     io::{BufRead, BufReader, Write},
     os::unix::process::CommandExt,
     path::PathBuf,
-    process::{Child, ChildStdout, Command, Stdio},
+    process::{Child, Command, Stdio},
 };
 use tempfile::TempDir;
 
@@ -27,7 +25,6 @@ use tempfile::TempDir;
 struct Running {
     dir: TempDir,
     peal: Child,
-    output: std::io::Lines<BufReader<ChildStdout>>,
 }
 
 impl Running {
@@ -36,9 +33,12 @@ impl Running {
         let mut command = peal(["run"]);
         command.args(args).env("PMIX_SYSTEM_TMPDIR", dir.path()).env_remove("PMIX_SERVER_TMPDIR");
         let mut peal = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut output = BufReader::new(peal.stdout.take().unwrap()).lines();
-        assert_eq!(output.next().expect("the job has ended").unwrap(), "ready");
-        Running { dir, peal, output }
+        let mut output = BufReader::new(peal.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        peal.stdout = Some(output.into_inner());
+        Running { dir, peal }
     }
 
     fn asleep(args: &[&str]) -> Running {
@@ -75,82 +75,6 @@ fn files(dir: &TempDir) -> Vec<String> {
     let session = dir.path().join(format!("peal-{}", rustix::process::geteuid().as_raw()));
     let names = session.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names.filter(|name| name.starts_with("pmix.")).collect()
-}
-
-/// A tool of `libpmix`, if it is installed.
-fn installed(name: &str) -> Option<PathBuf> {
-    let path = PathBuf::from("/usr/bin").join(name);
-    if !path.exists() {
-        println!("skipped: {} is not there, for want of libpmix-bin", path.display());
-        return None;
-    }
-    Some(path)
-}
-
-#[test]
-fn pps_lists_the_jobs_of_a_server_that_it_finds_by_its_files() {
-    let Some(pps) = installed("pps") else { return };
-    let running = Running::asleep(&["-n", "2"]);
-    let namespace = format!("Active nspaces: peal-{}-", running.peal.id());
-    let done = run(&mut running.tool(pps, &[])).expect_status(0);
-    let line = done.stderr.lines().find(|line| line.starts_with(&namespace));
-    assert!(line.is_some_and(|line| line.ends_with("@1")), "{done:?}");
-    running.ends(Signal::TERM);
-}
-
-#[test]
-fn pevent_raises_an_event_that_a_handler_of_the_job_hears() {
-    let Some(pevent) = installed("pevent") else { return };
-    let listen = program("peal-listen");
-    let dir = tempfile::tempdir().unwrap();
-    let mut running = Running::start(dir, &["-n", "1", "--", listen.to_str().unwrap(), "-3100"]);
-    // Range 5: the session.
-    run(&mut running.tool(pevent, &["--event=-3100", "--range", "5"])).expect_status(0);
-    let heard = running.output.next().unwrap().unwrap();
-    let from = format!("from peal-{}-", running.peal.id());
-    assert!(heard.contains("-3100") && heard.contains(&from) && heard.contains("-tool-1:0"), "{heard}");
-    let files = running.dir.path().join(format!("peal-{}", rustix::process::geteuid().as_raw()));
-    finish(running.peal).expect_status(0);
-    assert_eq!(files.read_dir().unwrap().count(), 1, "nothing but the lock is left");
-}
-
-#[test]
-fn pattrs_connects_and_is_told_that_nothing_is_known() {
-    let Some(pattrs) = installed("pattrs") else { return };
-    let running = Running::asleep(&[]);
-    let done = run(&mut running.tool(pattrs, &["--host", "all"]));
-    assert!(done.stderr.contains("PMIx_Query_info returned: NOT-FOUND"), "{done:?}");
-    running.ends(Signal::TERM);
-}
-
-/// Those that ship with the C library, against the daemon. pquery and plookup of release 4.2.2 die by themselves: of SIGFPE
-/// before it connects, and of SIGSEGV behind its handshake.
-#[test]
-fn the_tools_of_the_c_library_find_the_daemon_and_are_served() {
-    let (Some(pps), Some(pevent), Some(pattrs)) = (installed("pps"), installed("pevent"), installed("pattrs")) else {
-        return;
-    };
-    let place = Place::new();
-    let daemon = place.start();
-    daemon.tell(&["job", "register", "solver", "-n", "1"]);
-    let tool = |program: &PathBuf, args: &[&str]| {
-        let mut command = Command::new(program);
-        command.args(args).env("PMIX_SYSTEM_TMPDIR", place.path("")).env_remove("PMIX_SERVER_URI41");
-        command
-    };
-    let done = run(&mut tool(&pps, &[])).expect_status(0);
-    assert!(done.stderr.contains("Active nspaces: solver"), "{done:?}");
-
-    let mut listening = daemon.proc("solver", 0, &program("peal-listen")).args(["-3100"]).spawn().unwrap();
-    let mut output = BufReader::new(listening.stdout.take().unwrap()).lines();
-    assert_eq!(output.next().unwrap().unwrap(), "ready");
-    run(&mut tool(&pevent, &["--event=-3100", "--range", "5"])).expect_status(0);
-    let heard = output.next().unwrap().unwrap();
-    assert!(heard.contains("-3100") && heard.contains("-tool-2:0"), "{heard}");
-    finish(listening).expect_status(0);
-
-    let done = run(&mut tool(&pattrs, &["--host", "all"]));
-    assert!(done.stderr.contains("PMIx_Query_info returned: NOT-FOUND"), "{done:?}");
 }
 
 #[test]
@@ -345,8 +269,12 @@ async fn a_tool_of_a_user_without_a_job_is_refused_and_one_that_lies_is_an_impos
         done.expect_status(0).stdout.trim().to_owned()
     };
     assert_eq!((answer(tool(65_534, 65_534)).await.as_str(), impostors()), ("0", 0), "no job is theirs");
-    let spec =
-        peal_core::job::JobSpec::new(Nspace::new("theirs").unwrap(), 1, "node", Identity { uid: 65_534, gid: 65_534 });
+    let spec = peal_core::job::JobSpec::new(
+        Nspace::new("theirs").unwrap(),
+        1,
+        "node",
+        peal_model::Identity { uid: 65_534, gid: 65_534 },
+    );
     node.server.handle().add_job(spec).await.unwrap();
     assert_eq!(answer(tool(65_534, 65_534)).await, "4", "now one is");
     assert_eq!((answer(tool(0, 65_534)).await.as_str(), impostors()), ("0", 1), "another user");
@@ -357,8 +285,12 @@ async fn a_tool_of_a_user_without_a_job_is_refused_and_one_that_lies_is_an_impos
 async fn what_another_users_procs_have_put_is_not_told() {
     let node = Node::alone(ServerSettings::default(), 1).await;
     let uid = rustix::process::geteuid().as_raw();
-    let spec =
-        peal_core::job::JobSpec::new(Nspace::new("theirs").unwrap(), 1, "node", Identity { uid: uid + 1, gid: 0 });
+    let spec = peal_core::job::JobSpec::new(
+        Nspace::new("theirs").unwrap(),
+        1,
+        "node",
+        peal_model::Identity { uid: uid + 1, gid: 0 },
+    );
     node.server.handle().add_job(spec).await.unwrap();
     let client = node.client(0).await;
     let theirs = Proc::all(Nspace::new("theirs").unwrap());

@@ -12,7 +12,11 @@ pub fn run(root: &Path, args: &[String]) -> Result<()> {
     let start = Instant::now();
     let components = step("guests", || guests::build(root))?;
     let programs = step("C programs", || c_programs::build(root))?;
-    step("browser", browser)?;
+    step("programs of others", || {
+        provide("chromium-headless-shell", &["chromium-headless-shell", "chromium"]);
+        provide("libpmix-bin", &["pattrs"]);
+        Ok(())
+    })?;
     let peers = step("peers", || peers::get(root))?;
     if args.is_empty() {
         step("generated code", || codegen::check(root))?;
@@ -58,21 +62,19 @@ fn step<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     Ok(done)
 }
 
-/// A browser in which pages are looked at. Without one the tests that need it say that they are skipped.
-fn browser() -> Result<()> {
-    const NAME: &str = "chromium-headless-shell";
-    let is_there = |name| Command::new(name).arg("--version").output().is_ok_and(|said| said.status.success());
-    if is_there(NAME) || is_there("chromium") {
-        return Ok(());
+/// A package that has one of these programs. Without it the tests that need one say that they are skipped.
+fn provide(package: &str, programs: &[&str]) {
+    let is_there = |name: &&str| Command::new(name).arg("--version").output().is_ok_and(|said| said.status.success());
+    if programs.iter().any(is_there) {
+        return;
     }
     let installed = peal_build::apt_is_available()
-        && peal_build::apt_install(&[NAME], &mut |words| println!("{words}"))
+        && peal_build::apt_install(&[package], &mut |words| println!("{words}"))
             .inspect_err(|error| println!("not installed: {error}"))
             .is_ok();
     if !installed {
-        println!("not available: install {NAME}");
+        println!("not available: install {package}");
     }
-    Ok(())
 }
 
 fn format(root: &Path) -> Result<()> {

@@ -29,6 +29,8 @@ impl fmt::Display for Call {
             CommandCode::GroupConstruct => "PMIx_Group_construct",
             CommandCode::GroupDestruct => "PMIx_Group_destruct",
             CommandCode::GroupLeave => "PMIx_Group_leave",
+            CommandCode::ResolvePeers => "PMIx_Resolve_peers",
+            CommandCode::ResolveNode => "PMIx_Resolve_nodes",
             // Not made by this client.
             other => return write!(f, "{other:?}"),
         })

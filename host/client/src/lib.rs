@@ -60,6 +60,7 @@ mod open;
 mod published;
 mod queue;
 mod rendezvous;
+mod resolved;
 mod services;
 mod session;
 mod settings;

@@ -8,6 +8,8 @@
 //! - [`job_control`] and [`log`]: what a job-control request asks for, and where a log request goes.
 //! - [`monitor`]: what a request to be watched asks for, and when it is told that somebody is silent.
 //! - [`published`]: what procs publish for others to look up, and who waits for it.
+//! - [`psets`]: process sets, which the host defines.
+//! - [`supported`]: which attributes are honoured, for whoever asks.
 //! - [`server`]: what a server does with the requests of its clients: life cycle, modex, fences, events and
 //!   what of them is kept for those who cannot hear them yet.
 
@@ -31,11 +33,13 @@ pub mod order;
 pub mod owner;
 pub mod pattern;
 pub mod policy;
+pub mod psets;
 pub mod published;
 pub mod reach;
 pub mod registration;
 mod retained;
 pub mod server;
+pub mod supported;
 pub mod targets;
 pub mod termination;
 mod time;

@@ -1,5 +1,5 @@
 //! Arrays of values of one type.
-use crate::{DataType, Info, Proc, ProcInfo, Text, Value, data_type as dt};
+use crate::{DataType, Info, Proc, ProcInfo, Regattr, Text, Value, data_type as dt};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -66,6 +66,12 @@ impl DataArray {
     pub fn proc_infos(procs: impl IntoIterator<Item = ProcInfo>) -> DataArray {
         let items = procs.into_iter().map(|info| Value::ProcInfo(Box::new(info))).collect();
         DataArray { element: dt::PMIX_PROC_INFO, items }
+    }
+
+    /// An array of what attributes are.
+    pub fn regattrs(attributes: impl IntoIterator<Item = Regattr>) -> DataArray {
+        let items = attributes.into_iter().map(|attribute| Value::Regattr(Box::new(attribute))).collect();
+        DataArray { element: dt::PMIX_REGATTR, items }
     }
 
     /// The type of its elements.

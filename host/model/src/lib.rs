@@ -5,6 +5,7 @@
 //! This crate does no I/O, knows no clock and no encoding: how a value lies on the wire is `peal-wire`'s business.
 
 mod array;
+mod attribute;
 mod bits;
 mod event;
 mod ident;
@@ -27,7 +28,7 @@ pub use event::{Event, Step};
 pub use ident::{IdentError, Key, KeyName, Nspace, Proc, Rank};
 pub use info::{Info, InfoFlags, Infos, Kval};
 pub use job::{JobEntry, JobInfo, RankData, SharedData};
-pub use names::{data_type, key, number, rank, status as code};
+pub use names::{Attribute, data_type, key, number, rank, status as code};
 pub use policy::{
     Amendment, ConnectionKind, GroupKind, Hook, Identity, LogRequest, Mail, Matter, Peer, PolicyOutcome, PolicyRequest,
     Provision, Target, UnixGroup,

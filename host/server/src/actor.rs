@@ -6,7 +6,7 @@ use crate::{
     deadline::until,
     decisions::Decisions,
     fabric::{Fabric, ServerId},
-    handle::{Abnormal, AddJobError, Inbox, Internal, ServerHandle},
+    handle::{Abnormal, Inbox, Internal, ServerHandle},
     host::Host,
     hosted::Hosted,
     metrics::Metrics,
@@ -17,7 +17,6 @@ use crate::{
 };
 use peal_core::{
     Time,
-    job::JobSpec,
     log::Origin,
     policy::Verdict,
     reach::Reach,
@@ -279,6 +278,7 @@ impl Actor {
                 let _ = done.send(self.add_job(spec));
                 Vec::new()
             }
+            Internal::DefineProcessSet { name, members, done } => self.define_process_set(name, members, done),
             Internal::Defaults(defaults) => {
                 self.state.set_defaults(defaults);
                 Vec::new()
@@ -325,29 +325,6 @@ impl Actor {
             Internal::Measured { watch, found } => self.state.measured(watch, found),
             Internal::Stop => Vec::new(),
         }
-    }
-
-    fn add_job(&mut self, spec: JobSpec) -> Result<(), AddJobError> {
-        if self.jobs.iter().any(|(known, _)| *known == spec.nspace) {
-            return Err(AddJobError::Exists(spec.nspace));
-        }
-        self.fabric.hosts(self.id, spec.nspace.clone());
-        let mut jobs = (*self.jobs).clone();
-        jobs.push((spec.nspace.clone(), spec.identity));
-        self.jobs = Arc::new(jobs);
-        self.host.job_added(&spec);
-        let actions = self.state.add_job(spec);
-        self.act_all(actions);
-        Ok(())
-    }
-
-    fn remove_job(&mut self, nspace: &Nspace) -> Vec<Action> {
-        let losses = self.state.tell_losses_of(nspace);
-        self.act_all(losses);
-        self.fabric.forgets(self.id, nspace);
-        self.host.job_removed(nspace);
-        self.jobs = Arc::new(self.jobs.iter().filter(|(known, _)| known != nspace).cloned().collect());
-        self.state.remove_job(nspace)
     }
 
     fn deploy(&mut self, hosted: Hosted) {

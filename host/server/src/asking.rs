@@ -4,6 +4,7 @@ use crate::{actor::Actor, handle::Internal, host::Host, notice::Notice, upcalls}
 use peal_core::{
     job::Life,
     server::{Brought, DemandId, FenceId, Purpose, RequestId, Upcall},
+    supported,
 };
 use peal_model::{Proc, Reply, Request, Status, code};
 use std::{
@@ -41,8 +42,11 @@ impl Actor {
                 let (identity, channels) = (self.state.identity(&source), self.channels.offered());
                 let known = match (&request, identity) {
                     (Request::Query { queries }, Some(identity)) => {
-                        let controls = self.state.told_of_controls(identity, queries);
-                        controls.into_iter().chain(self.state.told_of_groups(identity, queries)).collect()
+                        let controls = self.state.told_of_controls(identity, queries).into_iter();
+                        let groups = self.state.told_of_groups(identity, queries);
+                        let sets = self.state.told_of_process_sets(identity, queries);
+                        let supported = supported::told(queries, self.host.supported());
+                        controls.chain(groups).chain(sets).chain(supported).collect()
                     }
                     _ => Vec::new(),
                 };

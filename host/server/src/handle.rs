@@ -8,10 +8,11 @@ use peal_core::{
     log::Origin,
     monitor::{Seen, WatchId},
     policy::Verdict,
+    psets::PsetError,
     reach::Reach,
     server::{Allowance, Brought, DecisionId, DemandId, FenceId, FileSeen, PeerId, Raiser, RequestId, Seq, UsageFound},
 };
-use peal_model::{Event, Info, LogRequest, Nspace, Proc, Reply, Status, code};
+use peal_model::{Event, Info, LogRequest, Nspace, Proc, Reply, Status, Text, code};
 use std::sync::Arc;
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
@@ -67,6 +68,7 @@ pub(crate) enum Internal {
     Decided { id: DecisionId, verdict: Verdict },
     Recalled { peer: PeerId, events: Vec<(Seq, Option<Event>)> },
     AddJob { spec: JobSpec, done: oneshot::Sender<Result<(), AddJobError>> },
+    DefineProcessSet { name: Text, members: Vec<Proc>, done: oneshot::Sender<Result<(), PsetError>> },
     Jobs(oneshot::Sender<Vec<Census>>),
     RemoveJob(Nspace),
     RemoveIdleJob { nspace: Nspace, done: oneshot::Sender<Option<Census>> },
@@ -94,6 +96,14 @@ impl ServerHandle {
         let (done, added) = oneshot::channel();
         self.say(Internal::AddJob { spec, done });
         added.await.unwrap_or(Err(AddJobError::Stopped))
+    }
+
+    /// Gives procs of one user a name, under which they find each other (`PMIx_server_define_process_set`). It holds until a job of one of
+    /// them is removed. Nothing if the server has stopped.
+    pub async fn define_process_set(&self, name: Text, members: Vec<Proc>) -> Option<Result<(), PsetError>> {
+        let (done, defined) = oneshot::channel();
+        self.say(Internal::DefineProcessSet { name, members, done });
+        defined.await.ok()
     }
 
     /// The jobs and how far their procs are, in the order of their names; nothing if the server has stopped.

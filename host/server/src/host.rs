@@ -2,6 +2,7 @@
 use peal_core::{
     job::{JobSpec, Life},
     job_control::{Cleanup, JobControl, NotDone},
+    supported::Supported,
 };
 use peal_model::{
     App, Bytes, Event, Identity, Info, IofChannel, Kval, Nspace, Pdata, Proc, Query, ResourceUnit, Status, Text, code,
@@ -39,6 +40,11 @@ pub trait Host: Send + Sync + 'static {
     /// Which process was started for a proc. Asked whenever somebody claims to be it, and must not wait.
     fn process_of(&self, proc: &Proc) -> ProcessOf {
         ProcessOf::Unknown
+    }
+
+    /// Which attributes it honours in which calls, for whoever asks (`PMIX_QUERY_ATTRIBUTE_SUPPORT`).
+    fn supported(&self) -> &[Supported] {
+        &[]
     }
 
     /// A server has this job from now on.

@@ -23,6 +23,7 @@ mod host;
 mod hosted;
 mod hostname;
 mod identity;
+mod jobs;
 pub mod metrics;
 mod monitor;
 mod notice;

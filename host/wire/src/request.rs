@@ -5,7 +5,7 @@ use crate::{
     reader::Reader,
     writer::Writer,
 };
-use peal_model::{CommandCode as C, Proc, Request};
+use peal_model::{CommandCode as C, Info, Proc, Request};
 
 /// Reads a whole request.
 pub(crate) fn read(r: &mut Reader<'_>) -> Result<Request, WireError> {
@@ -31,7 +31,12 @@ fn arguments(r: &mut Reader<'_>, command: C) -> Result<Request, WireError> {
         C::Lookup => Request::Lookup { uid: r.one()?, keys: r.counted_singly()?, infos: r.counted()? },
         C::Unpublish => Request::Unpublish { uid: r.one()?, keys: r.counted_singly()?, infos: r.counted()? },
         C::Spawn => Request::Spawn { infos: r.counted()?, apps: r.counted()? },
-        C::Connect => Request::Connect { procs: r.counted()?, infos: r.counted()? },
+        C::Connect => {
+            let (procs, mut infos) = (r.counted()?, r.counted()?);
+            // From 6.0 on there is behind them what the proc has put for other nodes, and what it knows of its job.
+            infos.extend(r.until_end::<Info>()?);
+            Request::Connect { procs, infos }
+        }
         C::Disconnect => Request::Disconnect { procs: r.counted()?, infos: r.counted()? },
         C::Notify => Request::Notify { code: r.one()?, range: r.one()?, infos: r.counted()? },
         C::RegisterEvents => Request::RegisterEvents { codes: r.counted()?, infos: r.counted()? },

@@ -4,7 +4,9 @@
 mod arbitrary;
 
 use arbitrary::*;
-use peal_model::{DataArray, DataType, Event, Info, Key, Range, Request, Status, Text, Value, data_type as dt};
+use peal_model::{
+    DataArray, DataType, Event, Info, Key, Nspace, Proc, Range, Request, Status, Text, Value, data_type as dt, key,
+};
 use peal_wire::*;
 use proptest::{collection::vec, prelude::*, sample::Index};
 
@@ -156,6 +158,18 @@ fn unknown_commands_and_trailing_bytes_are_refused() {
     assert_eq!(codec.decode_request(&[0x02, 0x05, 0]), Err(WireError::Trailing { what: "a request", count: 1 }));
     let not_supported = codec.encode_status(peal_model::code::PMIX_ERR_NOT_SUPPORTED).unwrap();
     assert_eq!(not_supported, [0x02, 0x5d]);
+}
+
+#[test]
+fn a_connect_may_have_more_infos_behind_its_own() {
+    let codec = newest();
+    let connect = |infos: Vec<Info>| Request::Connect { procs: vec![Proc::all(Nspace::new("job").unwrap())], infos };
+    let (own, more) = (Info::new(key::PMIX_TIMEOUT, Value::Int(1)), Info::new(key::PMIX_PROC_DATA, Value::Bool(true)));
+    let encode = |infos: Vec<Info>| codec.encode_request(&connect(infos)).unwrap();
+    // A field of one info is the same whether it was counted or not.
+    let field = encode(vec![more.clone()]).split_off(encode(Vec::new()).len());
+    let message = [encode(vec![own.clone()]), field].concat();
+    assert_eq!(codec.decode_request(&message), Ok(connect(vec![own, more])));
 }
 
 #[test]

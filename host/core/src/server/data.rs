@@ -174,7 +174,7 @@ impl Server {
     }
 
     /// What the host said of a job of this server, or of one of which somebody in a group with the requester is.
-    fn info_of(&self, source: &Proc, nspace: &Nspace) -> Option<Arc<JobInfo>> {
+    pub(super) fn info_of(&self, source: &Proc, nspace: &Nspace) -> Option<Arc<JobInfo>> {
         let job = self.jobs.get(nspace).map(|job| &job.info);
         job.or_else(|| self.groups.shared_job(source, nspace)).cloned()
     }

@@ -20,6 +20,8 @@ mod losses;
 mod monitoring;
 mod named;
 mod owned;
+mod psets;
+mod resolving;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -36,6 +38,7 @@ use crate::{
     job_control::{Declared, Ledger},
     modex::Modex,
     monitor::{self, Book},
+    psets::Psets,
     retained::{Limits, Retained},
 };
 pub use crate::{
@@ -182,6 +185,7 @@ pub struct Server {
     fences: Fences,
     assemblages: Assemblages,
     groups: Groups,
+    psets: Psets,
     retained: Retained,
     gate: Gate,
     demand: Demand,
@@ -213,6 +217,7 @@ impl Server {
             fences: Fences::new(settings.max_fences),
             assemblages: Assemblages::default(),
             groups: Groups::new(settings.id, settings.groups),
+            psets: Psets::default(),
             retained: Retained::new(limits),
             ledger: Ledger::new(settings.max_controls),
             declared: Declared::default(),
@@ -251,6 +256,7 @@ impl Server {
             .flat_map(|job| job.spec.ranks())
             .map(|rank| Proc::new(nspace.clone(), rank))
             .collect();
+        let undefined = self.delete_process_sets(nspace);
         let given_up: Vec<Action> = procs.iter().flat_map(|proc| self.checkpoint_lost(proc)).collect();
         self.monitors.end_job(nspace);
         self.jobs.remove(nspace);
@@ -262,7 +268,7 @@ impl Server {
         self.retained.free_job(nspace);
         let waiting = self.modex.give_up_job(nspace).into_iter().chain(self.fences.drop_job(nspace));
         let answers = waiting.map(|to| reply(to, code::PMIX_ERR_INVALID_NAMESPACE));
-        let mut actions: Vec<Action> = given_up.into_iter().chain(answers).chain(given_back).collect();
+        let mut actions: Vec<Action> = given_up.into_iter().chain(answers).chain(given_back).chain(undefined).collect();
         actions.extend(self.with_groups(|groups| groups.job_removed(nspace)));
         self.settled(actions)
     }
@@ -345,6 +351,9 @@ impl Server {
             }
             Request::RegisterEvents { codes, infos } => self.enter_registration(to, source, codes, infos),
             Request::DeregisterEvents { codes } => self.deregister(to.peer, codes),
+            Request::RefreshCache { proc } => self.refresh(to, &source, &proc),
+            Request::ResolvePeers { node, nspace } => self.resolve_peers(to, &source, node.as_ref(), nspace.as_ref()),
+            Request::ResolveNode { nspace } => self.resolve_nodes(to, &source, nspace.as_ref()),
             Request::Log { timestamp, data, directives } => self.log(to, source, timestamp, data, directives),
             request => {
                 let request = self.naming_members(&source, request);

@@ -221,7 +221,7 @@ fn a_fence_ends_when_all_have_come_and_carries_what_was_put_for_others() {
     let (first, actions) = stage.fence(0, collect());
     assert!(actions.is_empty());
     let (second, actions) = stage.fence(1, collect());
-    let [Action::Gather { id, procs, brought }] = &actions[..] else { panic!("{actions:?}") };
+    let [Action::Gather { id, procs, brought, .. }] = &actions[..] else { panic!("{actions:?}") };
     assert_eq!(*procs, [Proc::all(nspace())]);
     assert_eq!(brought.data, [RankData { proc: proc(0), kvals: vec![Kval::new(A, Value::Uint32(1))] }]);
     let answers = stage.server.gathered(*id, Ok(brought.clone()));

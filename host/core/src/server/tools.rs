@@ -126,7 +126,7 @@ mod tests {
 
     fn ask(server: &mut Server, peer: PeerId, request: Request) -> Reply {
         let actions = server.request(RequestId { peer, tag: 1 }, request, Time(0));
-        let [Action::Reply { reply, .. }] = actions.as_slice() else { panic!("{actions:?}") };
+        let [Action::Reply { reply, .. }, ..] = actions.as_slice() else { panic!("{actions:?}") };
         reply.clone()
     }
 
@@ -186,7 +186,7 @@ mod tests {
         let commit = Request::Commit(vec![Commit { scope: Scope::Global, kvals }]);
         assert_eq!(ask(&mut server, peer, commit).status(), code::PMIX_SUCCESS);
         assert!(server.modex.has(&tool, None));
-        assert_eq!(server.disconnected(peer, Time(0)), []);
+        assert_eq!(server.disconnected(peer, Time(0)), [Action::Host(Upcall::ToolLeft(tool.clone()))]);
         assert!(!server.modex.has(&tool, None));
         assert_eq!((server.identity(&tool), server.counts().peers), (None, 0));
     }

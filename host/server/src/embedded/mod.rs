@@ -22,6 +22,7 @@ mod running;
 mod sink;
 mod spawn;
 mod stray;
+mod supported;
 mod tree;
 mod used;
 
@@ -57,6 +58,7 @@ use peal_core::{
     job_control::{self, Cleanup, JobAction, JobControl},
     owner::Owner,
     published::{self, Party},
+    supported::Supported,
 };
 use peal_model::{
     App, Bytes, Identity, Info, Infos, KeyName, Nspace, Pdata, Proc, Query, Rank, Status, Text, code, key,
@@ -269,6 +271,10 @@ impl Host for EmbeddedHost {
 
     fn client_connected(&self, proc: &Proc) {
         self.cleanups.runs(proc);
+    }
+
+    fn supported(&self) -> &[Supported] {
+        supported::HOST
     }
 
     fn job_added(&self, job: &JobSpec) {

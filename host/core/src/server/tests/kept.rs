@@ -252,7 +252,11 @@ fn a_connection_that_goes_takes_along_what_was_held_for_it() {
     assert_eq!((late.counts().events_kept, late.counts().events_spilled), (4, 4));
     assert!(matches!(late.stage.server.resume(peer)[..], [Action::Recall { .. }]));
     let gone = late.stage.server.disconnected(peer, Time(0));
-    assert!(matches!(gone[..], [Action::Host(Upcall::DeregisterEvents(_)), Action::Forget { .. }]), "{gone:?}");
+    let [Action::Host(Upcall::DeregisterEvents(_)), Action::Host(Upcall::ToolLeft(_)), Action::Forget { .. }] =
+        gone[..]
+    else {
+        panic!("{gone:?}")
+    };
     assert_eq!(late.stage.server.recalled(peer, Vec::new()), []);
     late.stage.server.retained.check_empty();
 }

@@ -1,0 +1,70 @@
+//! Process sets: defined by the host, told of by events, and asked about.
+use super::{Action, Server};
+use crate::{
+    psets::{Pset, PsetError},
+    reach::Reach,
+};
+use peal_model::{Event, Identity, Info, Infos, KeyName, Nspace, Proc, Query, Range, Status, Text, Value, code, key};
+use std::sync::Arc;
+
+impl Server {
+    /// The host gives these procs a name. Procs of their user hear of that.
+    pub fn define_process_set(&mut self, name: Text, members: Vec<Proc>) -> Result<Vec<Action>, PsetError> {
+        let mut owner = None;
+        for proc in &members {
+            let unknown = || PsetError::Unknown { name: name.clone(), proc: proc.clone() };
+            self.life(proc).ok_or_else(unknown)?;
+            let uid = self.uid_of(proc);
+            if *owner.get_or_insert(uid) != uid {
+                return Err(PsetError::Mixed(name));
+            }
+        }
+        let uid = owner.ok_or_else(|| PsetError::Empty(name.clone()))?;
+        let pset = Pset { name, members };
+        self.psets.define(uid, pset.clone())?;
+        let members = Info::new(key::PMIX_PSET_MEMBERS, Value::procs(pset.members.iter().cloned()));
+        Ok(self.tell_of_set(uid, code::PMIX_PROCESS_SET_DEFINE, pset, vec![members]))
+    }
+
+    /// A job is gone, and the sets in which its procs were.
+    pub(super) fn delete_process_sets(&mut self, nspace: &Nspace) -> Vec<Action> {
+        let gone = self.psets.drop_job(nspace);
+        gone.into_iter()
+            .flat_map(|(uid, pset)| self.tell_of_set(uid, code::PMIX_PROCESS_SET_DELETE, pset, Vec::new()))
+            .collect()
+    }
+
+    fn tell_of_set(&mut self, uid: u32, code: Status, pset: Pset, more: Vec<Info>) -> Vec<Action> {
+        let mut infos = vec![
+            Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true)),
+            Info::new(key::PMIX_PSET_NAME, Value::String(Some(pset.name))),
+        ];
+        infos.extend(more);
+        let event = Event { code, source: None, range: Range::Local, infos };
+        self.spread(Arc::new(event), Reach::User(uid), self.settings.allowance)
+    }
+
+    /// Answers what is asked about process sets: those of the asker's user.
+    pub fn told_of_process_sets(&self, identity: Identity, queries: &[Query]) -> Vec<Info> {
+        let sets: Vec<&Pset> = self.psets.of(identity.uid).collect();
+        let mut told = Vec::new();
+        for query in queries {
+            let meant = query.qualifiers.value_of(key::PMIX_PSET_NAME).and_then(Value::as_str);
+            for asked in query.keys.iter().flatten().filter_map(Text::as_str) {
+                let is = |key: KeyName| asked == key.0;
+                if is(key::PMIX_QUERY_NUM_PSETS) {
+                    told.push(Info::new(key::PMIX_QUERY_NUM_PSETS, Value::Size(sets.len() as u64)));
+                } else if is(key::PMIX_QUERY_PSET_NAMES) {
+                    let names: Vec<&str> = sets.iter().filter_map(|set| set.name.as_str()).collect();
+                    told.push(Info::new(key::PMIX_QUERY_PSET_NAMES, Value::string(&names.join(","))));
+                } else if is(key::PMIX_QUERY_PSET_MEMBERSHIP)
+                    && let Some(set) = sets.iter().find(|set| set.name.as_str() == meant)
+                {
+                    let members = Value::procs(set.members.iter().cloned());
+                    told.push(Info::new(key::PMIX_QUERY_PSET_MEMBERSHIP, members));
+                }
+            }
+        }
+        told
+    }
+}

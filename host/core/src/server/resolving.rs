@@ -1,0 +1,60 @@
+//! Who is where, and what is known of somebody anew: asked for by clients of 5.0 and later, about jobs that they may see.
+use super::{Action, RequestId, Server, reply};
+use crate::job::{self, Job};
+use peal_model::{JobEntry, Kval, Nspace, Proc, Reply, Text, code};
+use std::collections::BTreeSet;
+
+impl Server {
+    /// All that is known of a proc, or of a job for its wildcard rank.
+    pub(super) fn refresh(&mut self, to: RequestId, source: &Proc, proc: &Proc) -> Vec<Action> {
+        if !self.may_see(source, &proc.nspace) {
+            return vec![reply(to, code::PMIX_ERR_NO_PERMISSIONS)];
+        }
+        let Some(info) = self.info_of(source, &proc.nspace) else { return vec![reply(to, code::PMIX_ERR_NOT_FOUND)] };
+        let kvals: Vec<Kval> = if proc.rank.is_valid() {
+            self.modex.answer(proc, || job::values_of(&info, proc)).into_inner().kvals
+        } else {
+            let of_job = |entry: &JobEntry| match entry {
+                JobEntry::Job(kval) => Some(kval.clone()),
+                JobEntry::Rank(..) => None,
+            };
+            info.entries.iter().filter_map(of_job).collect()
+        };
+        vec![Action::Reply { to, reply: Reply::Kvals { status: code::PMIX_SUCCESS, kvals } }]
+    }
+
+    /// The procs of a job, or of all, that are on a node, or on ours.
+    pub(super) fn resolve_peers(
+        &self,
+        to: RequestId,
+        source: &Proc,
+        node: Option<&Text>,
+        nspace: Option<&Nspace>,
+    ) -> Vec<Action> {
+        let is_there = |job: &&Job| node.is_none_or(|node| node.as_bytes() == job.spec.hostname.as_bytes());
+        let jobs = self.seen(source, nspace).filter(is_there);
+        let procs: Vec<Proc> =
+            jobs.flat_map(|job| job.spec.ranks().map(|rank| Proc::new(job.spec.nspace.clone(), rank))).collect();
+        match procs.is_empty() {
+            true => vec![reply(to, code::PMIX_ERR_NOT_FOUND)],
+            false => vec![Action::Reply { to, reply: Reply::Procs { status: code::PMIX_SUCCESS, procs } }],
+        }
+    }
+
+    /// The nodes of a job, or of all.
+    pub(super) fn resolve_nodes(&self, to: RequestId, source: &Proc, nspace: Option<&Nspace>) -> Vec<Action> {
+        let nodes: BTreeSet<&str> = self.seen(source, nspace).map(|job| job.spec.hostname.as_str()).collect();
+        if nodes.is_empty() {
+            return vec![reply(to, code::PMIX_ERR_NOT_FOUND)];
+        }
+        let nodes = nodes.into_iter().collect::<Vec<_>>().join(",");
+        let nodes = Some(Text::from(nodes.as_str()));
+        vec![Action::Reply { to, reply: Reply::Nodes { status: code::PMIX_SUCCESS, nodes } }]
+    }
+
+    /// A job, or all, as far as somebody may know of them.
+    fn seen<'a>(&'a self, source: &'a Proc, nspace: Option<&'a Nspace>) -> impl Iterator<Item = &'a Job> {
+        let named = move |job: &&Job| nspace.is_none_or(|nspace| *nspace == job.spec.nspace);
+        self.jobs.values().filter(named).filter(move |job| self.may_see(source, &job.spec.nspace))
+    }
+}

@@ -1,0 +1,42 @@
+//! Which attributes the embedded host honours, in which calls.
+use peal_core::supported::Supported;
+use peal_model::key;
+
+/// What it honours beside what the server does.
+pub(super) const HOST: &[Supported] = &[
+    (
+        "PMIx_Job_control",
+        &[
+            key::PMIX_CLEANUP_EMPTY,
+            key::PMIX_CLEANUP_IGNORE,
+            key::PMIX_CLEANUP_LEAVE_TOPDIR,
+            key::PMIX_CLEANUP_RECURSIVE,
+            key::PMIX_JOB_CTRL_KILL,
+            key::PMIX_JOB_CTRL_PAUSE,
+            key::PMIX_JOB_CTRL_RESTART,
+            key::PMIX_JOB_CTRL_RESUME,
+            key::PMIX_JOB_CTRL_SIGNAL,
+            key::PMIX_JOB_CTRL_TERMINATE,
+            key::PMIX_REGISTER_CLEANUP,
+            key::PMIX_REGISTER_CLEANUP_DIR,
+        ],
+    ),
+    ("PMIx_Log", &[key::PMIX_LOG_STDERR, key::PMIX_LOG_STDOUT]),
+    ("PMIx_Lookup", &[key::PMIX_EVENT_CUSTOM_RANGE, key::PMIX_RANGE, key::PMIX_TIMEOUT, key::PMIX_WAIT]),
+    ("PMIx_Publish", &[key::PMIX_EVENT_CUSTOM_RANGE, key::PMIX_PERSISTENCE, key::PMIX_RANGE]),
+    (
+        "PMIx_Query_info",
+        &[
+            key::PMIX_NSPACE,
+            key::PMIX_PROCID,
+            key::PMIX_QUERY_LOCAL_PROC_TABLE,
+            key::PMIX_QUERY_LOG_CHANNELS,
+            key::PMIX_QUERY_NAMESPACES,
+            key::PMIX_QUERY_NAMESPACE_INFO,
+            key::PMIX_QUERY_NODE_RESOURCE_USAGE,
+            key::PMIX_QUERY_PROC_RESOURCE_USAGE,
+            key::PMIX_QUERY_PROC_TABLE,
+        ],
+    ),
+    ("PMIx_Unpublish", &[]),
+];

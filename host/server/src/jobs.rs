@@ -1,0 +1,46 @@
+//! Jobs and process sets come and go, as the host environment says.
+use crate::{actor::Actor, handle::AddJobError};
+use peal_core::{job::JobSpec, psets::PsetError, server::Action};
+use peal_model::{Nspace, Proc, Text};
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+impl Actor {
+    /// A job is there from now on, for the fabric, the host and the state alike.
+    pub(crate) fn add_job(&mut self, spec: JobSpec) -> Result<(), AddJobError> {
+        if self.jobs.iter().any(|(known, _)| *known == spec.nspace) {
+            return Err(AddJobError::Exists(spec.nspace));
+        }
+        self.fabric.hosts(self.id, spec.nspace.clone());
+        let mut jobs = (*self.jobs).clone();
+        jobs.push((spec.nspace.clone(), spec.identity));
+        self.jobs = Arc::new(jobs);
+        self.host.job_added(&spec);
+        let actions = self.state.add_job(spec);
+        self.act_all(actions);
+        Ok(())
+    }
+
+    /// It is not any more.
+    pub(crate) fn remove_job(&mut self, nspace: &Nspace) -> Vec<Action> {
+        let losses = self.state.tell_losses_of(nspace);
+        self.act_all(losses);
+        self.fabric.forgets(self.id, nspace);
+        self.host.job_removed(nspace);
+        self.jobs = Arc::new(self.jobs.iter().filter(|(known, _)| known != nspace).cloned().collect());
+        self.state.remove_job(nspace)
+    }
+
+    /// Procs are given a name; the host is told whether they have it now.
+    pub(crate) fn define_process_set(
+        &mut self,
+        name: Text,
+        members: Vec<Proc>,
+        done: oneshot::Sender<Result<(), PsetError>>,
+    ) -> Vec<Action> {
+        let defined = self.state.define_process_set(name, members);
+        let (answer, actions) = defined.map_or_else(|error| (Err(error), Vec::new()), |actions| (Ok(()), actions));
+        let _ = done.send(answer);
+        actions
+    }
+}
