@@ -21,8 +21,8 @@ use tokio::{
 };
 
 /// The program is there and cannot be executed; it is not there: as shells have it.
-const NOT_EXECUTABLE: u8 = 126;
-const NOT_FOUND: u8 = 127;
+pub const NOT_EXECUTABLE: u8 = 126;
+pub const NOT_FOUND: u8 = 127;
 
 /// Runs a job and passes its exit status on.
 pub fn run(mut args: Run) -> Result<ExitCode> {
@@ -179,14 +179,14 @@ impl Interrupts {
 }
 
 /// The signals that are ignored, as bits from that of signal 1 up.
-fn ignored_signals() -> u64 {
+pub fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
 }
 
 /// Tells what happens, on a thread that may wait for terminals; ends when nobody can tell any more.
-fn print_transcript(mut told: Listener) {
+pub fn print_transcript(mut told: Listener) {
     while let Some(heard) = told.blocking_recv() {
         match heard {
             Heard::Notice(notice) => transcript::print(&notice),

@@ -418,6 +418,7 @@ impl Actor {
             source,
             jobs: self.jobs.clone(),
             asked,
+            awaited: None,
         });
     }
 
