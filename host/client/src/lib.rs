@@ -58,6 +58,7 @@ mod observers;
 mod open;
 mod queue;
 mod rendezvous;
+mod server;
 mod services;
 mod session;
 mod settings;
@@ -79,6 +80,7 @@ pub use peal_core::{
     registration::RegistrationId,
 };
 pub use rendezvous::{Attach, Places};
+pub use server::Server;
 pub use services::Findings;
 pub use settings::ClientSettings;
 pub use tool::{Tool, ToolSettings};

@@ -48,7 +48,7 @@ pub use handle::{AddJobError, Raised, ServerHandle};
 pub use host::{Answer, Host, ProcessOf, Spawned};
 pub use hosted::Hosted;
 pub use hostname::hostname;
-pub use identity::{IdentityCheck, Observer, Peer, observe, holder_below, peer_of};
+pub use identity::{IdentityCheck, Observer, Peer, holder_below, observe, peer_of};
 pub use metrics::{Counter, Counters, Metrics};
 pub use notice::{ChainResults, Heard, Listener, Notice, Notices, Wished};
 pub use rendezvous::{Rendezvous, RendezvousError, Serves, ToolSettings};

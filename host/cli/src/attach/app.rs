@@ -42,8 +42,7 @@ impl App {
         environment: impl Iterator<Item = (&'a str, Option<String>)>,
     ) -> Result<App, NotStarted> {
         let signals = listen().context("cannot listen to signals").map_err(NotStarted::Us)?;
-        let (name, args) =
-            program.split_first().context("a program is needed").map_err(NotStarted::Us)?;
+        let (name, args) = program.split_first().context("a program is needed").map_err(NotStarted::Us)?;
         let mut command = Command::new(name);
         command.args(args);
         for (variable, value) in environment {

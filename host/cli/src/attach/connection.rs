@@ -196,7 +196,8 @@ impl Relayed {
     async fn lost(&self) {
         let me = self.me.clone();
         let affected = Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(self.between.server.proc.clone()));
-        let event = Event { code: code::PMIX_ERR_LOST_CONNECTION, source: me, range: Range::Namespace, infos: vec![affected] };
+        let event =
+            Event { code: code::PMIX_ERR_LOST_CONNECTION, source: me, range: Range::Namespace, infos: vec![affected] };
         // What they make of it changes nothing.
         drop(self.between.handlers.handle(Arc::new(event)).await);
     }

@@ -58,7 +58,8 @@ pub fn attach(mut args: Attach) -> Result<ExitCode> {
             Err(why) => return app::not_started(why).map(Err),
         };
         let transcript = tokio::task::spawn_blocking(|| transcript.map(run::print_transcript));
-        let Alone { chain, wanted, sinks, keeper, beginning } = Alone::start(prepared, nspace.clone(), &resolved.config);
+        let Alone { chain, wanted, sinks, keeper, beginning } =
+            Alone::start(prepared, nspace.clone(), &resolved.config);
         let handlers = Arc::new(Handlers::new(chain, nspace, settings.core.allowance));
         let serving = tokio::spawn(handlers.clone().serve(wanted));
         let between = Between {
@@ -88,7 +89,11 @@ pub fn attach(mut args: Attach) -> Result<ExitCode> {
 }
 
 /// Relays what the program and whatever descends from it connects, until it has ended.
-async fn serve(app: &mut App, listener: TcpListener, between: Arc<Between>) -> std::io::Result<std::process::ExitStatus> {
+async fn serve(
+    app: &mut App,
+    listener: TcpListener,
+    between: Arc<Between>,
+) -> std::io::Result<std::process::ExitStatus> {
     let (root, mut connections) = (app.pid(), JoinSet::new());
     let ended = app.end();
     tokio::pin!(ended);

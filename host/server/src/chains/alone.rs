@@ -1,16 +1,12 @@
 //! The chain of one job without a server around it: for a program in a job that another server runs (`peal attach`).
-use super::{Chains, ChainSettings, Entering, GuestPools, HostedChains};
+use super::{ChainSettings, Chains, Entering, GuestPools, HostedChains};
 use crate::{
     metrics::Metrics,
     notice::{ChainResults, Notices},
     shadow::Shadows,
     wanted::Wanted,
 };
-use peal_core::{
-    reach::Reach,
-    registration::Codes,
-    server::Allowance,
-};
+use peal_core::{reach::Reach, registration::Codes, server::Allowance};
 use peal_model::{Event, Identity, Nspace};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
@@ -73,7 +69,8 @@ impl LoneChain {
     /// The codes that the handlers are registered for now, and were when they started.
     pub fn codes(&self) -> Vec<Codes> {
         let now = self.chains.view().chains();
-        let now = now.into_iter().flat_map(|(_, standing)| standing).map(|standing| standing.registration.codes.clone());
+        let now =
+            now.into_iter().flat_map(|(_, standing)| standing).map(|standing| standing.registration.codes.clone());
         self.codes.iter().cloned().chain(now).collect()
     }
 
