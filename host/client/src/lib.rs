@@ -62,6 +62,7 @@ mod server;
 mod services;
 mod session;
 mod settings;
+mod singleton;
 mod tool;
 
 pub use call::Call;
