@@ -185,7 +185,10 @@ fn what_came_too_early_is_kept_until_the_client_registers_and_comes_once() {
     // The C library's server has it, too, and says no range.
     let again = Event { range: Range::Undef, ..event(NEWS, 1) };
     stage.raises(&again);
-    assert!(stage.relay.happening().is_none() && stage.relay.is_settled(), "neither handlers nor the client see it again");
+    assert!(
+        stage.relay.happening().is_none() && stage.relay.is_settled(),
+        "neither handlers nor the client see it again"
+    );
     // But one that is only the same is another one.
     stage.raises(&event(NEWS, 1));
     stage.waiting();
@@ -217,7 +220,9 @@ fn requests_of_handlers_are_answered_to_them_alone() {
     assert_eq!(stage.codec.decode_request(&sent[0].payload).unwrap(), log);
     stage.answers(sent[0].tag, code::PMIX_ERR_NOT_SUPPORTED);
     assert_eq!(stage.at(Side::Client), []);
-    let Some(Happening::Answered { ask: answered, outcome }) = stage.relay.happening() else { panic!("it is answered") };
+    let Some(Happening::Answered { ask: answered, outcome }) = stage.relay.happening() else {
+        panic!("it is answered")
+    };
     assert_eq!((answered, outcome), (ask, Ok(Reply::Status(code::PMIX_ERR_NOT_SUPPORTED))));
 }
 
@@ -257,12 +262,8 @@ enum Said {
 }
 
 fn said() -> impl Strategy<Value = Vec<Said>> {
-    let one = prop_oneof![
-        (0..3000_usize).prop_map(Said::Asks),
-        Just(Said::Answers),
-        Just(Said::Event),
-        Just(Said::Wants)
-    ];
+    let one =
+        prop_oneof![(0..3000_usize).prop_map(Said::Asks), Just(Said::Answers), Just(Said::Event), Just(Said::Wants)];
     proptest::collection::vec(one, 0..24)
 }
 
