@@ -4,6 +4,7 @@ pub mod compared;
 pub mod daemon;
 pub mod drawer;
 pub mod false_server;
+pub mod foreign;
 pub mod grouped;
 pub mod in_process;
 pub mod languages;

@@ -6,7 +6,7 @@ use crate::{
 use anyhow::{Context, Result};
 use std::{path::Path, time::SystemTime};
 
-const FUZZ_TARGETS: [&str; 2] = ["handshake", "message"];
+const FUZZ_TARGETS: [&str; 3] = ["handshake", "message", "relay"];
 const CORPUS: &str = "tests/fuzz/corpus";
 const CASES: u32 = 20_000;
 const KILLS: u32 = 100;

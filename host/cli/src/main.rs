@@ -1,6 +1,7 @@
 //! `peal`: one verb per thing a person does.
 mod admin;
 mod args;
+mod attach;
 mod audit;
 mod chain;
 mod config;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
 fn obey(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Run(run) => run::run(run),
+        Command::Attach(attach) => attach::attach(attach),
         Command::Serve(serve) => serve::serve(serve),
         Command::Status(status) => stats::status(status),
         Command::Stats(stats) => stats::stats(stats),

@@ -9,21 +9,21 @@ use peal_audit::Audit;
 use peal_config::{Config, Problems, Resolved, WallMode};
 use peal_core::owner::Owner;
 use peal_deploy::{Beginning, Begun, Brought, Deployer, Gauge, Loader, Outlets};
-use peal_model::{Info, Nspace, Proc, Rank, Status};
+use peal_model::{Identity, Info, Nspace, Proc, Rank, Status};
 use peal_server::{
-    EmbeddedFabric, GuestPools, Notices, Observer, Parts, Server,
+    EmbeddedFabric, GuestPools, LoneChain, Notices, Observer, Parts, Server, Wanted,
     embedded::{CleanupSettings, EmbeddedHost},
     metrics::MetricsEndpoint,
 };
 use peal_sinks::{SinkSettings, Sinks};
 use peal_store::Store;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getgid, getrlimit, getuid, setrlimit};
 use std::{
     hash::{BuildHasher, RandomState},
     sync::Arc,
     time::SystemTime,
 };
-use tokio::runtime::Runtime;
+use tokio::{runtime::Runtime, sync::mpsc};
 
 /// All that can go wrong before a server is there has not.
 pub struct Prepared {
@@ -140,6 +140,32 @@ impl Prepared {
             ));
         }
         Ok(Prepared { me: Proc::new(Nspace::new(me)?, Rank(0)), observer, begun, ground })
+    }
+}
+
+/// Handlers without a server, and what they stand on.
+pub struct Alone {
+    /// The handlers.
+    pub chain: LoneChain,
+    /// What they want beyond their answers.
+    pub wanted: mpsc::Receiver<Wanted>,
+    /// What they write to.
+    pub sinks: Arc<Sinks>,
+    /// Who keeps the records of jobs, if that is wanted.
+    pub keeper: Option<Keeper>,
+    /// What the modules were loaded with.
+    pub beginning: Beginning,
+}
+
+impl Alone {
+    /// Starts the handlers of what was prepared, for a proc of a job that another server runs.
+    pub fn start(prepared: Prepared, job: Nspace, config: &Config) -> Alone {
+        let Prepared { begun: Begun { hosted, beginning }, ground, .. } = prepared;
+        let Ground { notices, pools, sinks, keeper, .. } = ground;
+        let us = Identity { uid: getuid().as_raw(), gid: getgid().as_raw() };
+        let settings = config::server_settings(config).chains;
+        let (chain, wanted) = LoneChain::start((job, us), hosted.chains, &pools, settings, notices);
+        Alone { chain, wanted, sinks, keeper, beginning }
     }
 }
 

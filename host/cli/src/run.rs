@@ -23,8 +23,8 @@ use std::{process::ExitCode, time::Duration};
 use tokio::time::Instant;
 
 /// The program is there and cannot be executed; it is not there: as shells have it.
-const NOT_EXECUTABLE: u8 = 126;
-const NOT_FOUND: u8 = 127;
+pub const NOT_EXECUTABLE: u8 = 126;
+pub const NOT_FOUND: u8 = 127;
 
 /// The job took longer than it was given: as `timeout` has it.
 const TIMED_OUT: u8 = 124;
@@ -198,7 +198,7 @@ async fn wait(mut job: RunningJob, host: &EmbeddedHost, limit: Option<Duration>,
 }
 
 /// Tells what happens, on a thread that may wait for terminals; ends when nobody can tell any more.
-fn print_transcript(mut told: Listener) {
+pub fn print_transcript(mut told: Listener) {
     while let Some(heard) = told.blocking_recv() {
         match heard {
             Heard::Notice(notice) => transcript::print(&notice),

@@ -1,6 +1,6 @@
 //! The client, as a program uses it: coming and going, and the data of its job.
 use crate::{
-    Call, ClientError, ClientSettings, Environment,
+    Call, ClientError, ClientSettings, Environment, Server,
     data::{self, Known},
     events::Handlers,
     link::{Appointment, Connected, Link},
@@ -68,7 +68,7 @@ impl Client {
         let Connected { link, name } = Link::connect(to, &settings, queue.clone()).await?;
         let mut known = Known::new(settings.data_bytes);
         let limit = settings.answer_timeout;
-        match bounded(CommandCode::JobData, Some(limit), link.ask(Request::JobData)).await? {
+        match bounded(CommandCode::JobData, Some(limit), link.whose(), link.ask(Request::JobData)).await? {
             Reply::JobData(info) => known.learn_job(Arc::unwrap_or_clone(info)),
             _ => return Err(ClientError::UnfitAnswer { call: Call(CommandCode::JobData) }),
         }
@@ -171,7 +171,8 @@ impl Client {
         let links = self.session().detach_all();
         let mut outcome = Ok(());
         for link in &links {
-            let left = self.bounded(CommandCode::Finalize, self.answer_limit(), link.ask(Request::Finalize)).await;
+            let finalize = link.ask(Request::Finalize);
+            let left = bounded(CommandCode::Finalize, self.answer_limit(), link.whose(), finalize).await;
             outcome = outcome.and(left.map(drop));
         }
         self.inner.events.abort();
@@ -244,17 +245,20 @@ impl Client {
         limit: Option<Duration>,
         call: impl Future<Output = Result<T, ClientError>>,
     ) -> Result<T, ClientError> {
-        bounded(command, limit, call).await
+        let server = self.session().link(command).ok().map(|link| link.whose());
+        bounded(command, limit, server, call).await
     }
 }
 
-async fn bounded<T>(
+/// Waits no longer than may be for what this server is to answer.
+pub(crate) async fn bounded<T>(
     command: CommandCode,
     limit: Option<Duration>,
+    server: impl Into<Option<Box<Server>>>,
     call: impl Future<Output = Result<T, ClientError>>,
 ) -> Result<T, ClientError> {
     let Some(limit) = limit else { return call.await };
-    let late = ClientError::TimedOut { call: Call(command), limit };
+    let late = ClientError::TimedOut { call: Call(command), server: server.into(), limit };
     tokio::time::timeout(limit, call).await.unwrap_or(Err(late))
 }
 

@@ -1,5 +1,5 @@
 //! What can go wrong for a client.
-use crate::{Call, NotFormed};
+use crate::{Call, NotFormed, Server};
 use peal_core::registration::{RegistrationError, RegistrationId};
 use peal_model::{Info, Key, Proc, Status};
 use peal_wire::{ServerUri, WireError};
@@ -120,10 +120,12 @@ pub enum ClientError {
         server: ServerUri,
     },
     /// The answer has not come in time. If it still comes, it is dropped.
-    #[error("{call} was not answered within {limit:?}")]
+    #[error("{call} was not answered within {limit:?}{}", by(.server))]
     TimedOut {
         /// What was called.
         call: Call,
+        /// Who did not answer; nobody if there is no server any more.
+        server: Option<Box<Server>>,
         /// How long it could take.
         limit: Duration,
     },
@@ -248,6 +250,10 @@ impl ClientError {
 
 fn strangers(count: usize) -> String {
     if count == 0 { String::new() } else { format!(" that is root's or your own ({count} of other users are there)") }
+}
+
+fn by(server: &Option<Box<Server>>) -> String {
+    server.as_ref().map(|server| format!(" by the server at {server}")).unwrap_or_default()
 }
 
 fn said(status: &Option<Status>) -> String {

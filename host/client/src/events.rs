@@ -11,7 +11,7 @@ use peal_core::{
     order::Registrations,
     registration::{Registration, RegistrationError, RegistrationId},
 };
-use peal_model::{DataArray, Event, Info, InfoFlags, Key, Range, Status, Step, Value};
+use peal_model::{Event, Info, Range, Status, Step, Value};
 use peal_sandbox::{Change, EventCall, GuestPool, Module};
 use std::{
     cell::RefCell,
@@ -83,16 +83,8 @@ impl HandlerCall<'_> {
     /// What those before it returned in the RFC's form: one info for each handler that ran, its key the handler's name, its value an array whose
     /// first element carries the status.
     pub fn results(&self) -> Vec<Info> {
-        self.steps.iter().map(result).collect()
+        self.steps.iter().map(Step::as_info).collect()
     }
-}
-
-fn result(step: &Step) -> Info {
-    // A name longer than a key may be is not refused at registration; its results go without.
-    let key = Key::new(&step.name).or_else(|_| Key::new("")).unwrap_or_else(|_| peal_model::KeyName("").into());
-    let status = Info { key: key.clone(), flags: InfoFlags::NONE, value: Value::Status(step.status) };
-    let array = DataArray::infos(std::iter::once(status).chain(step.infos.iter().cloned()));
-    Info { key, flags: InfoFlags::NONE, value: Value::DataArray(array) }
 }
 
 /// An event that a handler raised.

@@ -61,9 +61,11 @@ mod published;
 mod queue;
 mod rendezvous;
 mod resolved;
+mod server;
 mod services;
 mod session;
 mod settings;
+mod singleton;
 mod tool;
 
 pub use call::Call;
@@ -82,6 +84,7 @@ pub use peal_core::{
     registration::RegistrationId,
 };
 pub use rendezvous::{Attach, Places};
+pub use server::Server;
 pub use services::Findings;
 pub use settings::ClientSettings;
 pub use tool::{Tool, ToolSettings};

@@ -1,6 +1,6 @@
 //! A connection to a server: requests out, answers back to whoever asked, events to the handlers.
 use crate::{
-    Call, ClientError, ClientSettings,
+    Call, ClientError, ClientSettings, Server,
     open::{Answer, Asker, NoRoom, Open},
     queue::{Arrival, EventQueue},
 };
@@ -90,6 +90,8 @@ pub(crate) struct Link {
     pub(crate) held: Held,
     /// Its server, by the name that it gives itself.
     pub(crate) server: ServerUri,
+    /// Its release, if it says so.
+    release: Option<Release>,
     codec: Codec,
     index: i32,
     /// To the task that writes: a caller may give up at any time without leaving half a frame behind. When the last holder
@@ -155,7 +157,7 @@ impl Link {
                 () = write(writer, outgoing) => {}
             }
         });
-        Ok(Connected { link: Arc::new(Link { held, server, codec, index, frames, open }), name })
+        Ok(Connected { link: Arc::new(Link { held, server, release: to.release, codec, index, frames, open }), name })
     }
 
     /// Asks, and waits for the answer. An error status is an error.
@@ -201,6 +203,11 @@ impl Link {
             Err(NoRoom::Full) => Ok(false),
             Err(NoRoom::Closed) => Err(self.lost(call)),
         }
+    }
+
+    /// Whose answers come by it.
+    pub(crate) fn whose(&self) -> Box<Server> {
+        Box::new(Server { uri: self.server.clone(), release: self.release.clone() })
     }
 
     /// Whether the connection has ended.

@@ -242,7 +242,9 @@ impl Session {
         let handler = Handler::Component { module, tag: wish.tag };
         let (id, for_server) = self.handlers.register(&wish.codes, registration, handler)?;
         let limit = self.settings.answer_timeout;
-        let late = ClientError::TimedOut { call: Call(CommandCode::RegisterEvents), limit };
+        let command = CommandCode::RegisterEvents;
+        let server = self.link(command).ok().map(|link| link.whose());
+        let late = ClientError::TimedOut { call: Call(command), server, limit };
         let told = timeout(limit, self.tell(for_server)).await.unwrap_or(Err(late));
         drop(turn);
         let session = self.clone();
@@ -281,7 +283,7 @@ impl Session {
         let limit = self.settings.answer_timeout;
         let sent = timeout(limit, link.raise(Request::Notify { code, range, infos })).await;
         let call = Call(CommandCode::Notify);
-        if !sent.unwrap_or(Err(ClientError::TimedOut { call, limit }))? {
+        if !sent.unwrap_or(Err(ClientError::TimedOut { call, server: Some(link.whose()), limit }))? {
             tracing::warn!(%code, "the server answers too few events: one that a handler raised is not sent");
         }
         Ok(())

@@ -10,7 +10,8 @@ pub struct ClientSettings {
     /// How long the server may take for a call. A `PMIX_TIMEOUT` among the infos of a call is the server's to keep: it has
     /// this much more to say that it is over.
     pub answer_timeout: Duration,
-    /// How long a fence or a get waits for other procs, if no `PMIX_TIMEOUT` says so; none is forever, as the Standard has it.
+    /// How long a call waits that waits for other procs, as fences, gets and groups do, if no `PMIX_TIMEOUT` says so; none is forever,
+    /// as the Standard has it. An hour, unless it is said otherwise: who waits longer mostly waits for somebody who never comes.
     pub meeting_timeout: Option<Duration>,
     /// How many calls may await their answer at once; who has more waits his turn. A call that was given up counts until
     /// the server has answered it.
@@ -32,7 +33,7 @@ impl Default for ClientSettings {
         ClientSettings {
             connect_timeout: Duration::from_secs(10),
             answer_timeout: Duration::from_secs(60),
-            meeting_timeout: None,
+            meeting_timeout: Some(Duration::from_secs(3600)),
             max_open_calls: 2048,
             max_open_events: 65_536,
             event_queue_bytes: 64 << 20,

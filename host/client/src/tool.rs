@@ -1,6 +1,7 @@
 //! Tools: programs that no server started and that choose their servers themselves.
 use crate::{
-    Client, ClientError, ClientSettings, Environment,
+    Client, ClientError, ClientSettings, Environment, Server,
+    client::bounded,
     link::{Appointment, user},
     rendezvous::{self, Attach, Found, Places},
 };
@@ -86,8 +87,9 @@ impl Tool {
     pub async fn attach(&self, attach: &Attach) -> Result<Proc, ClientError> {
         let (found, _) = find(attach, &self.places, None).await?;
         let to = appointment(found, Identity::Own(self.me().clone()));
+        let server = Box::new(Server { uri: to.server.clone(), release: to.release.clone() });
         let attached = self.session().attach(to);
-        let link = self.bounded(CommandCode::JobData, self.answer_limit(), attached).await?;
+        let link = bounded(CommandCode::JobData, self.answer_limit(), server, attached).await?;
         Ok(link.server.proc.clone())
     }
 
@@ -104,7 +106,8 @@ impl Tool {
     /// Leaves this server in order (`PMIx_tool_disconnect`).
     pub async fn disconnect(&self, server: &Proc) -> Result<(), ClientError> {
         let link = self.session().detach(server)?;
-        self.bounded(CommandCode::Finalize, self.answer_limit(), link.ask(Request::Finalize)).await.map(drop)
+        let finalize = link.ask(Request::Finalize);
+        bounded(CommandCode::Finalize, self.answer_limit(), link.whose(), finalize).await.map(drop)
     }
 
     /// Leaves all servers in order (`PMIx_tool_finalize`).

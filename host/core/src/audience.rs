@@ -179,6 +179,12 @@ impl Interests {
         known.some.extend(codes);
     }
 
+    /// Whether an event is of interest.
+    pub fn want(&self, event: &Event) -> bool {
+        let aim = Aim::of(event);
+        self.cover(&Head::of(event, &aim), &aim)
+    }
+
     /// Whether an event of this head and aim is of interest. A default registration passes by events marked non-default.
     pub(crate) fn cover(&self, head: &Head, aim: &Aim) -> bool {
         self.filters(head).any(|filter| aim.affects(&filter.affected))

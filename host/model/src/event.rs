@@ -1,5 +1,5 @@
 //! Events: what happened, who says so, and whom it is meant for.
-use crate::{Info, Infos, Proc, Range, Status, key};
+use crate::{DataArray, Info, InfoFlags, Infos, Key, KeyName, Proc, Range, Status, Value, key};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -66,4 +66,15 @@ pub struct Step {
     pub status: Status,
     /// What it pushed.
     pub infos: Vec<Info>,
+}
+
+impl Step {
+    /// In the form of RFC 0002: its key the name, its value an array whose first element carries the status.
+    pub fn as_info(&self) -> Info {
+        // A name longer than a key may be is not refused at registration; its results go without.
+        let key = Key::new(&self.name).or_else(|_| Key::new("")).unwrap_or_else(|_| KeyName("").into());
+        let status = Info { key: key.clone(), flags: InfoFlags::NONE, value: Value::Status(self.status) };
+        let array = DataArray::infos(std::iter::once(status).chain(self.infos.iter().cloned()));
+        Info { key, flags: InfoFlags::NONE, value: Value::DataArray(array) }
+    }
 }

@@ -397,6 +397,7 @@ impl Actor {
             source,
             jobs: self.jobs.clone(),
             asked,
+            awaited: None,
         });
     }
 

@@ -187,13 +187,13 @@ fn claimed_proc(peer: &PeerKind, lobby: &Lobby) -> Result<(ConnectionKind, Proc)
         PeerKind::Tool(_, Name::Wanted) | PeerKind::Launcher(_, Name::Wanted) => {
             Ok((ConnectionKind::Tool, lobby.tool_names.next()?))
         }
-        PeerKind::Tool(_, Name::Own(proc)) | PeerKind::Launcher(_, Name::Own(proc)) => {
+        // A singleton is nobody's proc: what it may do is what a tool may.
+        PeerKind::Tool(_, Name::Own(proc)) | PeerKind::Launcher(_, Name::Own(proc)) | PeerKind::Singleton(_, proc) => {
             if lobby.tool_names.reserve(proc) {
                 return Err(Unwelcome::Reserved(proc.clone()));
             }
             Ok((ConnectionKind::Tool, proc.clone()))
         }
-        PeerKind::Singleton(..) => Err(Unwelcome::Kind("singletons")),
         PeerKind::Scheduler(..) => Err(Unwelcome::Kind("schedulers")),
     }
 }
@@ -220,7 +220,9 @@ fn index(peer: PeerId) -> u32 {
 }
 
 fn claimed_identity(hello: &Hello) -> Result<Identity, Unwelcome> {
-    if hello.gds.as_bytes() != GDS_HASH.as_bytes() {
+    // A singleton asks for no job data, so it does not matter where it would look for them.
+    let has_data = !matches!(hello.peer, PeerKind::Singleton(..));
+    if has_data && hello.gds.as_bytes() != GDS_HASH.as_bytes() {
         return Err(Unwelcome::Gds(Quoted::new(hello.gds.as_bytes())));
     }
     let identity = |User { uid, gid }| Identity { uid, gid };

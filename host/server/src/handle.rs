@@ -19,14 +19,15 @@ use tokio::sync::{mpsc, oneshot};
 
 /// An event that a hosted handler raised.
 #[derive(Debug)]
-pub(crate) struct Raised {
-    pub(crate) event: Event,
+pub struct Raised {
+    /// The event.
+    pub event: Event,
     /// Whose handler it was.
-    pub(crate) raiser: Raiser,
+    pub raiser: Raiser,
     /// What it may lead to.
-    pub(crate) allowance: Allowance,
+    pub allowance: Allowance,
     /// The number that the module was told.
-    pub(crate) request: u64,
+    pub request: u64,
 }
 
 /// Why a job is not registered.

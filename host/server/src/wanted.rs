@@ -7,13 +7,25 @@ use peal_sandbox::{ControlRequest, Report};
 
 /// What a hosted handler wants.
 #[derive(Debug)]
-pub(crate) enum Wanted {
+pub enum Wanted {
     /// To raise an event.
     Event(Raised),
     /// To have procs controlled.
-    Control { owner: Owner, module: String, asked: ControlRequest },
+    Control {
+        /// Whose handler it is ...
+        owner: Owner,
+        /// ... and what it is called.
+        module: String,
+        /// What is to be done to whom.
+        asked: ControlRequest,
+    },
     /// To have something logged.
-    Report { owner: Owner, report: Report },
+    Report {
+        /// Whose handler it is.
+        owner: Owner,
+        /// What.
+        report: Report,
+    },
 }
 
 impl Actor {

@@ -1,4 +1,5 @@
 //! What can be said on the command line.
+mod attach;
 mod audit;
 mod control;
 mod events;
@@ -9,6 +10,7 @@ mod monitor;
 mod run;
 mod signing;
 
+pub use attach::Attach;
 pub use audit::{
     AuditCommand, AuditExport, AuditFilter, AuditList, AuditReplay, AuditReport, AuditShow, AuditSource, AuditStats,
     AuditVerify,
@@ -40,7 +42,7 @@ pub struct Args {
 
 const EXIT_STATUS: &str = "\
 Exit status:
-  that of the job for `peal run` (128 and more: ended by a signal), otherwise 0;
+  that of the job for `peal run`, of the program for `peal attach` (128 and more: ended by a signal), otherwise 0;
   1 if `peal config check` found something wrong, or `peal ctl` did not do all;
   125 if Peal itself failed, 126 if the program cannot be executed, 127 if it is not there; 2 for a wrong command line.
 
@@ -59,6 +61,14 @@ pub enum Command {
     /// events that concern the job; those of the configuration see all events.
     #[command(after_help = run::RUN_EXAMPLES)]
     Run(Run),
+    /// Run a program of a job that another server runs, with handlers between the two
+    ///
+    /// Started in place of PROGRAM by mpirun, prterun, `peal run` or whatever starts PMIx programs. PROGRAM finds its server as
+    /// ever; what the two say to each other passes through here, and the components given by --handler see the events that come,
+    /// before PROGRAM does. What one completes (PMIX_EVENT_ACTION_COMPLETE) does not come to PROGRAM. Signals are passed on, and
+    /// the exit status is that of PROGRAM.
+    #[command(after_help = attach::ATTACH_EXAMPLES)]
+    Attach(Attach),
     /// Serve the jobs and tools of this node until told to stop
     ///
     /// Jobs are registered by `peal job register`; whoever registered one starts its procs. SIGTERM and SIGINT let those who

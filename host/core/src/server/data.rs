@@ -80,6 +80,12 @@ impl Server {
             if self.groups.is_elsewhere(&named.nspace) && self.groups.meets(source, named) {
                 continue;
             }
+            let is_job = self.jobs.contains_key(&named.nspace);
+            if !is_job && named.nspace == source.nspace && self.tools.identity(&source.nspace).is_some() {
+                // Whoever nobody started is alone.
+                expected.insert(source.clone());
+                continue;
+            }
             let job = self.jobs.get(&named.nspace).filter(|_| self.may_see(source, &named.nspace));
             let job = job.ok_or(code::PMIX_ERR_INVALID_NAMESPACE)?;
             let ranks = ranks_of(job, named.rank).ok_or(code::PMIX_ERR_BAD_PARAM)?;

@@ -5,7 +5,7 @@ use super::{
 };
 use peal_core::{
     owner::Owner,
-    registration::{Mode, Registration, RegistrationError},
+    registration::{Codes, Mode, Registration, RegistrationError},
 };
 use peal_sandbox::{Module, ModuleRegistration};
 use std::{collections::BTreeMap, sync::Arc};
@@ -53,6 +53,12 @@ impl HostedChains {
     ) -> Result<(), RegistrationError> {
         let (registration, handler) = change::wished(&owner, module, wish, mode)?;
         self.register(owner, registration, handler)
+    }
+
+    /// The codes for which handlers are registered.
+    pub(super) fn codes(&self) -> Vec<Codes> {
+        let registrations = self.owners.values().flatten().flat_map(|seat| &seat.registrations);
+        registrations.map(|(registration, _)| registration.codes.clone()).collect()
     }
 
     /// Whether this module, if it comes, has a place among those who are in this chain so far. One that stays may have registered

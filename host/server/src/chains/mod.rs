@@ -4,6 +4,7 @@
 //! owner that cannot keep up misses events, which are counted and traced; it never holds up the others. A whole chain
 //! runs in one hand-over to a guest thread; the site's chain has threads of its own.
 
+mod alone;
 mod change;
 mod hosted;
 mod queue;
@@ -11,6 +12,7 @@ mod seats;
 mod view;
 mod worker;
 
+pub use alone::{LoneChain, Passed};
 pub use hosted::HostedChains;
 pub use view::{ChainView, Standing};
 
@@ -100,7 +102,12 @@ pub(crate) struct Entering {
     pub(crate) jobs: Arc<Vec<(Nspace, Identity)>>,
     /// Who waits for what the handlers wish, if somebody does.
     pub(crate) asked: Option<Asked>,
+    /// Who waits for what all of them answer, if somebody does.
+    pub(crate) awaited: Option<Awaited>,
 }
+
+/// Whoever waits is told when the last chain is behind the event. Wherever an event gets lost this is dropped.
+pub(crate) type Awaited = oneshot::Sender<Arc<Vec<ChainResults>>>;
 
 /// Whoever waits is told once: of the wish of the highest owner that has one, as soon as that owner's chain is behind the event.
 /// If nobody has one this is dropped, and so it is wherever an event gets lost.
@@ -140,7 +147,10 @@ impl Shared {
     fn passed(&self, passing: Passing) {
         self.under_way.fetch_sub(1, Ordering::Relaxed);
         let Passing { entered, results, .. } = passing;
-        self.notices.tell(Notice::Passed { event: entered.event, results: Arc::new(results) });
+        let results = Arc::new(results);
+        self.notices.tell(Notice::Passed { event: entered.event, results: results.clone() });
+        // Who waited may have gone.
+        entered.awaited.map(|awaited| awaited.send(results));
     }
 }
 

@@ -64,6 +64,13 @@ pub fn peer_of(stream: &UnixStream) -> io::Result<Peer> {
     })
 }
 
+/// The process that holds the end at `far` of a loopback connection with us at `near`, if it is `root` or descends from it. Reads
+/// files of the kernel's: not for a runtime's own threads.
+pub fn holder_below(root: u32, far: SocketAddr, near: SocketAddr) -> io::Result<Option<u32>> {
+    let socket = Sockets::default().find(far, near)?;
+    Ok(socket.and_then(|socket| process::holder_below(root, socket.inode)))
+}
+
 /// What the kernel contradicts, or cannot confirm.
 #[derive(Debug, Error)]
 pub(crate) enum Impostor {

@@ -1,0 +1,29 @@
+//! `peal attach`.
+use super::ConfigArgs;
+use clap::Args as ClapArgs;
+use std::{ffi::OsString, path::PathBuf};
+
+pub const ATTACH_EXAMPLES: &str = "\
+Examples:
+  mpirun -n 4 peal attach --handler report.wasm -- ./app --fast
+  prterun -n 4 --rtos continuous,notifyerrors peal attach --events --handler report.wasm -- ./app
+  peal run -n 4 -- peal attach --handler report.wasm -- ./app
+
+What servers tell of differs: docs/foreign-servers.md.";
+
+/// `peal attach`.
+#[derive(ClapArgs)]
+pub struct Attach {
+    /// Where the configuration comes from.
+    #[command(flatten)]
+    pub config: ConfigArgs,
+    /// A component that handles the events that come to the program; give it again for a chain, which runs in the order given
+    #[arg(long = "handler", value_name = "FILE.wasm", value_hint = clap::ValueHint::FilePath)]
+    pub handlers: Vec<PathBuf>,
+    /// Tell on standard error which events come, and what each handler answered
+    #[arg(long)]
+    pub events: bool,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM", value_hint = clap::ValueHint::CommandWithArguments)]
+    pub program: Vec<OsString>,
+}

@@ -1,0 +1,204 @@
+//! One connection of the program, and ours to the server for it.
+use super::handlers::Handlers;
+use peal_model::{Event, Info, Proc, Range, Reply, Request, Value, code, key};
+use peal_relay::{Ask, Happening, Relay, Side, Verdict};
+use peal_wire::{Limits, ServerUri, WireError};
+use std::{collections::BTreeMap, fmt, io, sync::Arc, time::Duration};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpStream, tcp::OwnedWriteHalf},
+    sync::mpsc,
+    time::{Instant, sleep_until},
+};
+
+/// How much may wait to be written to one side, in bytes, before the other is read no further.
+const PENDING: usize = 1 << 20;
+/// How many orders may wait, and decisions about events.
+const ORDERS: usize = 1024;
+
+/// Something to be done on a connection.
+#[derive(Debug)]
+pub enum Order {
+    /// Asks the server for this, which is to be called so.
+    Ask(Request, String),
+    /// Hands the program an event.
+    Deliver(Arc<Event>),
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Order::Ask(_, what) => f.write_str(what),
+            Order::Deliver(event) => write!(f, "event {}", event.code),
+        }
+    }
+}
+
+/// What all connections share.
+pub struct Between {
+    /// The server.
+    pub server: ServerUri,
+    /// What is refused for its size.
+    pub limits: Limits,
+    /// How long the server may take for what handlers want.
+    pub patience: Duration,
+    /// The handlers.
+    pub handlers: Arc<Handlers>,
+}
+
+/// A connection that is relayed.
+struct Relayed {
+    between: Arc<Between>,
+    relay: Relay,
+    me: Option<Proc>,
+    /// What handlers want and the server has not answered, and until when it should.
+    asked: BTreeMap<Ask, (String, Instant)>,
+    decide: mpsc::Sender<(u64, Verdict)>,
+    order: mpsc::Sender<Order>,
+}
+
+/// Relays a connection until its end.
+pub async fn relay(client: TcpStream, between: Arc<Between>) -> io::Result<()> {
+    let server = TcpStream::connect(between.server.addr).await?;
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
+    let (mut client_in, mut client_out) = client.into_split();
+    let (mut server_in, mut server_out) = server.into_split();
+    let (decide, mut decisions) = mpsc::channel(ORDERS);
+    let (order, mut orders) = mpsc::channel(ORDERS);
+    let relay = Relay::new(between.limits);
+    let mut relayed = Relayed { between, relay, me: None, asked: BTreeMap::new(), decide, order };
+    relayed.want();
+    let (mut up, mut down) = (Vec::new(), Vec::new());
+    let (mut from_client, mut from_server) = (vec![0; 64 * 1024], vec![0; 64 * 1024]);
+    let mut server_is_there = true;
+    loop {
+        relayed.look();
+        up.extend(relayed.relay.take(Side::Server));
+        down.extend(relayed.relay.take(Side::Client));
+        if !server_is_there && relayed.relay.is_settled() && down.is_empty() {
+            return client_out.shutdown().await;
+        }
+        let late = relayed.asked.values().map(|(_, until)| *until).min();
+        tokio::select! {
+            got = client_in.read(&mut from_client), if up.len() < PENDING => {
+                let bytes = got.ok().and_then(|count| from_client.get(..count)).unwrap_or_default();
+                if bytes.is_empty() {
+                    relayed.relay.ended(Side::Client);
+                    up.extend(relayed.relay.take(Side::Server));
+                    return server_out.write_all(&up).await;
+                }
+                relayed.relay.feed(Side::Client, bytes);
+            }
+            got = server_in.read(&mut from_server),
+                if server_is_there && down.len() < PENDING && !relayed.relay.is_full() =>
+            {
+                let bytes = got.ok().and_then(|count| from_server.get(..count)).unwrap_or_default();
+                if bytes.is_empty() {
+                    server_is_there = false;
+                    relayed.relay.ended(Side::Server);
+                    relayed.lost().await;
+                }
+                relayed.relay.feed(Side::Server, bytes);
+            }
+            written = some(&mut server_out, &up), if !up.is_empty() && server_is_there => drop(up.drain(..written?)),
+            written = some(&mut client_out, &down), if !down.is_empty() => drop(down.drain(..written?)),
+            Some((number, verdict)) = decisions.recv() => {
+                relayed.relay.decided(number, verdict);
+                relayed.want();
+            }
+            Some(order) = orders.recv() => relayed.obey(order),
+            () = sleep_until(late.unwrap_or_else(Instant::now)), if late.is_some() => relayed.tell_late(),
+        }
+    }
+}
+
+async fn some(to: &mut OwnedWriteHalf, bytes: &[u8]) -> io::Result<usize> {
+    match to.write(bytes).await? {
+        0 => Err(io::ErrorKind::WriteZero.into()),
+        count => Ok(count),
+    }
+}
+
+impl Relayed {
+    /// Asks the server for the events that the handlers want now.
+    fn want(&mut self) {
+        for codes in self.between.handlers.codes() {
+            if let Err(error) = self.relay.want(&codes) {
+                tracing::warn!(%error, "the server is not asked for events that handlers want");
+            }
+        }
+    }
+
+    /// Looks at what has happened.
+    fn look(&mut self) {
+        while let Some(happening) = self.relay.happening() {
+            match happening {
+                Happening::Welcomed(me) => {
+                    tracing::debug!(?me, "the program is connected");
+                    self.me = me.clone();
+                    self.between.handlers.connected(me, self.order.clone());
+                }
+                Happening::Blind(error) => {
+                    let why = error.map(|error| error.to_string());
+                    tracing::warn!(why, "this connection is not understood: it is passed on without handlers");
+                }
+                Happening::Event { number, event } => {
+                    let (handlers, decide) = (self.between.handlers.clone(), self.decide.clone());
+                    tokio::spawn(async move {
+                        let verdict = handlers.handle(event).await;
+                        // The connection may have ended.
+                        let _ = decide.send((number, verdict)).await;
+                    });
+                }
+                Happening::Answered { ask, outcome } => self.answered(ask, outcome),
+            }
+        }
+    }
+
+    fn obey(&mut self, order: Order) {
+        match order {
+            Order::Deliver(event) => {
+                if let Err(error) = self.relay.deliver(event) {
+                    tracing::warn!(%error, "the program does not get an event that a handler raised");
+                }
+            }
+            Order::Ask(request, what) => match self.relay.ask(&request) {
+                Ok(ask) => drop(self.asked.insert(ask, (what, Instant::now() + self.between.patience))),
+                Err(error) => tracing::warn!("{what} is not sent: {error}"),
+            },
+        }
+    }
+
+    fn answered(&mut self, ask: Ask, outcome: Result<Reply, WireError>) {
+        let what = self.asked.remove(&ask).map(|(what, _)| what);
+        let (what, server) = (what.as_deref().unwrap_or("the registration for handlers"), &self.between.server);
+        match outcome.map(|reply| reply.status().ok()) {
+            Ok(Ok(())) => tracing::debug!("{what} is done"),
+            Ok(Err(status)) => tracing::warn!("{what} is refused by the server at {server}: {status}"),
+            Err(error) => tracing::warn!("the answer of the server at {server} to {what} is not understood: {error}"),
+        }
+    }
+
+    /// Tells which requests the server has had long enough. Their answers may still come.
+    fn tell_late(&mut self) {
+        let (now, server, patience) = (Instant::now(), &self.between.server, self.between.patience);
+        self.asked.retain(|_, (what, until)| {
+            let in_time = *until > now;
+            if !in_time {
+                tracing::warn!("the server at {server} has not answered within {patience:?}: {what}");
+            }
+            in_time
+        });
+    }
+
+    /// The server is gone: the program will see it, and the handlers hear it as those of any client do.
+    async fn lost(&self) {
+        let me = self.me.clone();
+        let affected = Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(self.between.server.proc.clone()));
+        let event =
+            Event { code: code::PMIX_ERR_LOST_CONNECTION, source: me, range: Range::Namespace, infos: vec![affected] };
+        // What they make of it changes nothing.
+        drop(self.between.handlers.handle(Arc::new(event)).await);
+    }
+}

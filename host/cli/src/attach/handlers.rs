@@ -1,0 +1,151 @@
+//! The handlers, and where what they want beyond their answers goes: to the server, as what the program asks for.
+use super::connection::Order;
+use peal_core::{audience, registration::Codes, server::Allowance};
+use peal_model::{Event, Info, Nspace, Proc, Range, Rank, Request, Status, Step, code};
+use peal_relay::Verdict;
+use peal_sandbox::{ControlRequest, Report};
+use peal_server::{LoneChain, Raised, Wanted};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::mpsc;
+
+/// What hosts raise themselves. Some tell it only to those who ask for it by name, or forget those who ask for everything.
+const OF_HOSTS: [Status; 19] = [
+    code::PMIX_ERR_PROC_ABORTED,
+    code::PMIX_ERR_PROC_REQUESTED_ABORT,
+    code::PMIX_ERR_PROC_ABORTING,
+    code::PMIX_ERR_LOST_CONNECTION,
+    code::PMIX_PROC_TERMINATED,
+    code::PMIX_ERR_PROC_TERM_WO_SYNC,
+    code::PMIX_EVENT_PROC_TERMINATED,
+    code::PMIX_ERR_PROC_KILLED_BY_CMD,
+    code::PMIX_ERR_PROC_FAILED_TO_START,
+    code::PMIX_ERR_PROC_ABORTED_BY_SIG,
+    code::PMIX_ERR_PROC_SENSOR_BOUND_EXCEEDED,
+    code::PMIX_ERR_EXIT_NONZERO_TERM,
+    code::PMIX_MONITOR_HEARTBEAT_ALERT,
+    code::PMIX_MONITOR_FILE_ALERT,
+    code::PMIX_JCTRL_CHECKPOINT,
+    code::PMIX_JCTRL_PREEMPT_ALERT,
+    code::PMIX_EVENT_JOB_END,
+    code::PMIX_EVENT_NODE_DOWN,
+    code::PMIX_EVENT_NODE_OFFLINE,
+];
+
+/// The handlers between the program and its server.
+pub struct Handlers {
+    chain: LoneChain,
+    nspace: Nspace,
+    allowance: Allowance,
+    lines: Mutex<Vec<Line>>,
+}
+
+/// A process of the program that is connected: who it is, once that is known, and how it is reached.
+struct Line {
+    me: Option<Proc>,
+    orders: mpsc::Sender<Order>,
+}
+
+impl Handlers {
+    /// These, of procs of this job. So many events may follow from one.
+    pub fn new(chain: LoneChain, nspace: Nspace, allowance: Allowance) -> Handlers {
+        Handlers { chain, nspace, allowance, lines: Mutex::default() }
+    }
+
+    /// The codes that they want events of, in lists of which an empty one means all.
+    pub fn codes(&self) -> Vec<Vec<Status>> {
+        let lists = |codes| match codes {
+            Codes::Single(one) => vec![vec![one]],
+            Codes::Multi(several) => vec![several],
+            Codes::Default => vec![Vec::new(), OF_HOSTS.to_vec()],
+        };
+        self.chain.codes().into_iter().flat_map(lists).collect()
+    }
+
+    /// What they make of an event that the server sent.
+    pub async fn handle(&self, event: Arc<Event>) -> Verdict {
+        // A server that says no range has kept it for us.
+        let event = match event.range {
+            Range::Undef => Arc::new(Event { range: Range::Session, ..Arc::unwrap_or_clone(event) }),
+            _ => event,
+        };
+        self.pass(event, self.allowance).await
+    }
+
+    async fn pass(&self, event: Arc<Event>, allowance: Allowance) -> Verdict {
+        let results = self.chain.pass(event, allowance).results().await;
+        let steps: Vec<&Step> = results.iter().flat_map(|all| all.iter()).flat_map(|chain| &chain.steps).collect();
+        if steps.iter().any(|step| step.status == code::PMIX_EVENT_ACTION_COMPLETE) {
+            return Verdict::Stop;
+        }
+        Verdict::Pass(steps.iter().map(|step| step.as_info()).collect::<Vec<Info>>())
+    }
+
+    /// One more process of the program is connected.
+    pub fn connected(&self, me: Option<Proc>, orders: mpsc::Sender<Order>) {
+        self.lines().push(Line { me, orders });
+    }
+
+    /// Does what the handlers want until there are none any more.
+    pub async fn serve(self: Arc<Self>, mut wanted: mpsc::Receiver<Wanted>) {
+        while let Some(wanted) = wanted.recv().await {
+            match wanted {
+                Wanted::Event(raised) => self.raise(raised).await,
+                Wanted::Control { module, asked: ControlRequest { targets, directives, .. }, .. } => {
+                    let request = Request::JobControl { targets, directives };
+                    self.order(Order::Ask(request, format!("the job control that {module} asks for"))).await;
+                }
+                Wanted::Report { report: Report { data, directives, .. }, .. } => {
+                    let request = Request::Log { timestamp: 0, data, directives };
+                    self.order(Order::Ask(request, "what a handler logs".to_owned())).await;
+                }
+            }
+        }
+    }
+
+    /// Raises an event as the program: for others by way of the server, which never sends it back, for ourselves here.
+    async fn raise(self: &Arc<Self>, raised: Raised) {
+        let Raised { event, allowance, .. } = raised;
+        let me = self.first().and_then(|(me, _)| me);
+        let me = me.unwrap_or_else(|| Proc::new(self.nspace.clone(), Rank(0)));
+        let event = Arc::new(Event { source: Some(me.clone()), ..event });
+        if event.range != Range::ProcLocal {
+            let (code, range, infos) = (event.code, event.range, event.infos.clone());
+            let what = format!("event {code} of range {}, which a handler raises,", range.name());
+            self.order(Order::Ask(Request::Notify { code, range, infos }, what)).await;
+        }
+        if audience::includes(&event, &me) {
+            let handlers = self.clone();
+            tokio::spawn(async move {
+                if let Verdict::Pass(results) = handlers.pass(event.clone(), allowance).await {
+                    let mut event = Arc::unwrap_or_clone(event);
+                    event.infos.extend(results);
+                    handlers.order(Order::Deliver(Arc::new(event))).await;
+                }
+            });
+        }
+    }
+
+    /// Gives an order to the process that connected first of those that are.
+    async fn order(&self, order: Order) {
+        match self.first() {
+            // It may end while it is told.
+            Some((_, orders)) => drop(orders.send(order).await),
+            None => tracing::warn!("{order} is not sent: the program has no connection to its server"),
+        }
+    }
+
+    fn first(&self) -> Option<(Option<Proc>, mpsc::Sender<Order>)> {
+        let mut lines = self.lines();
+        lines.retain(|line| !line.orders.is_closed());
+        lines.first().map(|line| (line.me.clone(), line.orders.clone()))
+    }
+
+    fn lines(&self) -> MutexGuard<'_, Vec<Line>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the handlers are done with all events, and ends them.
+    pub async fn drain(self) {
+        self.chain.drain().await;
+    }
+}

@@ -1,0 +1,85 @@
+//! The relay's own requests, by tags that the client does not use.
+use peal_model::CommandCode;
+use peal_wire::{Tag, WireError};
+use std::{collections::BTreeMap, fmt};
+
+/// The first of the relay's tags, which count down. Clients count up from [`Tag::FIRST_REQUEST`], and servers of 7.x use the upper
+/// half for requests of theirs: they would meet after two thousand million requests.
+const FIRST: Tag = Tag(0x7fff_ffff);
+
+/// How many may await their answer. Some hosts never answer some requests.
+const MOST: usize = 4096;
+
+/// The number of a request of the relay's.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Ask(pub u64);
+
+/// Why a request is not made.
+#[derive(Debug, PartialEq, Eq)]
+pub enum AskError {
+    /// There is no client yet for which it could be made, or one that is not understood.
+    NotYet,
+    /// As many as may be await their answer.
+    Full {
+        /// How many that is.
+        limit: usize,
+    },
+    /// It cannot be packed.
+    Pack(WireError),
+}
+
+impl fmt::Display for AskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AskError::NotYet => f.write_str("the program has no connection to the server that is understood"),
+            AskError::Full { limit } => write!(f, "the server owes answers to {limit} requests already"),
+            AskError::Pack(error) => write!(f, "it cannot be packed: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for AskError {}
+
+/// Those that await their answer.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    next: Tag,
+    number: u64,
+    open: BTreeMap<Tag, (Ask, CommandCode)>,
+}
+
+impl Asked {
+    pub(crate) fn new() -> Asked {
+        Asked { next: FIRST, number: 0, open: BTreeMap::new() }
+    }
+
+    /// One more, and the tag that its answer will have.
+    pub(crate) fn open(&mut self, command: CommandCode) -> Result<(Tag, Ask), AskError> {
+        if self.open.len() >= MOST {
+            return Err(AskError::Full { limit: MOST });
+        }
+        while self.open.contains_key(&self.next) {
+            self.count();
+        }
+        let (tag, ask) = (self.next, Ask(self.number));
+        self.count();
+        self.number = self.number.wrapping_add(1);
+        self.open.insert(tag, (ask, command));
+        Ok((tag, ask))
+    }
+
+    fn count(&mut self) {
+        let next = Tag(self.next.0.saturating_sub(1));
+        self.next = if next > Tag::FIRST_REQUEST { next } else { FIRST };
+    }
+
+    /// Whether an answer with this tag would be one of these.
+    pub(crate) fn has(&self, tag: Tag) -> bool {
+        self.open.contains_key(&tag)
+    }
+
+    /// The answer with this tag has come: to which request that was one.
+    pub(crate) fn answered(&mut self, tag: Tag) -> Option<(Ask, CommandCode)> {
+        self.open.remove(&tag)
+    }
+}

@@ -1,0 +1,51 @@
+//! What must hold for any bytes, however they are split: for the fuzz target and the tests.
+use crate::{Happening, Relay, Side, Verdict};
+use peal_model::Status;
+use peal_wire::Limits;
+
+/// A relay without handlers passes on every byte; one with handlers never fails. The first bytes say how the rest is split between the
+/// two sides: a length, of which the lowest bit says whose turn it is, and so many bytes.
+pub fn streams(data: &[u8]) -> Result<(), String> {
+    let mut plain = Relay::new(Limits::default());
+    let mut handling = Relay::new(Limits::default());
+    // There is no connection yet, so nothing can be wrong with it.
+    let _ = handling.want(&[Status(-1), Status::DEFAULT_HANDLER]);
+    let mut rest = data;
+    while let Some((length, behind)) = rest.split_first() {
+        let side = if length & 1 == 0 { Side::Client } else { Side::Server };
+        let (piece, behind) = behind.split_at_checked(usize::from(length >> 1)).unwrap_or((behind, &[]));
+        rest = behind;
+        plain.feed(side, piece);
+        handling.feed(side, piece);
+        while let Some(happening) = handling.happening() {
+            if let Happening::Event { number, .. } = happening {
+                handling.decided(number, Verdict::Pass(Vec::new()));
+            }
+        }
+    }
+    for (from, to) in [(Side::Client, Side::Server), (Side::Server, Side::Client)] {
+        plain.ended(from);
+        handling.ended(from);
+        let (sent, passed) = (said_by(from, data), plain.take(to));
+        if sent != passed {
+            return Err(format!("{from:?} sent {} bytes, {} others came out", sent.len(), passed.len()));
+        }
+    }
+    if !handling.is_settled() {
+        return Err("an event was decided about and waits all the same".to_owned());
+    }
+    Ok(())
+}
+
+fn said_by(side: Side, data: &[u8]) -> Vec<u8> {
+    let (mut said, mut rest) = (Vec::new(), data);
+    while let Some((length, behind)) = rest.split_first() {
+        let whose = if length & 1 == 0 { Side::Client } else { Side::Server };
+        let (piece, behind) = behind.split_at_checked(usize::from(length >> 1)).unwrap_or((behind, &[]));
+        rest = behind;
+        if whose == side {
+            said.extend_from_slice(piece);
+        }
+    }
+    said
+}

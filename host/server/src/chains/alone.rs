@@ -1,0 +1,81 @@
+//! The chain of one job without a server around it: for a program in a job that another server runs (`peal attach`).
+use super::{ChainSettings, Chains, Entering, GuestPools, HostedChains};
+use crate::{
+    metrics::Metrics,
+    notice::{ChainResults, Notices},
+    shadow::Shadows,
+    wanted::Wanted,
+};
+use peal_core::{reach::Reach, registration::Codes, server::Allowance};
+use peal_model::{Event, Identity, Nspace};
+use std::sync::Arc;
+use tokio::sync::{mpsc, oneshot};
+
+/// How much of what handlers want may wait to be fetched.
+const WANTED: usize = 1024;
+
+/// What became of an event, once the chain is behind it; nothing where it got lost.
+#[derive(Debug)]
+pub struct Passed(oneshot::Receiver<Arc<Vec<ChainResults>>>);
+
+impl Passed {
+    /// Waits for it.
+    pub async fn results(self) -> Option<Arc<Vec<ChainResults>>> {
+        self.0.await.ok()
+    }
+}
+
+/// The handlers of one job.
+pub struct LoneChain {
+    chains: Chains,
+    jobs: Arc<Vec<(Nspace, Identity)>>,
+    codes: Vec<Codes>,
+}
+
+impl LoneChain {
+    /// Starts the handlers of this job. What they want beyond their answers comes out at the other end.
+    pub fn start(
+        job: (Nspace, Identity),
+        hosted: HostedChains,
+        pools: &GuestPools,
+        settings: ChainSettings,
+        notices: Notices,
+    ) -> (LoneChain, mpsc::Receiver<Wanted>) {
+        let codes = hosted.codes();
+        let metrics: Arc<Metrics> = Arc::default();
+        let shadows = Shadows::new(&pools.shadows, &metrics);
+        let (want, wanted) = mpsc::channel(WANTED);
+        let chains = Chains::start(hosted, pools, settings, &want, notices, metrics, shadows);
+        (LoneChain { chains, jobs: Arc::new(vec![job]), codes }, wanted)
+    }
+
+    /// Lets an event pass, after which so many may follow.
+    pub fn pass(&self, event: Arc<Event>, allowance: Allowance) -> Passed {
+        let (tell, told) = oneshot::channel();
+        self.chains.submit(Entering {
+            number: self.chains.number(),
+            event,
+            // Who is to hear of it the server has decided.
+            reach: Reach::Everybody,
+            allowance,
+            source: None,
+            jobs: self.jobs.clone(),
+            asked: None,
+            awaited: Some(tell),
+        });
+        Passed(told)
+    }
+
+    /// The codes that the handlers are registered for now, and were when they started.
+    pub fn codes(&self) -> Vec<Codes> {
+        let now = self.chains.view().chains();
+        let now =
+            now.into_iter().flat_map(|(_, standing)| standing).map(|standing| standing.registration.codes.clone());
+        self.codes.iter().cloned().chain(now).collect()
+    }
+
+    /// Waits until every event has passed and the handlers have stopped.
+    pub async fn drain(self) {
+        self.chains.drain().await;
+    }
+}

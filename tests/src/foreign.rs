@@ -1,0 +1,82 @@
+//! Servers that others wrote, and Peal's beside them: whatever starts the procs of a job with a PMIx server of its own.
+use crate::{c_program, peal, root};
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+/// Something that starts jobs.
+#[derive(Clone, Debug)]
+pub enum Launcher {
+    /// `peal run`.
+    Peal,
+    /// A bare server of the C library, `tests/c/host.c`.
+    CServer(PathBuf),
+    /// `mpirun` of Open MPI 4.1.
+    Mpirun(PathBuf),
+    /// `prterun` of PRRTE, with Open MPI 5.0 below this directory.
+    Prterun(PathBuf),
+}
+
+/// What the launchers must be told to start procs as root, and more of them than there are cores.
+const LENIENT: [(&str, &str); 4] = [
+    ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
+    ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+    ("PRTE_ALLOW_RUN_AS_ROOT", "1"),
+    ("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+];
+
+impl Launcher {
+    /// The C library's server, if it is here; else the test says that it is skipped.
+    pub fn c_server() -> Option<Launcher> {
+        c_program("host").map(Launcher::CServer)
+    }
+
+    /// `mpirun` of Open MPI 4.1, if it is here.
+    pub fn mpirun() -> Option<Launcher> {
+        there("/usr/bin/mpirun".into()).map(Launcher::Mpirun)
+    }
+
+    /// PRRTE, if it is here.
+    pub fn prterun() -> Option<Launcher> {
+        let peers = std::env::var_os("PEAL_PEERS").map_or_else(|| root().join("target/tools/peers"), PathBuf::from);
+        there(peers.join("ompi5/bin/prterun"))?;
+        Some(Launcher::Prterun(peers.join("ompi5")))
+    }
+
+    /// A job of so many procs, started with these options of the launcher.
+    pub fn job<S: AsRef<OsStr>>(&self, procs: u32, options: &[&str], program: impl IntoIterator<Item = S>) -> Command {
+        let procs = procs.to_string();
+        let mut command = match self {
+            Launcher::Peal => peal(["run", "-n", &procs]),
+            Launcher::CServer(host) => {
+                let mut command = Command::new(host);
+                command.arg(&procs);
+                command
+            }
+            Launcher::Mpirun(mpirun) => {
+                let mut command = Command::new(mpirun);
+                command.args(["--oversubscribe", "-n", &procs]);
+                command
+            }
+            Launcher::Prterun(release) => {
+                let mut command = Command::new(release.join("bin/prterun"));
+                command.args(["--map-by", ":oversubscribe", "-n", &procs]);
+                command.env("OPAL_PREFIX", release).env("LD_LIBRARY_PATH", release.join("lib"));
+                command
+            }
+        };
+        command.args(options).args(program).stdin(Stdio::null()).envs(LENIENT);
+        command.env("XDG_CACHE_HOME", root().join("target/test-cache")).env("PEAL_CONFIG", "").env_remove("PEAL_LOG");
+        command
+    }
+}
+
+fn there(path: PathBuf) -> Option<PathBuf> {
+    if !Path::new(&path).exists() {
+        println!("skipped: {} is not there", path.display());
+        return None;
+    }
+    Some(path)
+}

@@ -1,0 +1,175 @@
+//! `peal attach`: programs run as ever with handlers before them, whoever started them; and the handlers see what comes.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+use peal_tests::{Done, c_program, foreign::Launcher, guest, peal, program, run};
+use std::{
+    ffi::OsString,
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    process::{Command, Stdio},
+};
+
+/// `peal attach` with these handlers before a program.
+fn attach(handlers: &[&str], options: &[&str], words: &[OsString]) -> Vec<OsString> {
+    let mut command: Vec<OsString> = vec![program("peal").into(), "attach".into()];
+    for handler in handlers {
+        command.extend(["--handler".into(), guest(handler).into()]);
+    }
+    command.extend(options.iter().map(OsString::from));
+    command.push("--".into());
+    command.extend(words.iter().cloned());
+    command
+}
+
+fn words(text: &[&str]) -> Vec<OsString> {
+    text.iter().map(OsString::from).collect()
+}
+
+/// What procs said, in whatever order they did.
+fn sorted(done: &Done) -> Vec<String> {
+    let mut lines: Vec<String> = done.stdout.lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+/// Those that are here and take an event of a job from procs: `mpirun` of Open MPI 4.1 answers nothing more after one.
+fn launchers() -> Vec<Launcher> {
+    [Some(Launcher::Peal), Launcher::c_server(), Launcher::prterun()].into_iter().flatten().collect()
+}
+
+#[test]
+fn programs_run_as_without_it() {
+    let example: Vec<OsString> = vec![program("peal-example").into()];
+    let c: Option<Vec<OsString>> = c_program("hello").map(|hello| vec![hello.into()]);
+    for launcher in launchers() {
+        for program in [Some(&example), c.as_ref()].into_iter().flatten() {
+            let plain = run(&mut launcher.job(3, &[], program)).expect_status(0);
+            let attached = attach(&["report"], &["--events"], program);
+            let attached = run(&mut launcher.job(3, &[], attached)).expect_status(0);
+            assert_eq!(sorted(&attached), sorted(&plain), "{launcher:?}, {program:?}: {}", attached.stderr);
+            // Each proc but the one that raises it hears one event.
+            assert_eq!(attached.stderr.matches("report answers").count(), 2, "{launcher:?}: {}", attached.stderr);
+        }
+    }
+}
+
+#[test]
+fn mpi_programs_run_as_without_it() {
+    let Some(mpi) = c_program("mpi") else { return };
+    for launcher in [Launcher::mpirun(), Launcher::prterun()].into_iter().flatten() {
+        for what in ["ring", "collectives"] {
+            let program: Vec<OsString> = vec![mpi.clone().into(), what.into()];
+            let plain = run(&mut launcher.job(4, &[], &program)).expect_status(0);
+            let attached = run(&mut launcher.job(4, &[], attach(&["report"], &[], &program))).expect_status(0);
+            assert_eq!(sorted(&attached), sorted(&plain), "{launcher:?}");
+            assert!(!attached.stdout.is_empty(), "it says something");
+        }
+    }
+}
+
+/// What procs heard, the last of them having ended so, with this handler before them.
+fn heard(launcher: &Launcher, options: &[&str], end: &str, handler: &str) -> Done {
+    let program = vec![program("peal-foreign").into(), "hears".into(), end.into()];
+    let done = run(&mut launcher.job(3, options, attach(&[handler], &["--events"], &program)));
+    assert_eq!(done.stdout.matches("nothing more").count(), if end == "silent" { 3 } else { 2 }, "{done:?}");
+    done
+}
+
+/// An event that comes to two procs: a handler sees it before each, and it goes on with what that returned or, if it is complete, not.
+fn is_handled(launcher: &Launcher, options: &[&str], end: &str, event: &str) {
+    let seen = heard(launcher, options, end, "report");
+    assert_eq!(seen.stderr.matches(event).count(), 2, "{launcher:?}: {}", seen.stderr);
+    assert_eq!(seen.stderr.matches("report answers PMIX_EVENT_NO_ACTION_TAKEN").count(), 2, "{}", seen.stderr);
+    let heard_of: Vec<&str> = seen.stdout.lines().filter(|line| line.contains(event)).collect();
+    // Each has two handlers for it, one of which is for every code.
+    assert_eq!(heard_of.len(), 4, "{}", seen.stdout);
+    assert!(heard_of.iter().all(|line| line.contains("\"report\"")), "with what the handler returned: {heard_of:?}");
+
+    let stopped = heard(launcher, options, end, "complete");
+    assert_eq!(stopped.stderr.matches("complete answers PMIX_EVENT_ACTION_COMPLETE").count(), 2, "{}", stopped.stderr);
+    assert!(!stopped.stdout.contains(event), "{}", stopped.stdout);
+}
+
+#[test]
+fn handlers_see_what_mpirun_raises() {
+    let Some(mpirun) = Launcher::mpirun() else { return };
+    is_handled(&mpirun, &[], "silent", "PMIX_MONITOR_HEARTBEAT_ALERT");
+}
+
+#[test]
+fn handlers_see_that_prterun_lost_a_rank() {
+    let Some(prterun) = Launcher::prterun() else { return };
+    is_handled(&prterun, &["--rtos", "continuous,notifyerrors"], "killed", "PMIX_ERR_PROC_ABORTED_BY_SIG");
+}
+
+#[test]
+fn handlers_see_that_peal_lost_a_rank() {
+    is_handled(&Launcher::Peal, &["--on-abort", "continue"], "killed", "PMIX_ERR_PROC_ABORTED");
+}
+
+/// In a PMIx environment in which no server answers: enough for a program that asks for none.
+fn lonely(arguments: &[OsString]) -> Command {
+    let mut command = peal(arguments.get(1..).unwrap());
+    command.env("PMIX_SERVER_URI41", "nobody.0;tcp4://127.0.0.1:1").env("PMIX_NAMESPACE", "job").env("PMIX_RANK", "0");
+    command
+}
+
+#[test]
+fn the_end_of_the_program_is_its_own() {
+    let status = |script| run(&mut lonely(&attach(&[], &[], &words(&["sh", "-c", script])))).status;
+    assert_eq!(status("exit 0"), Some(0));
+    assert_eq!(status("exit 3"), Some(3));
+    assert_eq!(status("kill -KILL $$"), None, "by a signal, too");
+    assert_eq!(status("kill -TERM $$"), Some(128 + 15));
+    let missing = run(&mut lonely(&attach(&[], &[], &words(&["/nowhere/app"])))).expect_status(127);
+    assert!(missing.stderr.contains("cannot start /nowhere/app: No such file"), "{}", missing.stderr);
+    run(&mut lonely(&attach(&[], &[], &words(&["/etc/passwd"])))).expect_status(126);
+}
+
+#[test]
+fn signals_are_passed_on() {
+    let script = "trap 'echo heard; exit 9' TERM; echo ready; while :; do sleep 1000 & wait $!; done";
+    let mut attached = lonely(&attach(&[], &[], &words(&["sh", "-c", script])));
+    let mut child = attached.stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(said.next().unwrap().unwrap(), "ready");
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(said.next().unwrap().unwrap(), "heard");
+    assert_eq!(child.wait().unwrap().code(), Some(9));
+}
+
+#[test]
+fn what_is_wrong_is_said_before_anything_starts() {
+    let started = words(&["echo", "started"]);
+    let refused = |command: &mut Command, why: &str| {
+        let done = run(command).expect_status(125);
+        assert!(done.stderr.contains(why), "{}", done.stderr);
+        assert_eq!(done.stdout, "");
+    };
+    let mut nowhere = lonely(&attach(&["report"], &[], &started));
+    nowhere.env_remove("PMIX_SERVER_URI41");
+    refused(&mut nowhere, "PMIX_SERVER_URI41 is not set: no PMIx server has started this process");
+    let handler = |path: &str| {
+        let mut command = attach(&[], &["--handler", path], &started);
+        command.dedup();
+        lonely(&command)
+    };
+    refused(&mut handler("/etc/passwd"), "/etc/passwd");
+    refused(&mut handler("/nowhere.wasm"), "/nowhere.wasm");
+}
+
+#[test]
+fn nobody_else_is_let_through() {
+    let script = "echo $PMIX_SERVER_URI41; read line";
+    let mut attached = lonely(&attach(&[], &[], &words(&["sh", "-c", script])));
+    let mut child = attached.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let uri = BufReader::new(child.stdout.take().unwrap()).lines().next().unwrap().unwrap();
+    let (name, address) = uri.split_once(";tcp4://").unwrap();
+    assert_eq!(name, "nobody.0", "its name is the server's");
+    let mut stream = TcpStream::connect(address).unwrap();
+    let closed = stream.read(&mut [0; 16]);
+    assert!(matches!(closed, Ok(0) | Err(_)), "{closed:?}");
+    child.stdin.take().unwrap().write_all(b"enough\n").unwrap();
+    let done = peal_tests::finish(child).expect_status(0);
+    assert!(done.stderr.contains("somebody connects who is not the program: refused"), "{}", done.stderr);
+}

@@ -1,0 +1,117 @@
+//! What Peal's client gets from servers that others wrote, compared with the tables in `docs/foreign-servers.md`.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+use peal_tests::{Done, foreign::Launcher, program, root, run};
+use std::{
+    collections::BTreeMap,
+    ffi::OsStr,
+    fs,
+    process::{Command, Stdio},
+};
+
+/// A row of a table: what was done, and what came of it under each server.
+type Rows = Vec<(String, Vec<String>)>;
+
+/// The table below this heading.
+fn table(heading: &str) -> Rows {
+    let text = fs::read_to_string(root().join("docs/foreign-servers.md")).unwrap();
+    let below = text.split(&format!("\n## {heading}\n")).nth(1).unwrap();
+    let rows = below.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
+    let cells = |row: &str| row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
+    rows.skip(2).map(cells).map(|cells| (cells[0].clone(), cells[1..].to_vec())).collect()
+}
+
+/// Those that are here, with their columns.
+fn servers() -> Vec<(usize, Launcher)> {
+    let all = [Launcher::c_server(), Launcher::mpirun(), Launcher::prterun()];
+    all.into_iter().enumerate().filter_map(|(column, server)| Some((column, server?))).collect()
+}
+
+fn done(server: &Launcher, options: &[&str], words: &[&str]) -> Done {
+    let foreign = program("peal-foreign");
+    let words = std::iter::once(foreign.as_os_str()).chain(words.iter().map(OsStr::new));
+    run(&mut server.job(if words.clone().any(|word| word == "hears") { 3 } else { 2 }, options, words))
+}
+
+/// The same command, killed after longer than its procs take: `mpirun` may be stuck by what one of them has done.
+fn cut_short(command: &Command) -> Command {
+    let mut cut = Command::new("timeout");
+    cut.args(["--signal=KILL", "12"]).arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => cut.env(name, value),
+            None => cut.env_remove(name),
+        };
+    }
+    cut
+}
+
+#[test]
+fn every_call_ends_as_it_is_written_down() {
+    let table = table("Calls");
+    for (column, server) in servers() {
+        let done = done(&server, &[], &["calls"]);
+        // Statuses stand with their numbers.
+        let outcome = |line: &str| {
+            let (call, outcome) = line.split_once(": ")?;
+            let outcome = outcome.split(" (").next().unwrap_or_default();
+            call.starts_with("PMIx_").then(|| (call.to_owned(), outcome.to_owned()))
+        };
+        let came: BTreeMap<String, String> = done.stdout.lines().filter_map(outcome).collect();
+        let column = |(call, outcomes): &(String, Vec<String>)| Some((call.clone(), outcomes[column].clone()));
+        let mut wanted: BTreeMap<String, String> = table.iter().filter_map(column).collect();
+        // What cannot be done for want of what is before it stands empty.
+        wanted.retain(|_, outcome| !outcome.is_empty());
+        assert_eq!(came, wanted, "{server:?}: {}", done.stderr);
+    }
+}
+
+#[test]
+fn events_of_every_range_are_answered_and_heard_as_it_is_written_down() {
+    for (range, outcomes) in table("Events that procs raise") {
+        for (column, server) in servers() {
+            let words = [program("peal-foreign").into_os_string(), "notifies".into(), (&range).into()];
+            let done = run(&mut cut_short(&server.job(2, &[], words)));
+            let after = |start: &str| {
+                let lines = done.stdout.lines().chain(done.stderr.lines());
+                lines.filter_map(|line| line.strip_prefix(start)).next().unwrap_or("says nothing").to_owned()
+            };
+            let (answer, heard) = (after(&format!("PMIx_Notify_event, {range}: ")), after("rank 1: "));
+            assert_eq!(format!("{answer}, {heard}"), outcomes[column], "{server:?}, {range}: {}", done.stderr);
+        }
+    }
+}
+
+#[test]
+fn hosts_tell_of_ends_what_is_written_down() {
+    let table: BTreeMap<String, Vec<String>> = table("Events that hosts raise").into_iter().collect();
+    for (what, end, mpirun, prterun) in [
+        ("the same, the job goes on", "killed", &["--enable-recovery"][..], &["--rtos", "continuous,notifyerrors"][..]),
+        (
+            "exits with another status than 0, the job goes on",
+            "exits",
+            &["--enable-recovery"],
+            &["--rtos", "continuous,notifyerrors"],
+        ),
+        ("leaves in order", "leaves", &[], &["--rtos", "continuous,notifyerrors"]),
+        ("gives no heartbeat", "silent", &[], &[]),
+    ] {
+        for (column, server) in servers() {
+            let options = match server {
+                Launcher::Mpirun(_) => mpirun,
+                Launcher::Prterun(_) => prterun,
+                Launcher::CServer(_) | Launcher::Peal => &[],
+            };
+            let wanted = &table[what][column];
+            if wanted.is_empty() {
+                continue;
+            }
+            let done = done(&server, options, &["hears", end]);
+            let codes = done.stdout.lines().filter_map(|line| line.split_once(": PMIX_")?.1.split(' ').next());
+            let mut codes: Vec<String> = codes.map(|code| format!("PMIX_{code}")).collect();
+            codes.sort();
+            codes.dedup();
+            let heard = if codes.is_empty() { "nothing".to_owned() } else { codes.join(", ") };
+            assert_eq!(heard, *wanted, "{server:?}, {what}: {}\n{}", done.stdout, done.stderr);
+        }
+    }
+}
