@@ -2,6 +2,7 @@
 use crate::{
     c_programs,
     command::{cargo, run, run_quietly},
+    peers,
 };
 use anyhow::{Context, Result};
 use std::{path::Path, time::SystemTime};
@@ -60,6 +61,10 @@ impl Soak {
         let mut groups = cargo(root);
         groups.env("PEAL_GROUP_CASES", GROUPS.div_ceil(3).to_string()).env("PEAL_GROUP_SEED", seed.to_string());
         run(groups.args(["test", "--package", "peal-core", "--test", "group", "--", "whoever"]))?;
+        println!("\n== Open MPI: 100 starts in a row, and the tests of mpi4py");
+        let mut mpi = cargo(root);
+        mpi.env("PEAL_MPI_WHOLE", "1").env("PEAL_PEERS", peers::get(root)?);
+        run(mpi.args(["test", "--package", "peal-tests", "--test", "mpi", "--", "--test-threads", "1"]))?;
         println!("\n== property tests, {CASES} cases each, seed {seed}");
         let mut properties = cargo(root);
         properties.env("PROPTEST_CASES", CASES.to_string()).env("PROPTEST_RNG_SEED", seed.to_string());

@@ -30,7 +30,7 @@ impl Stage {
         let mut server = Server::new(Settings { loss_window: Duration::ZERO, ..Settings::default() });
         for job in JOBS {
             let nspace = Nspace::new(job).unwrap();
-            server.add_job(JobSpec { nspace, size: 2, hostname: "node".into(), uid: WHO.uid, gid: WHO.gid });
+            server.add_job(JobSpec::new(nspace, 2, "node", WHO));
         }
         let peers = (0..4).map(|who| server.admit(&proc(who), WHO).unwrap().0).collect();
         let mut stage = Stage { server, peers, tag: 100, there: (0..4).collect(), assemblages: Vec::new() };
@@ -152,13 +152,7 @@ fn a_proc_is_in_no_more_assemblages_than_it_may_wait_in_fences() {
     let mut stage = Stage::new();
     stage.server = Server::new(Settings { max_fences: 1, ..Settings::default() });
     let nspace = Nspace::new(JOBS[0]).unwrap();
-    stage.server.add_job(JobSpec {
-        nspace: nspace.clone(),
-        size: 2,
-        hostname: "node".into(),
-        uid: WHO.uid,
-        gid: WHO.gid,
-    });
+    stage.server.add_job(JobSpec::new(nspace.clone(), 2, "node", WHO));
     stage.peers = (0..2).map(|who| stage.server.admit(&proc(who), WHO).unwrap().0).collect();
     let connect = |procs: Vec<Proc>| Request::Connect { procs, infos: Vec::<Info>::new() };
     let replies = stage.call(&[0, 1].into(), connect);
