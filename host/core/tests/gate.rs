@@ -239,6 +239,10 @@ fn requests_that_name_others_are_refused_row_by_row() {
             }
             Request::GroupConstruct { .. } => assert_eq!(statuses(&actions), [code::PMIX_ERR_NOT_A_MEMBER]),
             Request::GroupDestruct { .. } => assert_eq!(statuses(&actions), [code::PMIX_ERR_NOT_FOUND]),
+            // Nobody can know of procs of others what those know who are connected.
+            Request::Connect { .. } | Request::Disconnect { .. } => {
+                assert_eq!(statuses(&actions), [code::PMIX_ERR_INVALID_NAMESPACE]);
+            }
             _ => assert!(matches!(actions[..], [Action::Host(Upcall::Request { .. })]), "{actions:?}"),
         }
     }
@@ -246,13 +250,15 @@ fn requests_that_name_others_are_refused_row_by_row() {
     let mut stage = Stage::policed(&[Hook::JobControl]);
     for request in [
         Request::Abort { status: Status(1), message: None, targets: Vec::new() },
-        Request::Connect { procs: vec![proc("alice", 1)], infos: Vec::new() },
         Request::Publish { uid: ALICE.uid, infos: Vec::new() },
         Request::Query { queries: Vec::new() },
     ] {
         let actions = stage.ask(stage.alice[0], request);
         assert!(matches!(actions[..], [Action::Host(Upcall::Request { .. })]), "{actions:?}");
     }
+    let procs = vec![proc("alice", 0), proc("alice", 1)];
+    let actions = stage.ask(stage.alice[0], Request::Connect { procs, infos: Vec::new() });
+    assert!(actions.is_empty(), "it waits for the other: {actions:?}");
 }
 
 #[test]
