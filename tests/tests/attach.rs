@@ -106,6 +106,16 @@ fn handlers_see_that_peal_lost_a_rank() {
     is_handled(&Launcher::Peal, &["--on-abort", "continue"], "killed", "PMIX_ERR_PROC_ABORTED");
 }
 
+#[test]
+fn what_handlers_raise_comes_to_the_program_like_other_events() {
+    let Some(server) = Launcher::c_server() else { return };
+    let program = vec![program("peal-foreign").into(), "hears".into(), "silent".into()];
+    let done = run(&mut server.job(2, &[], attach(&["reply"], &[], &program))).expect_status(0);
+    // Rank 0 hears the alert, and raises another event, of which the source is itself.
+    let raised: Vec<&str> = done.stdout.lines().filter(|line| line.contains("-3102 from job:0")).collect();
+    assert_eq!(raised, ["rank 0: -3102 from job:0, PMIX_RANGE_LOCAL, [], affected []"], "{done:?}");
+}
+
 /// In a PMIx environment in which no server answers: enough for a program that asks for none.
 fn lonely(arguments: &[OsString]) -> Command {
     let mut command = peal(arguments.get(1..).unwrap());

@@ -1,7 +1,8 @@
 //! The relay's own requests, by tags that the client does not use.
 use peal_model::CommandCode;
 use peal_wire::{Tag, WireError};
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
+use thiserror::Error;
 
 /// The first of the relay's tags, which count down. Clients count up from [`Tag::FIRST_REQUEST`], and servers of 7.x use the upper
 /// half for requests of theirs: they would meet after two thousand million requests.
@@ -15,30 +16,21 @@ const MOST: usize = 4096;
 pub struct Ask(pub u64);
 
 /// Why a request is not made.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Error)]
 pub enum AskError {
     /// There is no client yet for which it could be made, or one that is not understood.
+    #[error("the program has no connection to the server that is understood")]
     NotYet,
     /// As many as may be await their answer.
+    #[error("the server owes answers to {limit} requests already")]
     Full {
         /// How many that is.
         limit: usize,
     },
     /// It cannot be packed.
+    #[error("it cannot be packed: {0}")]
     Pack(WireError),
 }
-
-impl fmt::Display for AskError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            AskError::NotYet => f.write_str("the program has no connection to the server that is understood"),
-            AskError::Full { limit } => write!(f, "the server owes answers to {limit} requests already"),
-            AskError::Pack(error) => write!(f, "it cannot be packed: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for AskError {}
 
 /// Those that await their answer.
 #[derive(Debug)]

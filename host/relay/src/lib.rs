@@ -11,7 +11,8 @@
 //! A relay without handlers passes on every byte as it comes.
 //!
 //! ```text
-//! relay.rs   the two streams, and what happens in them
+//! relay.rs   a connection from its first byte
+//! joined.rs  its two streams, once both sides have said hello
 //! cut.rs     a stream cut into frames, of which few are looked at
 //! asked.rs   the relay's own requests
 //! heard.rs   events: what the client asked for, what is kept for it, what comes again
@@ -22,6 +23,7 @@ mod cut;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod heard;
+mod joined;
 mod relay;
 
 pub use asked::{Ask, AskError};

@@ -1,18 +1,15 @@
-//! The two streams of a connection, and what happens in them.
+//! A connection from its first byte: the handshake, and what is asked of the relay.
 use crate::{
-    asked::{Ask, AskError, Asked},
-    cut::{Cutter, Whole},
-    heard::{Heard, Parcel, Wish},
+    asked::{Ask, AskError},
+    joined::Joined,
 };
-use peal_model::{CommandCode, Event, Info, Proc, Reply, Request, Status};
-use peal_wire::{Codec, Frame, Header, Hello, HelloDecoder, Limits, Tag, Welcome, WelcomeDecoder, WireError};
+use peal_model::{Event, Info, Proc, Reply, Request, Status};
+use peal_wire::{Hello, HelloDecoder, Limits, WelcomeDecoder, WireError};
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeSet, VecDeque},
     sync::Arc,
 };
 
-/// How many registrations of the client may await their answer to be followed; what is beyond is passed on all the same.
-const REGISTERING: usize = 4096;
 /// How much memory events may take that wait for handlers, in bytes, before the server should be read no further.
 const WAITING: usize = 16 << 20;
 
@@ -69,10 +66,10 @@ pub struct Relay {
 
 /// What is to be sent and told.
 #[derive(Debug, Default)]
-struct Out {
-    client: Vec<u8>,
-    server: Vec<u8>,
-    happenings: VecDeque<Happening>,
+pub(crate) struct Out {
+    pub(crate) client: Vec<u8>,
+    pub(crate) server: Vec<u8>,
+    pub(crate) happenings: VecDeque<Happening>,
 }
 
 #[derive(Debug)]
@@ -83,35 +80,6 @@ enum Phase {
     Welcome(Box<Hello>, WelcomeDecoder),
     Joined(Box<Joined>),
     Blind,
-}
-
-/// A connection that is understood.
-#[derive(Debug)]
-struct Joined {
-    codec: Codec,
-    /// What stands in the headers of the client's frames.
-    pindex: i32,
-    up: Cutter,
-    down: Cutter,
-    asked: Asked,
-    heard: Heard,
-    /// Registrations of the client whose answer is to come.
-    registering: BTreeMap<Tag, Wish>,
-    /// Frames of the relay's, to be put in where one of the stream ends.
-    to_server: VecDeque<Vec<u8>>,
-    to_client: VecDeque<Vec<u8>>,
-    /// Events before the handlers, in their order.
-    waiting: VecDeque<Waiting>,
-    waiting_bytes: usize,
-    number: u64,
-}
-
-#[derive(Debug)]
-struct Waiting {
-    number: u64,
-    parcel: Parcel,
-    pindex: i32,
-    verdict: Option<Verdict>,
 }
 
 impl Relay {
@@ -151,8 +119,7 @@ impl Relay {
     /// Hands the client an event that did not come from the server, if it asked for such.
     pub fn deliver(&mut self, event: Arc<Event>) -> Result<(), WireError> {
         let Phase::Joined(joined) = &mut self.phase else { return Ok(()) };
-        let bytes = joined.packed(&event, 0)?;
-        joined.send(Parcel { event, bytes });
+        joined.deliver(event)?;
         joined.flush(&mut self.out);
         Ok(())
     }
@@ -160,8 +127,8 @@ impl Relay {
     /// Takes what one side sends.
     pub fn feed(&mut self, from: Side, mut bytes: &[u8]) {
         match from {
-            Side::Client => self.from_client(&mut bytes),
-            Side::Server => self.from_server(&mut bytes),
+            Side::Client => self.client_says(&mut bytes),
+            Side::Server => self.server_says(&mut bytes),
         }
         if let Phase::Joined(joined) = &mut self.phase {
             joined.flush(&mut self.out);
@@ -172,18 +139,15 @@ impl Relay {
     pub fn ended(&mut self, side: Side) {
         let Phase::Joined(joined) = &mut self.phase else { return };
         match side {
-            Side::Client => self.out.server.extend(joined.up.rest()),
-            Side::Server => self.out.client.extend(joined.down.rest()),
+            Side::Client => self.out.server.extend(joined.rest(side)),
+            Side::Server => self.out.client.extend(joined.rest(side)),
         }
     }
 
     /// What handlers make of an event.
     pub fn decided(&mut self, number: u64, verdict: Verdict) {
         let Phase::Joined(joined) = &mut self.phase else { return };
-        if let Some(waiting) = joined.waiting.iter_mut().find(|waiting| waiting.number == number) {
-            waiting.verdict = Some(verdict);
-        }
-        joined.let_go();
+        joined.decided(number, verdict);
         joined.flush(&mut self.out);
     }
 
@@ -202,12 +166,12 @@ impl Relay {
 
     /// Whether so much waits for handlers that the server should be read no further.
     pub fn is_full(&self) -> bool {
-        matches!(&self.phase, Phase::Joined(joined) if joined.waiting_bytes > WAITING)
+        matches!(&self.phase, Phase::Joined(joined) if joined.waiting_bytes() > WAITING)
     }
 
     /// Whether no event waits for handlers.
     pub fn is_settled(&self) -> bool {
-        !matches!(&self.phase, Phase::Joined(joined) if !joined.waiting.is_empty())
+        !matches!(&self.phase, Phase::Joined(joined) if !joined.is_settled())
     }
 
     fn blind(&mut self, error: Option<WireError>) {
@@ -215,7 +179,7 @@ impl Relay {
         self.out.happenings.push_back(Happening::Blind(error));
     }
 
-    fn from_client(&mut self, input: &mut &[u8]) {
+    fn client_says(&mut self, input: &mut &[u8]) {
         if let Phase::Hello(decoder) = &mut self.phase {
             let all = *input;
             match decoder.feed(input) {
@@ -237,12 +201,12 @@ impl Relay {
             self.blind(None);
         }
         match &mut self.phase {
-            Phase::Joined(joined) => joined.from_client(input, &self.own, &mut self.out),
+            Phase::Joined(joined) => joined.client_says(input, &self.own, &mut self.out),
             _ => self.out.server.extend(std::mem::take(input)),
         }
     }
 
-    fn from_server(&mut self, input: &mut &[u8]) {
+    fn server_says(&mut self, input: &mut &[u8]) {
         if let Phase::Welcome(hello, decoder) = &mut self.phase {
             let all = *input;
             let fed = decoder.feed(input);
@@ -269,7 +233,7 @@ impl Relay {
             }
         }
         match &mut self.phase {
-            Phase::Joined(joined) => joined.from_server(input, &self.own, &mut self.out),
+            Phase::Joined(joined) => joined.server_says(input, &self.own, &mut self.out),
             _ => self.out.client.extend(std::mem::take(input)),
         }
     }
@@ -278,171 +242,4 @@ impl Relay {
 /// Passes on what a decoder has taken.
 fn pass_taken(all: &[u8], rest: &[u8], to: &mut Vec<u8>) {
     to.extend_from_slice(all.get(..all.len().saturating_sub(rest.len())).unwrap_or_default());
-}
-
-impl Joined {
-    /// From both halves of the handshake; nothing if the client is not welcome.
-    fn new(hello: &Hello, welcome: Welcome, limits: Limits) -> Option<(Joined, Option<Proc>)> {
-        let (pindex, name) = match welcome {
-            Welcome::Client { index } => (index.cast_signed(), None),
-            Welcome::Tool { name, security, .. } if security.is_success() => (0, name),
-            Welcome::Tool { .. } | Welcome::Refused(_) => return None,
-        };
-        let me = name.or_else(|| hello.peer.proc().cloned());
-        let joined = Joined {
-            codec: Codec::of(hello, limits),
-            pindex,
-            up: Cutter::new(limits.max_message),
-            down: Cutter::new(limits.max_message),
-            asked: Asked::new(),
-            heard: Heard::default(),
-            registering: BTreeMap::new(),
-            to_server: VecDeque::new(),
-            to_client: VecDeque::new(),
-            waiting: VecDeque::new(),
-            waiting_bytes: 0,
-            number: 0,
-        };
-        Some((joined, me))
-    }
-
-    fn ask(&mut self, request: &Request) -> Result<Ask, AskError> {
-        let payload = self.codec.encode_request(request).map_err(AskError::Pack)?;
-        let (tag, ask) = self.asked.open(request.command())?;
-        let frame = Frame { pindex: self.pindex, tag, payload };
-        self.to_server.push_back(frame.encode().map_err(AskError::Pack)?);
-        Ok(ask)
-    }
-
-    fn from_client(&mut self, input: &mut &[u8], own: &BTreeSet<Status>, out: &mut Out) {
-        let codec = self.codec;
-        let is_wanted = |header: &Header, glance: &[u8]| {
-            let command = if header.tag == Tag::HEARTBEAT { None } else { codec.command_of(glance) };
-            matches!(command, Some(CommandCode::RegisterEvents | CommandCode::DeregisterEvents))
-        };
-        loop {
-            if self.up.is_between() {
-                out.server.extend(self.to_server.drain(..).flatten());
-            }
-            let Some(whole) = self.up.feed(input, &mut out.server, is_wanted) else { return };
-            match codec.decode_request(whole.payload()) {
-                Ok(Request::RegisterEvents { codes, infos }) if self.registering.len() < REGISTERING => {
-                    self.registering.insert(whole.tag, Wish::new(codes, &infos));
-                    out.server.extend(whole.bytes);
-                }
-                Ok(Request::DeregisterEvents { codes }) => {
-                    self.heard.deregisters(&codes);
-                    out.server.extend(self.without(own, codes, whole));
-                }
-                _ => out.server.extend(whole.bytes),
-            }
-        }
-    }
-
-    /// A deregistration without the codes that handlers want.
-    fn without(&self, own: &BTreeSet<Status>, codes: Vec<Status>, whole: Whole) -> Vec<u8> {
-        if !codes.iter().any(|code| own.contains(code)) {
-            return whole.bytes;
-        }
-        let codes: Vec<Status> = codes.into_iter().filter(|code| !own.contains(code)).collect();
-        if codes.is_empty() {
-            return Vec::new();
-        }
-        let payload = self.codec.encode_request(&Request::DeregisterEvents { codes });
-        let frame = payload.map(|payload| Frame { pindex: whole.pindex, tag: whole.tag, payload });
-        // What was just unpacked can be packed.
-        frame.and_then(|frame| frame.encode()).unwrap_or_default()
-    }
-
-    fn from_server(&mut self, input: &mut &[u8], own: &BTreeSet<Status>, out: &mut Out) {
-        loop {
-            if self.down.is_between() {
-                out.client.extend(self.to_client.drain(..).flatten());
-            }
-            let (asked, registering) = (&self.asked, &self.registering);
-            let is_wanted = |header: &Header, _: &[u8]| {
-                let is_event = header.tag == Tag::NOTIFY && !own.is_empty();
-                is_event || asked.has(header.tag) || registering.contains_key(&header.tag)
-            };
-            let Some(whole) = self.down.feed(input, &mut out.client, is_wanted) else { return };
-            if whole.tag == Tag::NOTIFY {
-                self.event(whole, out);
-            } else if let Some((ask, command)) = self.asked.answered(whole.tag) {
-                let outcome = self.codec.decode_reply(command, whole.payload());
-                if command == CommandCode::RegisterEvents {
-                    self.heard.acknowledged();
-                }
-                out.happenings.push_back(Happening::Answered { ask, outcome });
-            } else {
-                self.registered(whole, out);
-            }
-        }
-    }
-
-    /// The answer to a registration of the client; behind it comes what was kept.
-    fn registered(&mut self, whole: Whole, out: &mut Out) {
-        let wish = self.registering.remove(&whole.tag);
-        let reply = self.codec.decode_reply(CommandCode::RegisterEvents, whole.payload());
-        out.client.extend(whole.bytes);
-        if let (Some(wish), true) = (wish, reply.is_ok_and(|reply| reply.status().ok().is_ok())) {
-            let kept = self.heard.registers(wish);
-            self.to_client.extend(kept.into_iter().map(|parcel| parcel.bytes));
-        }
-    }
-
-    fn event(&mut self, whole: Whole, out: &mut Out) {
-        let Ok(event) = self.codec.decode_event(whole.payload()) else {
-            // Its client may understand it.
-            self.to_client.push_back(whole.bytes);
-            return;
-        };
-        if self.heard.is_repeated(&event) {
-            return;
-        }
-        let (number, event) = (self.number, Arc::new(event));
-        self.number = self.number.wrapping_add(1);
-        self.waiting_bytes = self.waiting_bytes.saturating_add(whole.bytes.len());
-        out.happenings.push_back(Happening::Event { number, event: event.clone() });
-        let parcel = Parcel { event, bytes: whole.bytes };
-        self.waiting.push_back(Waiting { number, parcel, pindex: whole.pindex, verdict: None });
-    }
-
-    /// Lets events go of which it is decided what becomes of them, and of all before them.
-    fn let_go(&mut self) {
-        while let Some(Waiting { parcel, pindex, verdict, .. }) =
-            self.waiting.pop_front_if(|first| first.verdict.is_some())
-        {
-            self.waiting_bytes = self.waiting_bytes.saturating_sub(parcel.bytes.len());
-            match verdict {
-                Some(Verdict::Pass(results)) if !results.is_empty() => {
-                    let mut event = Arc::unwrap_or_clone(parcel.event);
-                    event.infos.extend(results);
-                    // With too much behind it, it goes as it came.
-                    let bytes = self.packed(&event, pindex).unwrap_or(parcel.bytes);
-                    self.send(Parcel { event: Arc::new(event), bytes });
-                }
-                Some(Verdict::Pass(_)) => self.send(parcel),
-                Some(Verdict::Stop) | None => {}
-            }
-        }
-    }
-
-    fn send(&mut self, parcel: Parcel) {
-        self.to_client.extend(self.heard.send(parcel).map(|parcel| parcel.bytes));
-    }
-
-    fn packed(&self, event: &Event, pindex: i32) -> Result<Vec<u8>, WireError> {
-        let payload = self.codec.encode_event(event)?;
-        Frame { pindex, tag: Tag::NOTIFY, payload }.encode()
-    }
-
-    /// Puts the relay's own frames into the streams, where these are between two of theirs.
-    fn flush(&mut self, out: &mut Out) {
-        if self.up.is_between() {
-            out.server.extend(self.to_server.drain(..).flatten());
-        }
-        if self.down.is_between() {
-            out.client.extend(self.to_client.drain(..).flatten());
-        }
-    }
 }

@@ -90,10 +90,10 @@ async fn calls() -> Result<()> {
         said("PMIx_Log to the job's record", client.log(&line(key::PMIX_LOG_JOB_RECORD), &[]).await);
         let flag = |key| [Info::new(key, Value::Bool(true))];
         let nothing = [Info::new(key::PMIX_JOB_CTRL_SIGNAL, Value::Int(0))];
-        said("PMIx_Job_control, signal 0", client.job_control(&[other.clone()], &nothing).await);
+        said("PMIx_Job_control, signal 0", client.job_control(std::slice::from_ref(&other), &nothing).await);
         said("PMIx_Job_control, preemptible", client.job_control(&[], &flag(key::PMIX_JOB_CTRL_PREEMPTIBLE)).await);
         let cleanup = [Info::new(key::PMIX_REGISTER_CLEANUP, Value::string("/tmp/peal-foreign-cleanup"))];
-        said("PMIx_Job_control, cleanup", client.job_control(&[me.clone()], &cleanup).await);
+        said("PMIx_Job_control, cleanup", client.job_control(std::slice::from_ref(&me), &cleanup).await);
         let beats = Watch::heartbeat(Duration::from_secs(60), 3);
         said("PMIx_Process_monitor, heartbeats", client.watch(beats).await);
         said("PMIx_Heartbeat", client.beat().await);

@@ -1,4 +1,4 @@
-//! `peal attach`.
+//! What can be said of `peal attach` on the command line.
 use super::ConfigArgs;
 use clap::Args as ClapArgs;
 use std::{ffi::OsString, path::PathBuf};
