@@ -30,7 +30,7 @@ pub use info::{Info, InfoFlags, Infos, Kval};
 pub use job::{JobEntry, JobInfo, RankData, SharedData};
 pub use names::{Attribute, data_type, key, number, rank, status as code};
 pub use policy::{
-    Amendment, ConnectionKind, GroupKind, Hook, Identity, LogRequest, Mail, Matter, Peer, PolicyOutcome, PolicyRequest,
+    Amendment, Application, ConnectionKind, GroupKind, Hook, Identity, LogRequest, Mail, Matter, Peer, PolicyOutcome, PolicyRequest,
     Provision, Target, UnixGroup,
 };
 pub use reply::{GroupResult, Reply};

@@ -123,8 +123,7 @@ pub(super) fn read(
 }
 
 fn application(app: &App, infos: &[Info], like: Option<&PathBuf>) -> Result<AppRequest, Status> {
-    let named = app.command.as_ref().or_else(|| app.args.first().and_then(Option::as_ref));
-    let program = named.filter(|name| !name.as_bytes().is_empty()).ok_or(code::PMIX_ERR_JOB_NO_EXE_SPECIFIED)?;
+    let program = app.program().ok_or(code::PMIX_ERR_JOB_NO_EXE_SPECIFIED)?;
     let procs = u32::try_from(app.max_procs).ok().filter(|procs| *procs > 0).ok_or(code::PMIX_ERR_BAD_PARAM)?;
     let wdir = [app.infos.as_slice(), infos].into_iter().find_map(|infos| infos.value_of(key::PMIX_WDIR));
     let wdir = wdir.and_then(Value::as_str).map(PathBuf::from);
