@@ -1,8 +1,8 @@
 //! The way of an author: a new project outside of the repository, changed, built with the language's own tools, tried, and dropped
 //! into the directory of a running server, where it decides.
 use peal_model::{
-    Amendment, ConnectionKind, GroupKind, Hook, Identity, Info, Key, LogRequest, Matter, Peer, PolicyOutcome,
-    PolicyRequest, Provision, Range, Status, Value, code, key,
+    Amendment, Application, ConnectionKind, GroupKind, Hook, Identity, Info, Key, LogRequest, Matter, Peer,
+    PolicyOutcome, PolicyRequest, Provision, Range, Status, Value, code, key,
 };
 use peal_sandbox::{
     Access, ChannelCall, Directory, Grants, InitError, Limits, Module, PolicyCall, PolicyResult, Services, Sink,

@@ -193,9 +193,12 @@ fn amendments_are_seen_by_those_after_and_by_the_host() {
         let one = first.policy().clone();
         let NextPolicy::Ask(second) = first.finish(one).advance() else { panic!() };
         let (amended, other) = match matter {
-            Matter::JobControl | Matter::Monitor | Matter::Registration | Matter::Log | Matter::Group(_) | Matter::Spawn => {
-                (&second.request().directives, &second.request().infos)
-            }
+            Matter::JobControl
+            | Matter::Monitor
+            | Matter::Registration
+            | Matter::Log
+            | Matter::Group(_)
+            | Matter::Spawn => (&second.request().directives, &second.request().infos),
             _ => (&second.request().infos, &second.request().directives),
         };
         assert_eq!(*amended, [note("by one")], "{seen}");

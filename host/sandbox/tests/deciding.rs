@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
 mod support;
 use peal_model::{
-    Amendment, Application, ConnectionKind, DataArray, GroupKind, Hook, Identity, Info, Matter, Peer, PolicyOutcome, PolicyRequest,
-    Provision, Range, Scope, Status, Target, Text, Value, code,
+    Amendment, Application, ConnectionKind, DataArray, GroupKind, Hook, Identity, Info, Matter, Peer, PolicyOutcome,
+    PolicyRequest, Provision, Range, Scope, Status, Target, Text, Value, code,
 };
 use peal_sandbox::{FailureKind, Grants, Limits, Module, PolicyCall, PolicyResult, Role, Services};
 use std::sync::Arc;

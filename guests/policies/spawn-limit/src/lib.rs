@@ -18,7 +18,8 @@
 //! ```
 use peal_patterns::Pattern;
 use peal_sdk::{
-    Application, Config, Info, Matter, PolicyOutcome, Registration, Request, key, lifecycle, spawn_policy, status,
+    Application, Config, Info, Matter, PolicyOutcome, Registration, Request, Value, key, lifecycle, spawn_policy,
+    status,
 };
 use std::sync::OnceLock;
 
@@ -43,7 +44,7 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
         procs: config.number("procs", 1..=MOST)?.and_then(|procs| u64::try_from(procs).ok()),
         programs: programs(config)?,
         directory: directory(config)?,
-        is_tagged: config.flag("tag_output")?.unwrap_or_default(),
+        is_tagged: is_tagged(config)?,
         exempt: exempt(config)?,
     };
     let is_limited = settings.procs.is_some() || settings.programs.is_some() || settings.directory.is_some();
@@ -75,6 +76,14 @@ fn directory(config: &Config) -> Result<Option<String>, String> {
             Err(format!("{text:?} in \"directory\" is no directory's full path, such as \"/scratch\""))
         }
         text => Ok(text.map(str::to_owned)),
+    }
+}
+
+fn is_tagged(config: &Config) -> Result<bool, String> {
+    match config.get("tag_output") {
+        None => Ok(false),
+        Some(Value::Boolean(is_tagged)) => Ok(*is_tagged),
+        Some(other) => Err(format!("\"tag_output\" is true or false, not {other:?}")),
     }
 }
 

@@ -4,7 +4,8 @@ use super::{
     texts::{Code, InfoWord, ProcWord, RangeWord, User},
 };
 use peal_model::{
-    Application, ConnectionKind, GroupKind, Identity, Info, Matter, Peer, PolicyRequest, Provision, Range, Status, Target, UnixGroup,
+    Application, ConnectionKind, GroupKind, Identity, Info, Matter, Peer, PolicyRequest, Provision, Range, Status,
+    Target, UnixGroup,
 };
 use serde::Deserialize;
 

@@ -19,8 +19,8 @@ use crate::{
     reach::Reach,
 };
 use peal_model::{
-    ConnectionKind, Event, Hook, Identity, Info, LogRequest, Matter, Nspace, Peer, PolicyRequest, Proc, Request, Status,
-    Target, UnixGroup, Value, key,
+    ConnectionKind, Event, Hook, Identity, Info, LogRequest, Matter, Nspace, Peer, PolicyRequest, Proc, Request,
+    Status, Target, UnixGroup, Value, key,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
