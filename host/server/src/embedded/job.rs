@@ -11,6 +11,7 @@ use super::{
     kin::Kin,
     launch::{self, ControlGroups, JobRequest, LaunchError},
     output::{Outlets, Writers},
+    pulls::{Pulled, Pulls},
     reporting::Reported,
     running::Children,
     stray::{self, Family},
@@ -79,6 +80,7 @@ pub(crate) struct Job {
     /// Who writes to their inputs; given up with the job.
     feeding: JoinSet<()>,
     kin: Arc<Kin>,
+    pulls: Arc<Pulls>,
     inputs: Arc<Inputs>,
     writers: watch::Sender<Writers>,
     pub(super) ending: Ending,
@@ -101,12 +103,13 @@ pub(crate) struct Shared {
     pub(crate) cleanups: Arc<Cleanups>,
     pub(crate) notices: Notices,
     pub(crate) kin: Arc<Kin>,
+    pub(crate) pulls: Arc<Pulls>,
     pub(crate) inputs: Arc<Inputs>,
 }
 
 impl Job {
     pub(crate) fn new(server: ServerHandle, uri: &str, request: JobRequest, shared: Shared) -> Job {
-        let Shared { family, cleanups, notices, kin, inputs } = shared;
+        let Shared { family, cleanups, notices, kin, pulls, inputs } = shared;
         Job {
             server,
             cell: kept(&request),
@@ -121,6 +124,7 @@ impl Job {
             output: JoinSet::new(),
             feeding: JoinSet::new(),
             kin,
+            pulls,
             inputs,
             writers: watch::Sender::new(Writers::Alive),
             ending: Ending::Not,
@@ -143,6 +147,7 @@ impl Job {
         self.notices.tell(Notice::JobStarted { nspace: nspace.clone(), size });
         let nspace = nspace.as_str().escape_debug();
         self.report(rank::PMIX_RANK_WILDCARD, &[Reported::JobEvents], &format!("job {nspace} of {size} procs starts"));
+        self.define_process_sets().await;
         match self.spawn_all() {
             Ok(()) => Ok(tokio::spawn(self.run(inbox))),
             Err(error) => {
@@ -150,6 +155,20 @@ impl Job {
                 self.kill();
                 self.run(inbox).await;
                 Err(error)
+            }
+        }
+    }
+
+    /// Names the procs of those applications that have a name.
+    async fn define_process_sets(&self) {
+        let mut first = 0;
+        for app in &self.request.apps {
+            let ranks = first..first + app.procs;
+            first += app.procs;
+            let Some(name) = &app.process_set else { continue };
+            let members = ranks.map(|rank| self.proc(Rank(rank))).collect();
+            if let Some(Err(error)) = self.server.define_process_set(name.clone(), members).await {
+                tracing::warn!(job = %self.request.nspace, %error, "a process set cannot be defined");
             }
         }
     }
@@ -166,7 +185,12 @@ impl Job {
     pub(super) fn spawn(&mut self, rank: Rank, checkpoint: Option<&str>) -> Result<(), LaunchError> {
         let proc = self.proc(rank);
         let mark = tree::mark(&proc);
-        let outlets = Outlets::open(&self.request.output, rank)?;
+        let outlets = Outlets::open(&self.request.output, rank, |channel| Pulled {
+            pulls: self.pulls.clone(),
+            server: self.server.clone(),
+            source: proc.clone(),
+            channel,
+        })?;
         let mut child = self.family.start(proc.clone(), || {
             let child = launch::spawn(&self.request, rank, &self.uri, (&mark, checkpoint))?;
             let number = child.id();

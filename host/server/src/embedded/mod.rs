@@ -16,6 +16,7 @@ mod lines;
 mod output;
 mod process;
 mod publishing;
+mod pulls;
 mod query;
 mod reporting;
 mod running;
@@ -43,6 +44,7 @@ use self::{
     job::{Job, Shared},
     kin::{Kin, Kinship},
     publishing::Publishing,
+    pulls::Pulls,
     query::JobTable,
     sink::{JobSink, Outputs},
     spawn::{Bond, Wanted},
@@ -61,7 +63,7 @@ use peal_core::{
     supported::Supported,
 };
 use peal_model::{
-    App, Bytes, Identity, Info, Infos, KeyName, Nspace, Pdata, Proc, Query, Rank, Status, Text, code, key,
+    App, Bytes, Identity, Info, Infos, IofChannel, KeyName, Nspace, Pdata, Proc, Query, Rank, Status, Text, code, key,
 };
 use peal_sandbox::Sink;
 use std::{
@@ -107,6 +109,7 @@ pub struct EmbeddedHost {
     /// Where its jobs are served, once that is known.
     launching: OnceLock<Launching>,
     kin: Arc<Kin>,
+    pulls: Arc<Pulls>,
     /// What queries are answered from.
     table: Arc<JobTable>,
     family: Arc<Family>,
@@ -122,6 +125,7 @@ impl EmbeddedHost {
         EmbeddedHost {
             launching: OnceLock::new(),
             kin: Arc::default(),
+            pulls: Arc::default(),
             table: Arc::default(),
             family: Arc::new(Family::adopting()),
             cleanups: Arc::default(),
@@ -213,7 +217,8 @@ impl EmbeddedHost {
         self.table.insert(&request, commands);
         self.cleanups.open(request.nspace.clone());
         let (family, cleanups, notices) = (self.family.clone(), self.cleanups.clone(), self.notices.clone());
-        let shared = Shared { family, cleanups, notices, kin: self.kin.clone(), inputs: inputs.clone() };
+        let (kin, pulls) = (self.kin.clone(), self.pulls.clone());
+        let shared = Shared { family, cleanups, notices, kin, pulls, inputs: inputs.clone() };
         let work = Job::new(server.clone(), uri, request, shared);
         let task = work.start(inbox).await?;
         Ok(RunningJob::new(task, inputs))
@@ -231,12 +236,15 @@ impl EmbeddedHost {
             code::PMIX_ERR_JOB_INSUFFICIENT_RESOURCES
         })?;
         let (nspace, offset) = self.kin.next(&like.request.nspace);
-        let Wanted { request, bond, told_of_end } =
+        let Wanted { request, bond, told_of_end, forwarded } =
             spawn::read((nspace.clone(), offset), source.clone(), &like.request, infos, apps)?;
         let kinship = match (bond, own) {
             (Bond::Together, Some(own)) => Kinship::Of(own.family),
             (Bond::Together, None) | (Bond::Apart, _) => Kinship::Alone,
         };
+        if kinship == Kinship::Alone && forwarded.0 != 0 {
+            self.pulls.add(source.clone(), vec![Proc::all(nspace.clone())], forwarded, pulls::BY_ITSELF)?;
+        }
         let mut job = self.start(request, kinship).await.map_err(|error| {
             tracing::warn!(requester = %source, %error, "a job cannot be spawned");
             spawn::status(&error)
@@ -287,10 +295,12 @@ impl Host for EmbeddedHost {
 
     fn tool_departed(&self, tool: &Proc) {
         self.publishing.tool_left(tool);
+        self.pulls.forget(tool);
     }
 
     fn client_departed(&self, proc: &Proc, _life: Life) {
         self.publishing.proc_ended(proc);
+        self.pulls.forget(proc);
         // Of a job that we started we know when its processes end.
         if !self.kin.knows(&proc.nspace) {
             self.remove(self.cleanups.ended(proc));
@@ -338,6 +348,27 @@ impl Host for EmbeddedHost {
 
     fn spawn(&self, source: Proc, infos: Vec<Info>, apps: Vec<App>) -> Answer<'_, Spawned> {
         Box::pin(async move { self.spawn_job(source, &infos, &apps).await })
+    }
+
+    fn iof_pull(
+        &self,
+        source: Proc,
+        sources: Vec<Proc>,
+        _directives: Vec<Info>,
+        channels: IofChannel,
+        local_id: u64,
+    ) -> Answer<'_, u64> {
+        // Of jobs that others start the output goes elsewhere.
+        let are_here = sources.iter().all(|source| self.kin.find(&source.nspace).is_some());
+        let begun = match are_here && !sources.is_empty() {
+            true => self.pulls.add(source, sources, channels, local_id),
+            false => Err(code::PMIX_ERR_NOT_FOUND),
+        };
+        Box::pin(std::future::ready(begun))
+    }
+
+    fn iof_deregister(&self, source: Proc, _directives: Vec<Info>, remote_id: u64) -> Answer<'_, ()> {
+        Box::pin(std::future::ready(self.pulls.remove(&source, remote_id)))
     }
 
     fn push_stdin(
