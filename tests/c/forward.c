@@ -11,8 +11,8 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static char out[64], err[64];
-static bool ended, pushed;
-static pmix_status_t push_status;
+static bool ended, done;
+static pmix_status_t done_status;
 
 static void on_output(size_t id, pmix_iof_channel_t channel, pmix_proc_t *source, pmix_byte_object_t *payload,
                       pmix_info_t infos[], size_t ninfos)
@@ -28,12 +28,12 @@ static void on_output(size_t id, pmix_iof_channel_t channel, pmix_proc_t *source
     pthread_mutex_unlock(&lock);
 }
 
-static void on_pushed(pmix_status_t status, void *object)
+static void on_done(pmix_status_t status, void *object)
 {
     (void) object;
     pthread_mutex_lock(&lock);
-    push_status = status;
-    pushed = true;
+    done_status = status;
+    done = true;
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
 }
@@ -52,14 +52,14 @@ static pmix_status_t push(const char *text)
     pmix_proc_t reader;
     PMIX_LOAD_PROCID(&reader, me.nspace, 2);
     pmix_byte_object_t data = { .bytes = (char *) text, .size = strlen(text) };
-    pushed = false;
-    pmix_status_t status = PMIx_IOF_push(&reader, 1, &data, NULL, 0, on_pushed, NULL);
+    done = false;
+    pmix_status_t status = PMIx_IOF_push(&reader, 1, &data, NULL, 0, on_done, NULL);
     if (PMIX_OPERATION_SUCCEEDED == status) {
         return PMIX_SUCCESS;
     }
     need("push", status);
-    await(&pushed);
-    return push_status;
+    await(&done);
+    return done_status;
 }
 
 int main(void)
@@ -85,7 +85,11 @@ int main(void)
         await(&ended);
         printf("rank 0: got %srank 0: got %s", out, err);
         fflush(stdout);
-        printf("rank 0: deregisters %s\n", PMIx_Error_string(PMIx_IOF_deregister((size_t) id, NULL, 0, NULL, NULL)));
+        /* Without a callback 4.2.2 sometimes never returns. */
+        done = false;
+        need("deregister", PMIx_IOF_deregister((size_t) id, NULL, 0, on_done, NULL));
+        await(&done);
+        printf("rank 0: deregisters %s\n", PMIx_Error_string(done_status));
         printf("rank 0: pushed %s\n", PMIx_Error_string(push("for rank 2\n")));
     }
     if (2 == me.rank) {
