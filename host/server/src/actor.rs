@@ -419,23 +419,7 @@ impl Actor {
     }
 
     /// Queues what is for a client. One that does not read is cut off, so that the queue stays bounded and nobody else waits.
-    /// Output is for whoever has room: nobody is cut off for it, and nothing else waits behind much of it.
-    fn forward(&mut self, to: &Proc, output: &Output) {
-        for peer in self.state.connections_of(to) {
-            let Some(outbox) = self.outboxes.get(&peer) else { continue };
-            let outgoing = Outgoing::Output(Box::new(output.clone()));
-            let bytes = outgoing.bytes();
-            let is_room = outbox.waiting.load(Ordering::Relaxed).saturating_add(bytes) <= self.outbox_bytes / 2
-                && outbox.queue.capacity() > outbox.queue.max_capacity() / 2;
-            if is_room {
-                self.send(peer, outgoing);
-            } else {
-                self.metrics.counters().output_dropped.count();
-            }
-        }
-    }
-
-    fn send(&mut self, peer: PeerId, outgoing: Outgoing) {
+    pub(crate) fn send(&mut self, peer: PeerId, outgoing: Outgoing) {
         let Some(outbox) = self.outboxes.get(&peer) else { return };
         let bytes = outgoing.bytes();
         let waiting = outbox.waiting.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
