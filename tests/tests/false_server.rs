@@ -148,7 +148,8 @@ async fn a_late_answer_is_nobody_elses() {
     let hasty = client.within(limit);
     let (outcome, (late, _)) = tokio::join!(hasty.fence(&[], &[]), server.hear());
     let error = outcome.unwrap_err();
-    assert_eq!(error.to_string(), "PMIx_Fence was not answered within 20ms");
+    let named = "PMIx_Fence was not answered within 20ms by the server at false.0;tcp4://";
+    assert!(error.to_string().starts_with(named), "{error}");
     assert_eq!(error.status(), code::PMIX_ERR_TIMEOUT);
     assert!(start.elapsed() >= limit);
     let serve = async {
@@ -191,6 +192,10 @@ async fn every_call_ends_when_its_time_is_over() {
         for outcome in unanswered {
             let error = outcome.unwrap_err();
             assert!(matches!(error, ClientError::TimedOut { .. }), "{error}");
+            let server = client.server().unwrap();
+            let named =
+                format!("was not answered within 10ms by the server at {}.{};tcp4://", server.nspace, server.rank);
+            assert!(error.to_string().contains(&named), "{error}");
         }
         // Here the server is to keep the time, and has all of it.
         let asked = client.fence(&[], &second).await.unwrap_err();

@@ -1,12 +1,13 @@
 //! What procs have spawned, by unmodified `libpmix` programs: without a policy all that the embedded host honours, and with one what it
 //! denies, amends and lets pass.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+use peal_model::key;
 use peal_tests::{
     Done, c_program,
     daemon::Place,
     finish, guest,
     mpi::{OpenMpi, doing},
-    peal, run,
+    peal, program, run,
 };
 use std::{
     fs,
@@ -221,5 +222,22 @@ fn an_mpi_program_that_may_not_spawn_ends_with_an_error() {
         let done = run(&mut mpi.under_peal(1, &["--config", config.to_str().unwrap()], &program));
         assert!(done.status.is_some_and(|status| status != 0), "{}: {}", mpi.name, done.stdout);
         assert!(done.stderr.contains("rank 0 aborted the job"), "{}: {}", mpi.name, done.stderr);
+    }
+}
+
+#[test]
+fn a_client_of_ours_has_a_job_spawned_and_is_told_what_of_such_a_request_is_honoured() {
+    let place = limited("procs = 2");
+    for (procs, said) in [
+        ("2", "it runs, and ended: PMIX_SUCCESS (0)"),
+        ("3", "it does not run: PMIx_Spawn: PMIX_ERR_JOB_INSUFFICIENT_RESOURCES (-234)"),
+    ] {
+        let mut command = peal(["run", "--config"]);
+        command.arg(place.path("peal.toml")).args(["-n", "1", "--"]).arg(program("peal-spawner")).arg(procs);
+        let done = run(&mut command).expect_status(0);
+        let [came_of_it, honoured] = done.stdout.lines().collect::<Vec<_>>()[..] else { panic!("{}", done.stdout) };
+        assert_eq!(came_of_it, said);
+        let keys: Vec<&str> = honoured.trim_start_matches("honoured: ").split(',').collect();
+        assert!(keys.contains(&key::PMIX_WDIR.0) && keys.contains(&key::PMIX_SET_ENVAR.0), "{honoured}");
     }
 }

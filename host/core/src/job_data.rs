@@ -115,7 +115,7 @@ fn array(key: KeyName, infos: Vec<Info>) -> JobEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use peal_model::{Identity, Infos, Nspace, Proc};
+    use peal_model::{Identity, Nspace, Proc};
 
     #[test]
     fn ranks_go_through_the_applications_and_global_ones_through_the_jobs_before() {

@@ -154,6 +154,13 @@ pub struct LinkState(pub u8);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct IofChannel(pub u16);
 
+impl IofChannel {
+    /// Standard output.
+    pub const STDOUT: IofChannel = IofChannel(number::PMIX_FWD_STDOUT_CHANNEL as u16);
+    /// Standard error.
+    pub const STDERR: IofChannel = IofChannel(number::PMIX_FWD_STDERR_CHANNEL as u16);
+}
+
 impl DataType {
     /// A compressed string, which 7.x retired and the registry therefore lacks.
     pub const COMPRESSED_STRING: DataType = DataType(42);

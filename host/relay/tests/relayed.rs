@@ -1,5 +1,5 @@
 //! A relay between a client and its server, both of which are played here: what each sees, whatever the relay asks for beside.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
 use peal_model::{CommandCode, Event, Info, KeyName, Nspace, Proc, Range, Rank, Reply, Request, Status, Value, code};
 use peal_relay::{Ask, Happening, Relay, Side, Verdict};
 use peal_wire::{
@@ -87,7 +87,7 @@ impl Stage {
     /// The client registers, and that is acknowledged.
     fn registers(&mut self, codes: &[Status]) {
         let asked = self.asks(&Request::RegisterEvents { codes: codes.to_vec(), infos: Vec::new() });
-        assert_eq!(self.at(Side::Server), [asked.clone()]);
+        assert_eq!(self.at(Side::Server), std::slice::from_ref(&asked));
         let answer = self.answers(asked.tag, code::PMIX_SUCCESS);
         assert_eq!(self.at(Side::Client)[0], answer);
     }

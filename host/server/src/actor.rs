@@ -23,6 +23,7 @@ use peal_core::{
     server::{Action, Allowance, DecisionId, Denial, Entrance, PeerId, Refusal, RequestId, Server},
 };
 use peal_model::{ConnectionKind, Event, Hook, Identity, Nspace, PolicyRequest, Proc, Reply, Request, Size, Status};
+use peal_wire::Output;
 use std::{
     collections::BTreeMap,
     sync::{
@@ -40,6 +41,8 @@ pub(crate) enum Outgoing {
     Reply { tag: u32, reply: Box<Reply> },
     /// An event.
     Event(Arc<Event>),
+    /// Output of a proc.
+    Output(Box<Output>),
     /// Nothing: whoever comes to it says that everything before it has been written.
     Milestone,
 }
@@ -50,6 +53,7 @@ impl Outgoing {
         match self {
             Outgoing::Event(event) => Size::of_event(event).bytes,
             Outgoing::Reply { reply, .. } => reply.bytes(),
+            Outgoing::Output(output) => size_of::<Output>() + output.data.as_slice().len(),
             Outgoing::Milestone => 0,
         }
     }
@@ -279,6 +283,11 @@ impl Actor {
                 Vec::new()
             }
             Internal::DefineProcessSet { name, members, done } => self.define_process_set(name, members, done),
+            Internal::Forward { to, output, done } => {
+                self.forward(&to, &output);
+                let _ = done.send(());
+                Vec::new()
+            }
             Internal::Defaults(defaults) => {
                 self.state.set_defaults(defaults);
                 Vec::new()
@@ -410,7 +419,7 @@ impl Actor {
     }
 
     /// Queues what is for a client. One that does not read is cut off, so that the queue stays bounded and nobody else waits.
-    fn send(&mut self, peer: PeerId, outgoing: Outgoing) {
+    pub(crate) fn send(&mut self, peer: PeerId, outgoing: Outgoing) {
         let Some(outbox) = self.outboxes.get(&peer) else { return };
         let bytes = outgoing.bytes();
         let waiting = outbox.waiting.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);

@@ -59,6 +59,10 @@ impl Delivery<'_> {
                 Ok(frame) => self.add(&frame, bunch).await?,
                 Err(error) => warn_once!(unfit, %error, "an event cannot be packed for this client: it is not sent"),
             },
+            Outgoing::Output(output) => match packing::output(&output, self.codec) {
+                Ok(frame) => self.add(&frame, bunch).await?,
+                Err(error) => warn_once!(unfit, %error, "output cannot be packed for this client: it is not sent"),
+            },
             Outgoing::Reply { tag, reply } => {
                 if let Some(frame) = packing::reply(tag, &reply, self.codec, self.open, unfit)? {
                     self.add(&frame, bunch).await?;

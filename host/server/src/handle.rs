@@ -13,6 +13,7 @@ use peal_core::{
     server::{Allowance, Brought, DecisionId, DemandId, FenceId, FileSeen, PeerId, Raiser, RequestId, Seq, UsageFound},
 };
 use peal_model::{Event, Info, LogRequest, Nspace, Proc, Reply, Status, Text, code};
+use peal_wire::Output;
 use std::sync::Arc;
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
@@ -70,6 +71,7 @@ pub(crate) enum Internal {
     Recalled { peer: PeerId, events: Vec<(Seq, Option<Event>)> },
     AddJob { spec: JobSpec, done: oneshot::Sender<Result<(), AddJobError>> },
     DefineProcessSet { name: Text, members: Vec<Proc>, done: oneshot::Sender<Result<(), PsetError>> },
+    Forward { to: Proc, output: Output, done: oneshot::Sender<()> },
     Jobs(oneshot::Sender<Vec<Census>>),
     RemoveJob(Nspace),
     RemoveIdleJob { nspace: Nspace, done: oneshot::Sender<Option<Census>> },
@@ -105,6 +107,14 @@ impl ServerHandle {
         let (done, defined) = oneshot::channel();
         self.say(Internal::DefineProcessSet { name, members, done });
         defined.await.ok()
+    }
+
+    /// Passes output of a proc on to a proc or tool that wants it. Returns when that waits to be written, or was dropped for want of room.
+    pub async fn forward(&self, to: Proc, output: Output) {
+        let (done, taken) = oneshot::channel();
+        self.say(Internal::Forward { to, output, done });
+        // A server that has stopped forwards nothing.
+        let _ = taken.await;
     }
 
     /// The jobs and how far their procs are, in the order of their names; nothing if the server has stopped.

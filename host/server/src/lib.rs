@@ -17,6 +17,7 @@ mod decisions;
 mod delivery;
 pub mod embedded;
 mod fabric;
+mod forwarding;
 mod guest_thread;
 mod handle;
 mod host;

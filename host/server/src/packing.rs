@@ -4,7 +4,7 @@ use crate::{
     quiet::{Once, warn_once},
 };
 use peal_model::{CommandCode, Event, Reply, code};
-use peal_wire::{Codec, Frame, Tag, WireError};
+use peal_wire::{Codec, Frame, Output, Tag, WireError};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The event that was packed last, and how: whoever else is to be told of it comes right behind.
@@ -32,6 +32,11 @@ impl Packing {
         *last = Some(Packed { event, codec: *codec, frame: frame.clone() });
         Ok(frame)
     }
+}
+
+/// Output of a proc for a client that speaks like this.
+pub(crate) fn output(output: &Output, codec: &Codec) -> Result<Vec<u8>, WireError> {
+    Frame { pindex: 0, tag: Tag::IOF, payload: codec.encode_output(output)? }.encode()
 }
 
 /// An answer for a client that speaks like this; none where nobody asked.

@@ -62,6 +62,12 @@ impl Server {
         self.jobs.get(&proc.nspace)?.procs.get(&proc.rank).copied()
     }
 
+    /// The connections that count for a proc or tool.
+    pub fn connections_of(&self, proc: &Proc) -> Vec<PeerId> {
+        let theirs = self.peers.iter().filter(|(_, peer)| peer.proc == *proc && peer.standing == Standing::Active);
+        theirs.map(|(id, _)| *id).collect()
+    }
+
     pub(super) fn job_data(&mut self, to: RequestId, source: &Proc) -> Vec<Action> {
         let job = self.jobs.get(&source.nspace).map(|job| job.info.clone());
         match job.or_else(|| self.tool_data(&source.nspace).map(Arc::new)) {

@@ -39,6 +39,9 @@ pub(super) fn by(request: &Request, source: &Proc) -> Option<Named> {
         }
         Request::Connect { procs, .. } | Request::Disconnect { procs, .. } => Named::procs(Hook::Group, procs.clone()),
         Request::Query { queries } => Named::procs(Hook::Query, queries.iter().flat_map(asked_about).collect()),
+        Request::IofPull { sources: procs, .. } | Request::IofPush { targets: procs, .. } => {
+            Named::procs(Hook::Query, procs.clone())
+        }
         Request::Publish { uid, infos } => Named::users(Hook::Publish, users(*uid, infos)),
         Request::Unpublish { uid, infos, .. } => Named::users(Hook::Publish, users(*uid, infos)),
         Request::Lookup { uid, infos, .. } => Named::users(Hook::Lookup, users(*uid, infos)),

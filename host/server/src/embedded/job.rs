@@ -11,6 +11,7 @@ use super::{
     kin::Kin,
     launch::{self, ControlGroups, JobRequest, LaunchError},
     output::{Outlets, Writers},
+    pulls::{Pulled, Pulls},
     reporting::Reported,
     running::Children,
     stray::{self, Family},
@@ -26,19 +27,12 @@ use rustix::process::{Signal, getegid, geteuid};
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
-    time::Duration,
 };
 use tokio::{
     sync::{mpsc, watch},
     task::{JoinHandle, JoinSet},
     time::Instant,
 };
-
-/// How long what the procs had started may take to end after it was killed; a process in the kernel's hands takes its time.
-const LAST_ORPHAN: Duration = Duration::from_secs(5);
-
-/// How long it may take to remove what procs had registered.
-const REMOVING: Duration = Duration::from_secs(60);
 
 /// How far a job is on its way to its end.
 pub(super) enum Ending {
@@ -75,12 +69,13 @@ pub(crate) struct Job {
     pub(super) trees: Trees,
     cell: Option<Arc<JobCell>>,
     waits: JoinSet<(Rank, ProcEnd)>,
-    output: JoinSet<()>,
+    pub(super) output: JoinSet<()>,
     /// Who writes to their inputs; given up with the job.
     feeding: JoinSet<()>,
     kin: Arc<Kin>,
+    pulls: Arc<Pulls>,
     inputs: Arc<Inputs>,
-    writers: watch::Sender<Writers>,
+    pub(super) writers: watch::Sender<Writers>,
     pub(super) ending: Ending,
     pub(super) endings: Endings,
     /// The one look at processes that are about to end, if it is under way.
@@ -89,7 +84,7 @@ pub(crate) struct Job {
     pub(super) deeds: JoinSet<Deed>,
     pub(super) queue: VecDeque<Control>,
     /// What is removed behind procs that have ended, while others run.
-    removals: JoinSet<()>,
+    pub(super) removals: JoinSet<()>,
     /// What handlers are asked about: at most one question for each proc.
     asked: JoinSet<Consulted>,
     pub(super) end: JobEnd,
@@ -101,12 +96,13 @@ pub(crate) struct Shared {
     pub(crate) cleanups: Arc<Cleanups>,
     pub(crate) notices: Notices,
     pub(crate) kin: Arc<Kin>,
+    pub(crate) pulls: Arc<Pulls>,
     pub(crate) inputs: Arc<Inputs>,
 }
 
 impl Job {
     pub(crate) fn new(server: ServerHandle, uri: &str, request: JobRequest, shared: Shared) -> Job {
-        let Shared { family, cleanups, notices, kin, inputs } = shared;
+        let Shared { family, cleanups, notices, kin, pulls, inputs } = shared;
         Job {
             server,
             cell: kept(&request),
@@ -121,6 +117,7 @@ impl Job {
             output: JoinSet::new(),
             feeding: JoinSet::new(),
             kin,
+            pulls,
             inputs,
             writers: watch::Sender::new(Writers::Alive),
             ending: Ending::Not,
@@ -143,6 +140,7 @@ impl Job {
         self.notices.tell(Notice::JobStarted { nspace: nspace.clone(), size });
         let nspace = nspace.as_str().escape_debug();
         self.report(rank::PMIX_RANK_WILDCARD, &[Reported::JobEvents], &format!("job {nspace} of {size} procs starts"));
+        self.define_process_sets().await;
         match self.spawn_all() {
             Ok(()) => Ok(tokio::spawn(self.run(inbox))),
             Err(error) => {
@@ -150,6 +148,20 @@ impl Job {
                 self.kill();
                 self.run(inbox).await;
                 Err(error)
+            }
+        }
+    }
+
+    /// Names the procs of those applications that have a name.
+    async fn define_process_sets(&self) {
+        let mut first = 0;
+        for app in &self.request.apps {
+            let ranks = first..first + app.procs;
+            first += app.procs;
+            let Some(name) = &app.process_set else { continue };
+            let members = ranks.map(|rank| self.proc(Rank(rank))).collect();
+            if let Some(Err(error)) = self.server.define_process_set(name.clone(), members).await {
+                tracing::warn!(job = %self.request.nspace, %error, "a process set cannot be defined");
             }
         }
     }
@@ -166,7 +178,12 @@ impl Job {
     pub(super) fn spawn(&mut self, rank: Rank, checkpoint: Option<&str>) -> Result<(), LaunchError> {
         let proc = self.proc(rank);
         let mark = tree::mark(&proc);
-        let outlets = Outlets::open(&self.request.output, rank)?;
+        let outlets = Outlets::open(&self.request.output, rank, |channel| Pulled {
+            pulls: self.pulls.clone(),
+            server: self.server.clone(),
+            source: proc.clone(),
+            channel,
+        })?;
         let mut child = self.family.start(proc.clone(), || {
             let child = launch::spawn(&self.request, rank, &self.uri, (&mark, checkpoint))?;
             let number = child.id();
@@ -370,45 +387,6 @@ impl Job {
 
     pub(super) fn signal_all(&self, signal: Signal) {
         self.running.values().for_each(|leader| stray::signal_group(*leader, signal));
-    }
-
-    /// The procs have ended; what they started is orphaned and ours by now, and must end too. What was written is passed on,
-    /// however long our own reader takes, unless the user does not want to wait.
-    async fn clear_up(&mut self, inbox: &mut mpsc::Receiver<JobCommand>) {
-        let family = self.family.clone();
-        let killing = tokio::task::spawn_blocking(move || family.kill_orphans());
-        if tokio::time::timeout(LAST_ORPHAN, killing).await.is_err() {
-            tracing::error!("a process that the job started does not end, although it was killed");
-        }
-        self.clean_up().await;
-        self.writers.send_replace(Writers::Gone);
-        let mut heard = true;
-        loop {
-            tokio::select! {
-                copied = self.output.join_next() => if copied.is_none() { return },
-                command = inbox.recv(), if heard => match command {
-                    Some(JobCommand::Interrupt { .. }) => {
-                        tracing::warn!("interrupted: the last output of the job is lost");
-                        return;
-                    }
-                    Some(_) => {}
-                    None => heard = false,
-                },
-            }
-        }
-    }
-
-    /// Removes what was to be removed when the job has ended, or some of its procs.
-    async fn clean_up(&mut self) {
-        let due = self.cleanups.close(&self.request.nspace);
-        if !due.is_empty() {
-            let cleanups = self.cleanups.clone();
-            self.removals.spawn_blocking(move || cleanups.remove(due));
-        }
-        let done = async { while self.removals.join_next().await.is_some() {} };
-        if tokio::time::timeout(REMOVING, done).await.is_err() {
-            tracing::error!("what was to be removed behind the job is not, after {REMOVING:?}");
-        }
     }
 
     pub(super) fn proc(&self, rank: Rank) -> Proc {

@@ -3,6 +3,7 @@
 
 pub(crate) mod cell;
 mod cleanup;
+mod clearing;
 mod control;
 mod controlling;
 mod end;
@@ -12,10 +13,12 @@ mod input;
 mod job;
 mod kin;
 mod launch;
+mod launching;
 mod lines;
 mod output;
 mod process;
 mod publishing;
+mod pulls;
 mod query;
 mod reporting;
 mod running;
@@ -40,16 +43,15 @@ pub use sink::Stream;
 use self::{
     cleanup::{Cleanups, Registered},
     control::{Control, RankNotDone},
-    job::{Job, Shared},
-    kin::{Kin, Kinship},
+    kin::Kin,
     publishing::Publishing,
+    pulls::Pulls,
     query::JobTable,
     sink::{JobSink, Outputs},
-    spawn::{Bond, Wanted},
     stray::Family,
 };
 use crate::{
-    handle::{AddJobError, ServerHandle},
+    handle::ServerHandle,
     host::{Answer, Host, ProcessOf, Spawned},
     notice::Notices,
 };
@@ -61,7 +63,7 @@ use peal_core::{
     supported::Supported,
 };
 use peal_model::{
-    App, Bytes, Identity, Info, Infos, KeyName, Nspace, Pdata, Proc, Query, Rank, Status, Text, code, key,
+    App, Bytes, Identity, Info, Infos, IofChannel, KeyName, Nspace, Pdata, Proc, Query, Rank, Status, Text, code, key,
 };
 use peal_sandbox::Sink;
 use std::{
@@ -107,6 +109,7 @@ pub struct EmbeddedHost {
     /// Where its jobs are served, once that is known.
     launching: OnceLock<Launching>,
     kin: Arc<Kin>,
+    pulls: Arc<Pulls>,
     /// What queries are answered from.
     table: Arc<JobTable>,
     family: Arc<Family>,
@@ -122,6 +125,7 @@ impl EmbeddedHost {
         EmbeddedHost {
             launching: OnceLock::new(),
             kin: Arc::default(),
+            pulls: Arc::default(),
             table: Arc::default(),
             family: Arc::new(Family::adopting()),
             cleanups: Arc::default(),
@@ -177,14 +181,6 @@ impl EmbeddedHost {
         let _ = self.launching.set(Launching { server, uri: uri.to_owned() });
     }
 
-    /// Starts a job.
-    ///
-    /// # Errors
-    /// Why that cannot be; then nothing of it is left.
-    pub async fn launch(&self, request: JobRequest) -> Result<RunningJob, LaunchError> {
-        self.start(request, Kinship::Alone).await
-    }
-
     /// Waits until all jobs that procs have spawned have ended. How the first ended that failed, if one did.
     pub async fn spawned_ended(&self) -> Option<JobEnd> {
         self.kin.childless().await
@@ -198,58 +194,6 @@ impl EmbeddedHost {
     /// Sends a signal of that number on to the procs of all jobs.
     pub fn forward(&self, signal: i32) {
         self.kin.tell_all(|| JobCommand::Forward { signal });
-    }
-
-    async fn start(&self, request: JobRequest, kinship: Kinship) -> Result<RunningJob, LaunchError> {
-        let Launching { server, uri } = self.launching.get().ok_or(AddJobError::Stopped)?;
-        let (commands, inbox) = mpsc::channel(COMMANDS);
-        let inputs = Arc::<Inputs>::default();
-        // Before any proc runs: it may abort its job at once.
-        if self.kin.enter(&request, kinship, (commands.clone(), inputs.clone())).is_none() {
-            return Err(AddJobError::Exists(request.nspace).into());
-        }
-        self.outputs.retain(|job| self.kin.knows(job));
-        self.outputs.open(request.nspace.clone(), request.output.tagging);
-        self.table.insert(&request, commands);
-        self.cleanups.open(request.nspace.clone());
-        let (family, cleanups, notices) = (self.family.clone(), self.cleanups.clone(), self.notices.clone());
-        let shared = Shared { family, cleanups, notices, kin: self.kin.clone(), inputs: inputs.clone() };
-        let work = Job::new(server.clone(), uri, request, shared);
-        let task = work.start(inbox).await?;
-        Ok(RunningJob::new(task, inputs))
-    }
-
-    /// Starts the job that a proc or tool wants, if it can be.
-    async fn spawn_job(&self, source: Proc, infos: &[Info], apps: &[App]) -> Result<Spawned, Status> {
-        // Whoever serves jobs of others starts none.
-        let launching = self.launching.get().ok_or(code::PMIX_ERR_NOT_SUPPORTED)?;
-        let own = self.kin.find(&source.nspace);
-        let like = own.clone().or_else(|| self.kin.oldest()).ok_or(code::PMIX_ERR_NOT_SUPPORTED)?;
-        let spawning = self.kin.spawns(like.request.keeping.max_spawned).ok_or_else(|| {
-            let max = like.request.keeping.max_spawned;
-            tracing::warn!(requester = %source, max, "as many jobs are spawned as may be (run.max_spawned_jobs)");
-            code::PMIX_ERR_JOB_INSUFFICIENT_RESOURCES
-        })?;
-        let (nspace, offset) = self.kin.next(&like.request.nspace);
-        let Wanted { request, bond, told_of_end } =
-            spawn::read((nspace.clone(), offset), source.clone(), &like.request, infos, apps)?;
-        let kinship = match (bond, own) {
-            (Bond::Together, Some(own)) => Kinship::Of(own.family),
-            (Bond::Together, None) | (Bond::Apart, _) => Kinship::Alone,
-        };
-        let mut job = self.start(request, kinship).await.map_err(|error| {
-            tracing::warn!(requester = %source, %error, "a job cannot be spawned");
-            spawn::status(&error)
-        })?;
-        let (server, spawned) = (launching.server.clone(), nspace.clone());
-        tokio::spawn(async move {
-            let end = job.ended().await;
-            if told_of_end {
-                server.notify(spawn::end_of(spawned, &end, source));
-            }
-            spawning.ended(end);
-        });
-        Ok(Spawned { nspace, kvals: Vec::new() })
     }
 
     /// Removes what nobody uses any more, on another thread.
@@ -287,10 +231,12 @@ impl Host for EmbeddedHost {
 
     fn tool_departed(&self, tool: &Proc) {
         self.publishing.tool_left(tool);
+        self.pulls.forget(tool);
     }
 
     fn client_departed(&self, proc: &Proc, _life: Life) {
         self.publishing.proc_ended(proc);
+        self.pulls.forget(proc);
         // Of a job that we started we know when its processes end.
         if !self.kin.knows(&proc.nspace) {
             self.remove(self.cleanups.ended(proc));
@@ -338,6 +284,27 @@ impl Host for EmbeddedHost {
 
     fn spawn(&self, source: Proc, infos: Vec<Info>, apps: Vec<App>) -> Answer<'_, Spawned> {
         Box::pin(async move { self.spawn_job(source, &infos, &apps).await })
+    }
+
+    fn iof_pull(
+        &self,
+        source: Proc,
+        sources: Vec<Proc>,
+        _directives: Vec<Info>,
+        channels: IofChannel,
+        local_id: u64,
+    ) -> Answer<'_, u64> {
+        // Of jobs that others start the output goes elsewhere.
+        let are_here = sources.iter().all(|source| self.kin.find(&source.nspace).is_some());
+        let begun = match are_here && !sources.is_empty() {
+            true => self.pulls.add(source, sources, channels, local_id),
+            false => Err(code::PMIX_ERR_NOT_FOUND),
+        };
+        Box::pin(std::future::ready(begun))
+    }
+
+    fn iof_deregister(&self, source: Proc, _directives: Vec<Info>, remote_id: u64) -> Answer<'_, ()> {
+        Box::pin(std::future::ready(self.pulls.remove(&source, remote_id)))
     }
 
     fn push_stdin(

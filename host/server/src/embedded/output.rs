@@ -2,8 +2,9 @@
 use super::{
     launch::LaunchError,
     lines::{End, LONGEST_LINE, Lines, Tagger, Tagging},
+    pulls::Pulled,
 };
-use peal_model::Rank;
+use peal_model::{IofChannel, Rank};
 use std::{
     fs::{self, File},
     io::{self, Write},
@@ -77,14 +78,30 @@ pub(super) struct Outlets {
 }
 
 impl Outlets {
-    pub(super) fn open(output: &Output, rank: Rank) -> Result<Outlets, LaunchError> {
+    pub(super) fn open(
+        output: &Output,
+        rank: Rank,
+        pulled: impl Fn(IofChannel) -> Pulled,
+    ) -> Result<Outlets, LaunchError> {
         let dir = output.kept.dir().map(|dir| dir.join(format!("rank.{rank}")));
         let file = |name: &str| dir.as_ref().map(|dir| open_in(dir, name)).transpose();
         let is_shown = !matches!(output.kept, Kept::Only(_));
         let tagger = || Tagger::new(rank, output.tagging);
         Ok(Outlets {
-            stdout: Outlet { rank, shown: is_shown.then(tokio::io::stdout), tagger: tagger(), file: file("stdout")? },
-            stderr: Outlet { rank, shown: is_shown.then(tokio::io::stderr), tagger: tagger(), file: file("stderr")? },
+            stdout: Outlet {
+                rank,
+                shown: is_shown.then(tokio::io::stdout),
+                tagger: tagger(),
+                file: file("stdout")?,
+                pulled: Some(pulled(IofChannel::STDOUT)),
+            },
+            stderr: Outlet {
+                rank,
+                shown: is_shown.then(tokio::io::stderr),
+                tagger: tagger(),
+                file: file("stderr")?,
+                pulled: Some(pulled(IofChannel::STDERR)),
+            },
         })
     }
 
@@ -116,6 +133,7 @@ struct Outlet<W> {
     shown: Option<W>,
     tagger: Tagger,
     file: Option<Arc<File>>,
+    pulled: Option<Pulled>,
 }
 
 impl<W: AsyncWrite + Unpin> Outlet<W> {
@@ -127,10 +145,19 @@ impl<W: AsyncWrite + Unpin> Outlet<W> {
             tracing::error!(rank = %self.rank, %error, "what a proc writes cannot be kept: from here on it is not in its file");
             self.file = None;
         }
+        if let Some(pulled) = &self.pulled {
+            pulled.forward(&ready).await;
+        }
         if let Some(shown) = &mut self.shown {
             // Nobody reads our own output any more: go on reading, so that the proc is not held up.
             let _ = shown.write_all(&self.tagger.tag(&ready)).await;
             let _ = shown.flush().await;
+        }
+    }
+
+    async fn end(&self) {
+        if let Some(pulled) = &self.pulled {
+            pulled.forward(&[]).await;
         }
     }
 }
@@ -173,7 +200,7 @@ async fn copy<W: AsyncWrite + Unpin>(
             to.write(ready).await;
         }
         if end == End::Reached {
-            return;
+            return to.end().await;
         }
     }
 }
@@ -193,7 +220,13 @@ mod tests {
     };
 
     fn shown<W>(to: W) -> Outlet<W> {
-        Outlet { rank: Rank(0), shown: Some(to), tagger: Tagger::new(Rank(0), Tagging::Plain), file: None }
+        Outlet {
+            rank: Rank(0),
+            shown: Some(to),
+            tagger: Tagger::new(Rank(0), Tagging::Plain),
+            file: None,
+            pulled: None,
+        }
     }
 
     /// Takes its time over every piece.

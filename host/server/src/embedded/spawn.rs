@@ -8,7 +8,7 @@ use super::{
     reporting::{Reported, Reporting},
 };
 use peal_model::{
-    App, Event, Info, InfoFlags, Infos, KeyName, Nspace, Proc, Range, Rank, Status, Text, Value, code, key,
+    App, Event, Info, InfoFlags, Infos, IofChannel, KeyName, Nspace, Proc, Range, Rank, Status, Text, Value, code, key,
 };
 use std::{
     ffi::{OsStr, OsString},
@@ -22,7 +22,7 @@ const MOST_APPS: usize = 256;
 const MOST_PROCS: u32 = 65_535;
 
 /// What is done about what is asked. Other directives are hints, unless they are required.
-const SERVED: [KeyName; 29] = [
+pub(super) const SERVED: [KeyName; 29] = [
     key::PMIX_WDIR,
     key::PMIX_WDIR_USER_SPECIFIED,
     key::PMIX_SET_ENVAR,
@@ -70,6 +70,8 @@ pub(super) struct Wanted {
     pub(super) bond: Bond,
     /// Whether the requester is to be told of its end.
     pub(super) told_of_end: bool,
+    /// Which output the requester gets, if it is a tool.
+    pub(super) forwarded: IofChannel,
 }
 
 /// Reads what is wanted: a job of this name for `parent`, in what it does not say like `like`.
@@ -119,7 +121,7 @@ pub(super) fn read(
         return Err(code::PMIX_ERR_JOB_INSUFFICIENT_RESOURCES);
     }
     let bond = if infos.is_true(key::PMIX_SPAWN_CHILD_SEP) { Bond::Apart } else { Bond::Together };
-    Ok(Wanted { request, bond, told_of_end: infos.is_true(key::PMIX_NOTIFY_COMPLETION) })
+    Ok(Wanted { request, bond, told_of_end: infos.is_true(key::PMIX_NOTIFY_COMPLETION), forwarded: forwarded(infos) })
 }
 
 fn application(app: &App, infos: &[Info], like: Option<&PathBuf>) -> Result<AppRequest, Status> {
@@ -186,6 +188,12 @@ fn output(infos: &[Info], like: &Output, nspace: &Nspace) -> Output {
         None => like.kept.clone().below(nspace.as_str()),
     };
     Output { tagging: if is_tagged { Tagging::Rank } else { like.tagging }, kept }
+}
+
+fn forwarded(infos: &[Info]) -> IofChannel {
+    let channels = [(key::PMIX_FWD_STDOUT, IofChannel::STDOUT), (key::PMIX_FWD_STDERR, IofChannel::STDERR)];
+    let wanted = channels.into_iter().filter(|(key, _)| infos.is_true(*key));
+    IofChannel(wanted.fold(0, |all, (_, channel)| all | channel.0))
 }
 
 fn input(infos: &[Info]) -> Result<Input, Status> {

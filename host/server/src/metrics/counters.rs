@@ -101,6 +101,8 @@ numbers! {
         Counter clients_too_slow,
         /// Clients that had more requests open than they may; their connections were closed.
         Counter clients_too_greedy,
+        /// Pieces of output that were dropped, since who wanted them does not keep up.
+        Counter output_dropped,
         /// Events that made room for later ones in the ring that keeps them for late registrations.
         Counter events_ejected,
         /// Events that are kept for procs that have not been told yet, and for connections that are catching up.

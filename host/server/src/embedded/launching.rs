@@ -1,0 +1,78 @@
+//! Starts jobs: those that whoever has the host wants, and those that procs and tools spawn.
+use super::{
+    COMMANDS, EmbeddedHost, Inputs, JobRequest, LaunchError, Launching, RunningJob,
+    job::{Job, Shared},
+    kin::Kinship,
+    pulls,
+    spawn::{self, Bond, Wanted},
+};
+use crate::{handle::AddJobError, host::Spawned};
+use peal_model::{App, Info, Proc, Status, code};
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+impl EmbeddedHost {
+    /// Starts a job.
+    ///
+    /// # Errors
+    /// Why that cannot be; then nothing of it is left.
+    pub async fn launch(&self, request: JobRequest) -> Result<RunningJob, LaunchError> {
+        self.start(request, Kinship::Alone).await
+    }
+
+    async fn start(&self, request: JobRequest, kinship: Kinship) -> Result<RunningJob, LaunchError> {
+        let Launching { server, uri } = self.launching.get().ok_or(AddJobError::Stopped)?;
+        let (commands, inbox) = mpsc::channel(COMMANDS);
+        let inputs = Arc::<Inputs>::default();
+        // Before any proc runs: it may abort its job at once.
+        if self.kin.enter(&request, kinship, (commands.clone(), inputs.clone())).is_none() {
+            return Err(AddJobError::Exists(request.nspace).into());
+        }
+        self.outputs.retain(|job| self.kin.knows(job));
+        self.outputs.open(request.nspace.clone(), request.output.tagging);
+        self.table.insert(&request, commands);
+        self.cleanups.open(request.nspace.clone());
+        let (family, cleanups, notices) = (self.family.clone(), self.cleanups.clone(), self.notices.clone());
+        let (kin, pulls) = (self.kin.clone(), self.pulls.clone());
+        let shared = Shared { family, cleanups, notices, kin, pulls, inputs: inputs.clone() };
+        let work = Job::new(server.clone(), uri, request, shared);
+        let task = work.start(inbox).await?;
+        Ok(RunningJob::new(task, inputs))
+    }
+
+    /// Starts the job that a proc or tool wants, if it can be.
+    pub(super) async fn spawn_job(&self, source: Proc, infos: &[Info], apps: &[App]) -> Result<Spawned, Status> {
+        // Whoever serves jobs of others starts none.
+        let launching = self.launching.get().ok_or(code::PMIX_ERR_NOT_SUPPORTED)?;
+        let own = self.kin.find(&source.nspace);
+        let like = own.clone().or_else(|| self.kin.oldest()).ok_or(code::PMIX_ERR_NOT_SUPPORTED)?;
+        let spawning = self.kin.spawns(like.request.keeping.max_spawned).ok_or_else(|| {
+            let max = like.request.keeping.max_spawned;
+            tracing::warn!(requester = %source, max, "as many jobs are spawned as may be (run.max_spawned_jobs)");
+            code::PMIX_ERR_JOB_INSUFFICIENT_RESOURCES
+        })?;
+        let (nspace, offset) = self.kin.next(&like.request.nspace);
+        let Wanted { request, bond, told_of_end, forwarded } =
+            spawn::read((nspace.clone(), offset), source.clone(), &like.request, infos, apps)?;
+        let kinship = match (bond, own) {
+            (Bond::Together, Some(own)) => Kinship::Of(own.family),
+            (Bond::Together, None) | (Bond::Apart, _) => Kinship::Alone,
+        };
+        if kinship == Kinship::Alone && forwarded.0 != 0 {
+            self.pulls.add(source.clone(), vec![Proc::all(nspace.clone())], forwarded, pulls::BY_ITSELF)?;
+        }
+        let mut job = self.start(request, kinship).await.map_err(|error| {
+            tracing::warn!(requester = %source, %error, "a job cannot be spawned");
+            spawn::status(&error)
+        })?;
+        let (server, spawned) = (launching.server.clone(), nspace.clone());
+        tokio::spawn(async move {
+            let end = job.ended().await;
+            if told_of_end {
+                server.notify(spawn::end_of(spawned, &end, source));
+            }
+            spawning.ended(end);
+        });
+        Ok(Spawned { nspace, kvals: Vec::new() })
+    }
+}

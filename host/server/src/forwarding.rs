@@ -1,0 +1,23 @@
+//! Output of procs on its way to who wants it.
+use crate::actor::{Actor, Outgoing};
+use peal_model::Proc;
+use peal_wire::Output;
+use std::sync::atomic::Ordering;
+
+impl Actor {
+    /// Output is for whoever has room: nobody is cut off for it, and nothing else waits behind much of it.
+    pub(crate) fn forward(&mut self, to: &Proc, output: &Output) {
+        for peer in self.state.connections_of(to) {
+            let Some(outbox) = self.outboxes.get(&peer) else { continue };
+            let outgoing = Outgoing::Output(Box::new(output.clone()));
+            let bytes = outgoing.bytes();
+            let is_room = outbox.waiting.load(Ordering::Relaxed).saturating_add(bytes) <= self.outbox_bytes / 2
+                && outbox.queue.capacity() > outbox.queue.max_capacity() / 2;
+            if is_room {
+                self.send(peer, outgoing);
+            } else {
+                self.metrics.counters().output_dropped.count();
+            }
+        }
+    }
+}
