@@ -52,11 +52,11 @@ fn group(request: &Request, identity: Identity) -> PolicyOutcome {
 
 fn spawn(request: &Request, identity: Identity) -> PolicyOutcome {
     let all = request.directives().into_iter().chain(request.infos());
-    let named = all.filter(|info| info.key == key::PMIX_USERID).find(|info| info.value != Value::Uint32(identity.uid));
-    match named {
-        Some(info) => refuse(format!("uid {} may not have a job spawned as {:?}", identity.uid, info.value)),
-        None => own(request, identity, "have a job spawned for"),
+    let mut named = all.filter(|info| info.key == key::PMIX_USERID);
+    if named.any(|info| info.value.as_u64() != Some(identity.uid.into())) {
+        return refuse(format!("uid {} may not have a job spawned as another user", identity.uid));
     }
+    own(request, identity, "have a job spawned for")
 }
 
 fn none_foreign(targets: &[Target], Identity { uid, .. }: Identity, what: &str) -> PolicyOutcome {
