@@ -229,14 +229,15 @@ fn an_mpi_program_that_may_not_spawn_ends_with_an_error() {
 fn a_client_of_ours_has_a_job_spawned_and_is_told_what_of_such_a_request_is_honoured() {
     let place = limited("procs = 2");
     for (procs, said) in [
-        ("2", "it runs, and ended: PMIX_SUCCESS (0)"),
-        ("3", "it does not run: PMIx_Spawn: PMIX_ERR_JOB_INSUFFICIENT_RESOURCES (-234)"),
+        ("2", ["it runs, and ended", "PMIX_SUCCESS (0)"]),
+        ("3", ["it does not run: PMIx_Spawn is refused by the server", "PMIX_ERR_JOB_INSUFFICIENT_RESOURCES (-234)"]),
     ] {
         let mut command = peal(["run", "--config"]);
         command.arg(place.path("peal.toml")).args(["-n", "1", "--"]).arg(program("peal-spawner")).arg(procs);
         let done = run(&mut command).expect_status(0);
         let [came_of_it, honoured] = done.stdout.lines().collect::<Vec<_>>()[..] else { panic!("{}", done.stdout) };
-        assert_eq!(came_of_it, said);
+        let [begins, ends] = said;
+        assert!(came_of_it.starts_with(begins) && came_of_it.ends_with(ends), "{came_of_it}");
         let keys: Vec<&str> = honoured.trim_start_matches("honoured: ").split(',').collect();
         assert!(keys.contains(&key::PMIX_WDIR.0) && keys.contains(&key::PMIX_SET_ENVAR.0), "{honoured}");
     }
