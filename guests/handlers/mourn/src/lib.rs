@@ -1,4 +1,5 @@
-//! Logs one line about each proc that has ended abnormally, for whoever reads the output of its job, and says what becomes of that job.
+//! Logs one line about a proc that has ended abnormally, for whoever reads the output of its job, and says what becomes of that job.
+//! Ends that nobody asks about (the job is being ended, or none of it is left) go without a word.
 //!
 //! ```toml
 //! [[module]]
@@ -49,7 +50,11 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
 fn stop() {}
 
 fn mourn(event: &Event) -> Outcome {
-    let Some(Value::Proc(dead)) = event.get(key::PMIX_EVENT_AFFECTED_PROC) else { return Outcome::no_action() };
+    // The host says how long it waits for an answer; if it does not wait, all is decided.
+    let is_asked = event.get(key::PMIX_EVENT_ACTION_TIMEOUT).is_some();
+    let (true, Some(Value::Proc(dead))) = (is_asked, event.get(key::PMIX_EVENT_AFFECTED_PROC)) else {
+        return Outcome::no_action();
+    };
     let wish = WISH.get().copied().unwrap_or(Wish::Nothing);
     let status = match event.get(key::PMIX_EXIT_CODE).as_ref().and_then(Value::as_i64) {
         Some(status) => format!(" (exit status {status})"),
