@@ -66,3 +66,79 @@ pub fn program(root: &Path) -> Result<Option<PathBuf>> {
     }
     Ok(Some(program))
 }
+
+/// A release of Open MPI with its own launcher, as this repository knows where it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Release {
+    /// 4.1, as Debian has it.
+    Four,
+    /// 5.0 with PRRTE, from PyPI.
+    Five,
+}
+
+impl Release {
+    /// Those that Peal was tried with.
+    pub const BOTH: [Release; 2] = [Release::Four, Release::Five];
+
+    /// Those that are here.
+    pub fn here(peers: &Path) -> Vec<Release> {
+        Release::BOTH.into_iter().filter(|release| release.path(peers).exists()).collect()
+    }
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Release::Four => "Open MPI 4.1",
+            Release::Five => "Open MPI 5.0",
+        }
+    }
+
+    /// The number of its line.
+    pub fn number(self) -> u32 {
+        match self {
+            Release::Four => 4,
+            Release::Five => 5,
+        }
+    }
+
+    /// What its launcher is called.
+    pub fn launcher(self) -> &'static str {
+        match self {
+            Release::Four => "mpirun",
+            Release::Five => "prterun",
+        }
+    }
+
+    fn path(self, peers: &Path) -> PathBuf {
+        match self {
+            Release::Four => Path::new("/usr/bin").join(self.launcher()),
+            Release::Five => peers.join("ompi5/bin").join(self.launcher()),
+        }
+    }
+
+    /// Its own launcher with so many procs, also where there are fewer cores, and as root.
+    pub fn launch(self, peers: &Path, procs: u32) -> Command {
+        let mut command = Command::new(self.path(peers));
+        match self {
+            Release::Four => command.arg("--oversubscribe"),
+            Release::Five => command.args(["--map-by", ":oversubscribe"]),
+        };
+        for runtime in ["OMPI", "PRTE"] {
+            let allowed =
+                ["ALLOW_RUN_AS_ROOT", "ALLOW_RUN_AS_ROOT_CONFIRM"].map(|name| (format!("{runtime}_{name}"), "1"));
+            command.envs(allowed);
+        }
+        command.args(["-n", &procs.to_string()]);
+        self.set_libraries(peers, &mut command);
+        command
+    }
+
+    /// Has a program that was compiled with 4.1 find the library of this release.
+    pub fn set_libraries(self, peers: &Path, command: &mut Command) {
+        let prefix = peers.join("ompi5");
+        match self {
+            Release::Four => command.env_remove("LD_LIBRARY_PATH"),
+            Release::Five => command.env("LD_LIBRARY_PATH", prefix.join("lib")).env("OPAL_PREFIX", prefix),
+        };
+    }
+}
