@@ -417,16 +417,46 @@ const void *peal_run_group_(peal_policy *decide, peal_group_kind kind, const pea
   return peal_run_policy_(decide, &request);
 }
 
+static peal_strings texts_of(const peal_string *raw, size_t count) {
+  const char **texts = peal_alloc(count * sizeof *texts);
+  for (size_t at = 0; at < count; at++) texts[at] = peal_text_of((const uint8_t *)raw[at].ptr, raw[at].len);
+  return (peal_strings){texts, count};
+}
+
 const void *peal_run_provision_(peal_policy *decide, const peal_string *nodes, size_t count, const peal_string *image,
                                 uint32_t steps) {
-  const char **names = peal_alloc(count * sizeof *names);
-  for (size_t at = 0; at < count; at++) names[at] = peal_text_of((const uint8_t *)nodes[at].ptr, nodes[at].len);
   peal_request request = {
       .matter = PEAL_PROVISION,
-      .nodes = {names, count},
+      .nodes = texts_of(nodes, count),
       .image = image == NULL ? NULL : peal_text_of((const uint8_t *)image->ptr, image->len),
       .step_count = steps,
   };
+  return peal_run_policy_(decide, &request);
+}
+
+const void *peal_run_spawn_(peal_policy *decide, const peal_raw_application_ *raw, size_t count, uint32_t steps) {
+  peal_application *applications = peal_alloc(count * sizeof *applications);
+  uint32_t wanted = 0;
+  for (size_t at = 0; at < count; at++) wanted |= raw[at].directives;
+  // The directives of all follow each other.
+  peal_infos left = {NULL, 0};
+  if (wanted > 0) left = peal_all_infos();
+  for (size_t at = 0; at < count; at++) {
+    const peal_raw_application_ *from = &raw[at];
+    size_t own = from->directives < left.len ? from->directives : left.len;
+    applications[at] = (peal_application){
+        .command = peal_text_of((const uint8_t *)from->command.ptr, from->command.len),
+        .arguments = texts_of(from->arguments.ptr, from->arguments.len),
+        .environment = texts_of(from->environment.ptr, from->environment.len),
+        .directory = from->directory.is_some
+                         ? peal_text_of((const uint8_t *)from->directory.val.ptr, from->directory.val.len)
+                         : NULL,
+        .procs = from->procs,
+        .directives = {left.ptr, own},
+    };
+    if (own > 0) left = (peal_infos){left.ptr + own, left.len - own};
+  }
+  peal_request request = {.matter = PEAL_SPAWN, .applications = {applications, count}, .step_count = steps};
   return peal_run_policy_(decide, &request);
 }
 

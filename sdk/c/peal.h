@@ -262,11 +262,27 @@ typedef enum {
   PEAL_LOG,
   PEAL_MONITOR,
   PEAL_PROVISION,
-  PEAL_GROUP
+  PEAL_GROUP,
+  PEAL_SPAWN
 } peal_matter;
 
 // What is to be done about a group.
 typedef enum { PEAL_CONSTRUCT, PEAL_DESTRUCT, PEAL_INVITE, PEAL_JOIN } peal_group_kind;
+
+// An application that is to be started.
+typedef struct {
+  const char *command;  // as it was asked for, perhaps a name that is looked for in the directories of PATH; empty where none is named
+  peal_strings arguments;    // without its name
+  peal_strings environment;  // beside the server's own, each NAME=value
+  const char *directory;     // where it starts unless a directive says otherwise, or NULL
+  uint32_t procs;            // 0 where the number makes no sense
+  peal_infos directives;     // its own
+} peal_application;
+
+typedef struct {
+  const peal_application *ptr;
+  size_t len;
+} peal_applications;
 
 typedef struct {
   peal_matter matter;
@@ -279,6 +295,7 @@ typedef struct {
   const char *image;   // to be put on them, or NULL
   peal_group_kind group_kind;
   const char *group_name;  // or NULL
+  peal_applications applications;  // that are to be spawned as one job
   uint32_t step_count;  // how many policies of this chain were asked before
 } peal_request;
 
@@ -466,6 +483,14 @@ int32_t peal_usage_of(peal_procs procs, peal_infos *used);
     return peal_run_provision_(decide, nodes, count, has_image ? &named : NULL, (uint32_t)steps);                \
   }
 
+#define PEAL_SPAWN_POLICY(decide)                                                                                \
+  PEAL_EXPORT_("spawn-policy@0.1.0#decide")                                                                      \
+  const void *peal_export_decide_spawn(const peal_raw_application_ *applications, size_t count, int32_t targets, \
+                                       int32_t directives, int32_t steps) {                                      \
+    (void)targets, (void)directives;                                                                             \
+    return peal_run_spawn_(decide, applications, count, (uint32_t)steps);                                        \
+  }
+
 #define PEAL_LOG_CHANNEL(log)                                                                                    \
   PEAL_EXPORT_("log-channel@0.1.0#log")                                                                          \
   int32_t peal_export_log(const char *channel, size_t len, int64_t timestamp, int32_t infos, int32_t directives, \
@@ -495,6 +520,21 @@ const void *peal_run_policy_(peal_policy *decide, const peal_request *request);
 const void *peal_run_group_(peal_policy *decide, peal_group_kind kind, const peal_string *name, uint32_t steps);
 const void *peal_run_provision_(peal_policy *decide, const peal_string *nodes, size_t count, const peal_string *image,
                                 uint32_t steps);
+// An application in the canonical ABI.
+typedef struct {
+  peal_string command;
+  struct {
+    const peal_string *ptr;
+    size_t len;
+  } arguments, environment;
+  struct {
+    uint8_t is_some;
+    peal_string val;
+  } directory;
+  uint32_t procs, directives;
+} peal_raw_application_;
+
+const void *peal_run_spawn_(peal_policy *decide, const peal_raw_application_ *applications, size_t count, uint32_t steps);
 int32_t peal_run_channel_(peal_log_channel *log, const char *channel, size_t len, uint64_t timestamp, uint32_t infos,
                           uint32_t directives, uint32_t steps);
 const void *peal_run_init_(peal_init *init, void *infos, size_t info_count, void *arrays, size_t array_count);

@@ -110,9 +110,25 @@ export interface Event extends View {
   readonly targets: Proc[];
 }
 
+/** An application that is to be started. */
+export interface Application {
+  /** The program as it was asked for; empty where none is named. */
+  readonly command: string;
+  /** Its arguments, without its name. */
+  readonly arguments: string[];
+  /** What it finds in its environment beside the server's own, each `NAME=value`. */
+  readonly environment: string[];
+  /** Where it starts, unless a directive says otherwise. */
+  readonly directory?: string;
+  /** How many procs; 0 where the number makes no sense. */
+  readonly procs: number;
+  /** Its own directives. */
+  readonly directives: Info[];
+}
+
 /** The request being decided about. */
 export interface Request extends View {
-  readonly matter: "connection" | "event" | "registration" | "job-control" | "monitor" | "provision" | "log" | "group";
+  readonly matter: "connection" | "event" | "registration" | "job-control" | "monitor" | "provision" | "log" | "group" | "spawn";
   /** Of a connection, or of what is to be done about a group. */
   readonly kind?: "client" | "tool" | "construct" | "destruct" | "invite" | "join";
   /** Of an event. */
@@ -126,6 +142,8 @@ export interface Request extends View {
   readonly image?: string;
   /** Of a group, where the request names it. */
   readonly groupName?: string;
+  /** What is to be spawned. */
+  readonly applications: Application[];
   /** Of a connection: its process by the kernel's word, if that is known, and the release of its library by its own word. */
   readonly peer?: { pid?: number; release: string };
   /** The groups of the requester's process by the kernel's word: the one that it runs as comes first. */
@@ -198,6 +216,7 @@ export function monitorPolicy(decide: (request: Request) => PolicyOutcome): obje
 export function provisionPolicy(decide: (request: Request) => PolicyOutcome): object;
 export function logPolicy(decide: (request: Request) => PolicyOutcome): object;
 export function groupPolicy(decide: (request: Request) => PolicyOutcome): object;
+export function spawnPolicy(decide: (request: Request) => PolicyOutcome): object;
 
 /** The settings of this module in the admin's file. */
 export interface Config {

@@ -80,7 +80,18 @@ export class Request extends View {
     this.nodes = head.nodes ?? [];
     this.image = head.image ?? undefined;
     this.groupName = head.name ?? undefined;
+    this.heads = head.applications ?? [];
     this.stepCount = head.steps;
+  }
+
+  get applications() {
+    const infos = this.heads.some((head) => head.directives > 0) ? this.infos : [];
+    let at = 0;
+    return this.heads.map(({ directory, directives, ...rest }) => ({
+      ...rest,
+      directory: directory ?? undefined,
+      directives: infos.slice(at, (at += directives)),
+    }));
   }
 
   get peer() {
@@ -248,6 +259,9 @@ export const logPolicy = (decide) => ({ decide: decides("log", decide) });
 
 /** The interface `group-policy`, of a function from Request to PolicyOutcome. */
 export const groupPolicy = (decide) => ({ decide: decides("group", decide) });
+
+/** The interface `spawn-policy`, of a function from Request to PolicyOutcome. */
+export const spawnPolicy = (decide) => ({ decide: decides("spawn", decide) });
 
 /** What a module wishes to handle, as the contract has it. */
 export const lowerWish = ({ tag = 0, name = undefined, codes = [], directives = [] }) => ({

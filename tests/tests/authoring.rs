@@ -1,8 +1,8 @@
 //! The way of an author: a new project outside of the repository, changed, built with the language's own tools, tried, and dropped
 //! into the directory of a running server, where it decides.
 use peal_model::{
-    Amendment, ConnectionKind, GroupKind, Hook, Identity, Info, Key, LogRequest, Matter, Peer, PolicyOutcome,
-    PolicyRequest, Provision, Range, Status, Value, code, key,
+    Amendment, Application, ConnectionKind, GroupKind, Hook, Identity, Info, Key, LogRequest, Matter, Peer,
+    PolicyOutcome, PolicyRequest, Provision, Range, Status, Value, code, key,
 };
 use peal_sandbox::{
     Access, ChannelCall, Directory, Grants, InitError, Limits, Module, PolicyCall, PolicyResult, Services, Sink,
@@ -24,7 +24,7 @@ use std::{
 /// The line that its author changes, and what in it.
 const EDIT: [&str; 3] = ["not so loud", "PMIX_ERR_NO_PERMISSIONS", "PMIX_ERR_RESOURCE_BUSY"];
 
-const ROLES: [&str; 9] = [
+const ROLES: [&str; 10] = [
     "event-handler",
     "connection-policy",
     "event-policy",
@@ -33,6 +33,7 @@ const ROLES: [&str; 9] = [
     "provision-policy",
     "log-policy",
     "group-policy",
+    "spawn-policy",
     "log-channel",
 ];
 
@@ -197,6 +198,7 @@ fn request(matter: Matter) -> PolicyRequest {
         peer: None,
         targets: Vec::new(),
         group_name: None,
+        applications: Vec::new(),
         codes: Vec::new(),
         infos: Vec::new(),
         directives: Vec::new(),
@@ -240,6 +242,21 @@ fn decides_as_it_says(language: &str, name: &str, module: &Module, written: &Wri
     };
     denied(group("site"), "that name is the site's");
     passed(group("crew"));
+    let spawned = |procs: u32| {
+        let application = |command: &str, procs, directives| Application {
+            command: command.to_owned(),
+            arguments: vec!["-v".to_owned()],
+            environment: vec!["A=1".to_owned(), "B=2".to_owned()],
+            directory: Some("/tmp".to_owned()),
+            procs,
+            directives,
+        };
+        let applications = vec![application("solver", 60, 1), application("viz", procs, 0)];
+        let infos = vec![Info::new(key::PMIX_WDIR, Value::string("/"))];
+        decide(module, PolicyRequest { applications, infos, ..request(Matter::Spawn) })
+    };
+    refused(spawned(5), code::PMIX_ERR_JOB_INSUFFICIENT_RESOURCES, "no more than 64 procs at once");
+    passed(spawned(4));
     let nodes = |names: &[&str]| {
         let nodes = names.iter().map(|name| (*name).to_owned()).collect();
         decide(

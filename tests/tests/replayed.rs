@@ -131,6 +131,7 @@ fn ask(module: &Module, number: u64) {
         peer: None,
         targets,
         group_name: None,
+        applications: Vec::new(),
         codes,
         provision: None,
         infos,

@@ -59,6 +59,7 @@ fn what_ships_does_what_its_cases_say() {
         "admin-group",
         "provision-dry",
         "group-rule",
+        "spawn-limit",
         "join-by-rule",
         "escalate",
         "watchdog",
@@ -139,7 +140,8 @@ fn what_is_written_wrongly_is_told_where_it_stands_with_what_would_be_right() {
             "case \"wrong\": it has one of event, request and log",
         ),
         ("request = { hook = \"connection\" }", "a connection has a kind, \"client\" or \"tool\""),
-        ("request = { hook = \"spawn\" }", "unknown variant `spawn`, expected one of `connection`"),
+        ("request = { hook = \"publish\" }", "unknown variant `publish`, expected one of `connection`"),
+        ("request = { hook = \"spawn\" }", "a request to spawn has applications"),
         ("time = 2026-01-05T09:00:00\nevent = { code = -1 }", "a time with its offset is wanted"),
         ("event = { code = -1 }\nexpect = { status = \"OK\" }", "the Standard has no such code"),
     ] {

@@ -193,7 +193,7 @@ fn quantile(sorted: &[Duration], percent: usize) -> Duration {
 }
 
 /// What modules without cases are called with, by their roles.
-const USUAL: [(Role, &str); 9] = [
+const USUAL: [(Role, &str); 10] = [
     (Role::EventHandler, "event = { code = -3001, source = \"solver:0\", user = 1000, infos = [\"site.load=5\"] }"),
     (
         Role::ConnectionPolicy,
@@ -224,6 +224,11 @@ const USUAL: [(Role, &str); 9] = [
         Role::GroupPolicy,
         "request = { hook = \"group\", kind = \"construct\", name = \"crew\", requester = \"solver:0\", user = 1000, \
          targets = [{ proc = \"solver:*\", owner = 1000 }] }",
+    ),
+    (
+        Role::SpawnPolicy,
+        "request = { hook = \"spawn\", requester = \"solver:0\", user = 1000, \
+         applications = [{ command = \"/usr/bin/worker\", procs = 4 }], directives = [\"PMIX_NOTIFY_COMPLETION=true\"] }",
     ),
     (
         Role::LogChannel,

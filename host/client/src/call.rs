@@ -22,6 +22,7 @@ impl fmt::Display for Call {
             CommandCode::Notify => "PMIx_Notify_event",
             CommandCode::RegisterEvents => "PMIx_Register_event_handler",
             CommandCode::DeregisterEvents => "PMIx_Deregister_event_handler",
+            CommandCode::Spawn => "PMIx_Spawn",
             CommandCode::Query => "PMIx_Query_info",
             CommandCode::Log => "PMIx_Log",
             CommandCode::JobControl => "PMIx_Job_control",

@@ -66,6 +66,7 @@ mod services;
 mod session;
 mod settings;
 mod singleton;
+mod spawned;
 mod tool;
 
 pub use call::Call;

@@ -1,6 +1,6 @@
 //! What holds where no policy decides: one rule per hook, each a row of the table in the design, section 3.3.
 use peal_model::{
-    ConnectionKind, Hook, Identity, Infos, Matter, PolicyRequest, Proc, Status, Target, Value, code, key,
+    ConnectionKind, Hook, Identity, Info, Infos, Matter, PolicyRequest, Proc, Status, Target, Value, code, key,
 };
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -66,6 +66,13 @@ pub enum What<'a> {
     Provision,
     /// To form a group of procs, to invite them, or to come.
     Group,
+    /// To have a job spawned.
+    Spawn {
+        /// The directives of its applications.
+        infos: &'a [Info],
+        /// Its own.
+        directives: &'a [Info],
+    },
     /// To control, watch or ask about others, or to act as some user.
     Others {
         /// Which hook it is.
@@ -87,6 +94,7 @@ impl<'a> Case<'a> {
             Matter::Provision => What::Provision,
             Matter::Log => What::Log,
             Matter::Group(_) => What::Group,
+            Matter::Spawn => What::Spawn { infos: &request.infos, directives: &request.directives },
         };
         let PolicyRequest { requester, identity, server, targets, .. } = request;
         Case { requester: requester.as_ref(), identity: *identity, server: *server, targets, what }
@@ -102,6 +110,7 @@ impl What<'_> {
             What::Log => Hook::Log,
             What::Provision => Hook::Provision,
             What::Group => Hook::Group,
+            What::Spawn { .. } => Hook::Spawn,
             What::Others { hook, .. } => *hook,
         }
     }
@@ -195,6 +204,10 @@ fn built_in(case: &Case<'_>) -> Result<(), Refused> {
         What::Others { .. } if case.requester.is_none() && case.identity == Some(case.server) => Ok(()),
         What::Others { users, .. } => own_only(case, users),
         What::Group => own_as_far_as_known(case),
+        What::Spawn { infos, directives } => {
+            let users: Vec<u32> = directives.iter().chain(infos).filter_map(user_named).collect();
+            own_only(case, &users)
+        }
     }
 }
 
@@ -232,6 +245,13 @@ fn own_only(case: &Case<'_>, users: &[u32]) -> Result<(), Refused> {
 
 fn uid_of(case: &Case<'_>) -> Result<u32, Refused> {
     case.identity.map(|identity| identity.uid).ok_or_else(|| Refused::Nobody(case.requester.cloned()))
+}
+
+/// The user as whom procs shall run.
+fn user_named(info: &Info) -> Option<u32> {
+    let number = (info.key == key::PMIX_USERID).then(|| info.value.as_u64()).flatten()?;
+    // Whoever is beyond the numbers of users is nobody's.
+    Some(u32::try_from(number).unwrap_or(u32::MAX))
 }
 
 /// None of those whose owner is known belongs to another user than this.

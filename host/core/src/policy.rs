@@ -314,6 +314,7 @@ impl<P> PolicyRun<P> {
                 | Matter::Monitor
                 | Matter::Registration
                 | Matter::Log
+                | Matter::Spawn
                 | Matter::Group(GroupKind::Construct | GroupKind::Destruct) => request.directives = amended,
                 // They are those of a request for job control, or of an event, which was decided about before.
                 Matter::Provision | Matter::Group(GroupKind::Invite | GroupKind::Join) => {}
@@ -341,6 +342,7 @@ fn granted(by: DecidedBy, request: &PolicyRequest, said: &[Info]) -> Verdict {
         | Matter::Provision
         | Matter::Registration
         | Matter::Log
+        | Matter::Spawn
         | Matter::Group(_) => &request.directives,
         Matter::Event { .. } | Matter::Connection(_) => &request.infos,
     };

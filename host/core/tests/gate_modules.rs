@@ -179,6 +179,7 @@ fn provision(said: &[(PolicyOutcome, &str)], default: HookDefault) -> Verdict {
         peer: None,
         targets: Vec::new(),
         group_name: None,
+        applications: Vec::new(),
         codes: Vec::new(),
         provision: Some(nodes),
         infos: Vec::new(),

@@ -31,6 +31,7 @@ fn request(matter: Matter, owner: u32) -> Arc<PolicyRequest> {
         peer: None,
         targets: vec![Target { proc, owner: Some(Identity { uid: owner, gid: 100 }) }],
         group_name: None,
+        applications: Vec::new(),
         codes: Vec::new(),
         infos: vec![note("infos as asked")],
         directives: vec![note("directives as asked")],
@@ -184,6 +185,7 @@ fn amendments_are_seen_by_those_after_and_by_the_host() {
         (Matter::Log, "directives"),
         (Matter::Group(GroupKind::Construct), "directives"),
         (Matter::Group(GroupKind::Destruct), "directives"),
+        (Matter::Spawn, "directives"),
         (event, "infos"),
     ] {
         let asked = request(matter, ME.uid);
@@ -191,9 +193,12 @@ fn amendments_are_seen_by_those_after_and_by_the_host() {
         let one = first.policy().clone();
         let NextPolicy::Ask(second) = first.finish(one).advance() else { panic!() };
         let (amended, other) = match matter {
-            Matter::JobControl | Matter::Monitor | Matter::Registration | Matter::Log | Matter::Group(_) => {
-                (&second.request().directives, &second.request().infos)
-            }
+            Matter::JobControl
+            | Matter::Monitor
+            | Matter::Registration
+            | Matter::Log
+            | Matter::Group(_)
+            | Matter::Spawn => (&second.request().directives, &second.request().infos),
             _ => (&second.request().infos, &second.request().directives),
         };
         assert_eq!(*amended, [note("by one")], "{seen}");

@@ -1,5 +1,5 @@
 //! What policies are asked and what one of them says.
-use crate::{Info, Proc, Range, Status};
+use crate::{App, Info, Proc, Range, Status, Text};
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -148,6 +148,8 @@ pub enum Matter {
     Log,
     /// Whether somebody may take part in a group: that of [`PolicyRequest::group_name`].
     Group(GroupKind),
+    /// Whether a job may be spawned: that of [`PolicyRequest::applications`].
+    Spawn,
 }
 
 impl Matter {
@@ -161,6 +163,7 @@ impl Matter {
             Matter::Provision => Hook::Provision,
             Matter::Log => Hook::Log,
             Matter::Group(_) => Hook::Group,
+            Matter::Spawn => Hook::Spawn,
         }
     }
 }
@@ -192,6 +195,37 @@ pub struct Provision {
     pub image: Option<String>,
 }
 
+/// An application that is to be started, in the words of a policy: what is not UTF-8 has U+FFFD in the place of what is not.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Application {
+    /// The program as it was asked for; empty where none is named.
+    pub command: String,
+    /// Its arguments, without its name.
+    pub arguments: Vec<String>,
+    /// Its environment, `NAME=value`.
+    pub environment: Vec<String>,
+    /// Where it starts, unless directives say otherwise.
+    pub directory: Option<String>,
+    /// How many procs; 0 where the number makes no sense.
+    pub procs: u32,
+    /// How many of [`PolicyRequest::infos`] are its directives; those of all applications follow each other there.
+    pub directives: usize,
+}
+
+impl From<&App> for Application {
+    fn from(app: &App) -> Application {
+        let all = |texts: &mut dyn Iterator<Item = &Option<Text>>| texts.flatten().map(Text::to_string).collect();
+        Application {
+            command: app.program().map(Text::to_string).unwrap_or_default(),
+            arguments: all(&mut app.args.iter().skip(1)),
+            environment: all(&mut app.env.iter()),
+            directory: app.cwd.as_ref().map(Text::to_string),
+            procs: u32::try_from(app.max_procs).unwrap_or_default(),
+            directives: app.infos.len(),
+        }
+    }
+}
+
 /// A request as policies see it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PolicyRequest {
@@ -218,10 +252,13 @@ pub struct PolicyRequest {
     /// What the group is called; none where it is about none, or an answer to an invitation names none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_name: Option<String>,
-    /// What it carries: an event's infos, what a tool said of itself, what is to be logged, the monitor.
+    /// What is to be spawned, one job of them all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub applications: Vec<Application>,
+    /// What it carries: an event's infos, what a tool said of itself, what is to be logged, the monitor, the directives of applications.
     pub infos: Vec<Info>,
-    /// How it is to be done: the directives of job control, of a registration, of a monitor, of a log request, or of a request about
-    /// a group; of an invitation and its answer the infos of their event.
+    /// How it is to be done: the directives of job control, of a registration, of a monitor, of a log request, of a job that is to be
+    /// spawned, or of a request about a group; of an invitation and its answer the infos of their event.
     pub directives: Vec<Info>,
 }
 

@@ -19,6 +19,14 @@ pub struct App {
     pub infos: Vec<Info>,
 }
 
+impl App {
+    /// The program that is meant: what is named as that, or the first argument; none where that is empty.
+    pub fn program(&self) -> Option<&Text> {
+        let named = self.command.as_ref().or_else(|| self.args.first().and_then(Option::as_ref));
+        named.filter(|name| !name.as_bytes().is_empty())
+    }
+}
+
 /// A published value and who published it (`pmix_pdata_t`).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Pdata {

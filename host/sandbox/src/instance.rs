@@ -1,7 +1,7 @@
 //! One instance of a module: a store of its own, called by one thread at a time.
 use crate::bindings::exports::peal::pmix::{
     connection_policy, event_handler::EventHead, event_policy, group_policy, job_control_policy, log_channel,
-    log_policy, monitor_policy, provision_policy,
+    log_policy, monitor_policy, provision_policy, spawn_policy,
 };
 use crate::bindings::peal::pmix::types::Outcome;
 use crate::blueprint::Blueprint;
@@ -222,6 +222,13 @@ impl Instance {
                 };
                 let (name, directives) = (request.group_name.clone(), count(request.directives.len()));
                 let head = group_policy::RequestHead { kind, name, targets, directives, steps };
+                self.run(Phase::Call, subject, |store| policy.call_decide(store, &head))
+            }
+            Matter::Spawn => {
+                let policy = filled(&self.exports.spawn_policy, Role::SpawnPolicy)?;
+                let directives = count(request.directives.len());
+                let applications = request.applications.iter().map(spawn_policy::Application::from).collect();
+                let head = spawn_policy::RequestHead { applications, targets, directives, steps };
                 self.run(Phase::Call, subject, |store| policy.call_decide(store, &head))
             }
         }

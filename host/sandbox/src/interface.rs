@@ -28,6 +28,8 @@ pub enum Role {
     LogPolicy,
     /// Decides who may form groups of procs.
     GroupPolicy,
+    /// Decides what may be spawned.
+    SpawnPolicy,
     /// Writes what procs log.
     LogChannel,
     /// Is told when it starts and stops, and says what to register.
@@ -36,7 +38,7 @@ pub enum Role {
 
 impl Role {
     /// Every role.
-    pub const ALL: [Role; 10] = [
+    pub const ALL: [Role; 11] = [
         Role::EventHandler,
         Role::ConnectionPolicy,
         Role::EventPolicy,
@@ -45,6 +47,7 @@ impl Role {
         Role::ProvisionPolicy,
         Role::LogPolicy,
         Role::GroupPolicy,
+        Role::SpawnPolicy,
         Role::LogChannel,
         Role::Lifecycle,
     ];
@@ -59,6 +62,7 @@ impl Role {
             Hook::Provision => Some(Role::ProvisionPolicy),
             Hook::Log => Some(Role::LogPolicy),
             Hook::Group => Some(Role::GroupPolicy),
+            Hook::Spawn => Some(Role::SpawnPolicy),
             _ => None,
         }
     }
@@ -74,6 +78,7 @@ impl Role {
             Role::ProvisionPolicy => "provision-policy",
             Role::LogPolicy => "log-policy",
             Role::GroupPolicy => "group-policy",
+            Role::SpawnPolicy => "spawn-policy",
             Role::LogChannel => "log-channel",
             Role::Lifecycle => "lifecycle",
         }

@@ -1,8 +1,8 @@
 //! Values on their way to the guest: from the host's vocabulary to the contract's, where nested arrays lie flat beside the
 //! infos.
-use crate::bindings::peal::pmix::types as wit;
+use crate::bindings::{exports::peal::pmix::spawn_policy, peal::pmix::types as wit};
 use crate::data::{List, Opaques, Place};
-use peal_model::{DataArray, Identity, Info, InfoFlags, Proc, Range, Step, Value, number};
+use peal_model::{Application, DataArray, Identity, Info, InfoFlags, Proc, Range, Step, Value, number};
 
 impl From<Range> for wit::Range {
     fn from(range: Range) -> wit::Range {
@@ -16,6 +16,14 @@ impl From<Range> for wit::Range {
             Range::Custom => wit::Range::Custom,
             Range::ProcLocal => wit::Range::ProcLocal,
         }
+    }
+}
+
+impl From<&Application> for spawn_policy::Application {
+    fn from(application: &Application) -> spawn_policy::Application {
+        let Application { command, arguments, environment, directory, procs, directives } = application.clone();
+        let directives = u32::try_from(directives).unwrap_or(u32::MAX);
+        spawn_policy::Application { command, arguments, environment, directory, procs, directives }
     }
 }
 

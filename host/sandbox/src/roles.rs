@@ -2,7 +2,7 @@
 use crate::Role;
 use crate::bindings::exports::peal::pmix::{
     connection_policy, event_handler, event_policy, group_policy, job_control_policy, lifecycle, log_channel,
-    log_policy, monitor_policy, provision_policy,
+    log_policy, monitor_policy, provision_policy, spawn_policy,
 };
 use crate::host::Host;
 use std::collections::BTreeSet;
@@ -49,6 +49,7 @@ roles! {
     provision_policy: provision_policy, ProvisionPolicy;
     log_policy: log_policy, LogPolicy;
     group_policy: group_policy, GroupPolicy;
+    spawn_policy: spawn_policy, SpawnPolicy;
     log_channel: log_channel, LogChannel;
     lifecycle: lifecycle, Lifecycle;
 }

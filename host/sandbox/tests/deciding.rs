@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
 mod support;
 use peal_model::{
-    Amendment, ConnectionKind, DataArray, GroupKind, Hook, Identity, Info, Matter, Peer, PolicyOutcome, PolicyRequest,
-    Provision, Range, Scope, Status, Target, Text, Value, code,
+    Amendment, Application, ConnectionKind, DataArray, GroupKind, Hook, Identity, Info, Matter, Peer, PolicyOutcome,
+    PolicyRequest, Provision, Range, Scope, Status, Target, Text, Value, code,
 };
 use peal_sandbox::{FailureKind, Grants, Limits, Module, PolicyCall, PolicyResult, Role, Services};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use support::{call, component, engine, event, info, load, patient, proc, step, t
 
 const SERVER: Identity = Identity { uid: 990, gid: 991 };
 const EVENT: Matter = Matter::Event { code: Status(-3), range: Range::Session };
-const MATTERS: [Matter; 8] = [
+const MATTERS: [Matter; 9] = [
     Matter::Connection(ConnectionKind::Tool),
     EVENT,
     Matter::Registration,
@@ -21,6 +21,7 @@ const MATTERS: [Matter; 8] = [
     Matter::Provision,
     Matter::Log,
     Matter::Group(GroupKind::Construct),
+    Matter::Spawn,
 ];
 
 /// What this policy is to say, by the list at the head of `judge.wat`.
@@ -36,8 +37,17 @@ fn request(matter: Matter, carried: Vec<Info>) -> PolicyCall {
         | Matter::Provision
         | Matter::Registration
         | Matter::Log
+        | Matter::Spawn
         | Matter::Group(_) => (Vec::new(), carried),
         Matter::Connection(_) | Matter::Event { .. } => (carried, Vec::new()),
+    };
+    let application = Application {
+        command: "solver".to_owned(),
+        arguments: vec!["-x".to_owned()],
+        environment: vec!["A=1".to_owned(), "B=2".to_owned()],
+        directory: Some("/tmp".to_owned()),
+        procs: 3,
+        directives: 4,
     };
     let request = PolicyRequest {
         matter,
@@ -49,6 +59,7 @@ fn request(matter: Matter, carried: Vec<Info>) -> PolicyCall {
         peer: None,
         targets: Vec::new(),
         group_name: Some("team".to_owned()),
+        applications: vec![application],
         codes: Vec::new(),
         infos,
         directives,
@@ -111,6 +122,8 @@ fn a_policy_is_told_the_numbers_of_its_request() {
         // kind, length of the name, targets, directives, steps
         (Matter::Group(GroupKind::Construct), -4212),
         (Matter::Group(GroupKind::Join), -34_212),
+        // procs and directives of the first application, targets, directives, steps
+        (Matter::Spawn, -34_212),
     ] {
         let mut call = request(matter, vec![ask(2)]);
         Arc::make_mut(&mut call.request).targets = vec![target(), target()];
@@ -151,6 +164,7 @@ fn a_policy_sees_requester_server_targets_owners_infos_directives_and_steps() {
         peer: None,
         targets: vec![Target { proc: proc("job", 1), owner }, Target { proc: proc("elsewhere", 2), owner: None }],
         group_name: None,
+        applications: Vec::new(),
         codes: Vec::new(),
         infos: infos.clone(),
         directives: directives.clone(),

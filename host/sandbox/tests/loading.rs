@@ -171,7 +171,8 @@ fn inspect_tells_without_running_anything() {
             "monitor-policy",
             "provision-policy",
             "log-policy",
-            "group-policy"
+            "group-policy",
+            "spawn-policy"
         ])
     );
     assert_eq!(json["capabilities"], serde_json::json!(["notify", "sink", "state"]));

@@ -45,7 +45,7 @@ from .outcome import (
     pass_,
     success,
 )
-from .requests import Event, Group, LogRequest, Peer, Request, Target
+from .requests import Application, Event, Group, LogRequest, Peer, Request, Target
 from .roles import (
     Registration,
     connection_policy,
@@ -58,6 +58,7 @@ from .roles import (
     log_policy,
     monitor_policy,
     provision_policy,
+    spawn_policy,
     stop,
 )
 from .values import (

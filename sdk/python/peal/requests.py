@@ -2,6 +2,7 @@
 
 Within a component each is a view of the call being made, and every question is answered by the host; keep an answer that is
 needed twice. Elsewhere they are what the keywords say, for tests."""
+from itertools import islice
 from typing import NamedTuple, Optional
 
 from .component import call as _call
@@ -29,6 +30,18 @@ class Peer(NamedTuple):
 
     pid: Optional[int]
     release: str
+
+
+class Application(NamedTuple):
+    """An application that is to be started: its program as it was asked for, its arguments without that name, its environment beside
+    the server's own ("NAME=value"), where it starts unless a directive says otherwise, how many procs, and its own directives."""
+
+    command: str
+    arguments: list = []
+    environment: list = []
+    directory: Optional[str] = None
+    procs: int = 1
+    directives: list = []
 
 
 class _View:
@@ -94,7 +107,7 @@ class Event(_View):
 
 class Request(_View):
     """The request being decided about: `matter` ("connection", "event", "registration", "job-control", "monitor", "provision",
-    "log" or "group"), of a connection its `kind` ("client" or "tool"), of an event `code` and `range`, of a registration `codes` (none
+    "log", "group" or "spawn"), of a connection its `kind` ("client" or "tool"), of an event `code` and `range`, of a registration `codes` (none
     meaning all), of nodes that are to be provided `nodes` and `image`, of a group its `group_name` and the `kind` of request
     ("construct", "destruct", "invite" or "join")."""
 
@@ -109,12 +122,13 @@ class Request(_View):
         nodes=(),
         image=None,
         group_name=None,
+        applications=(),
         peer=None,
         groups=(),
         **rest,
     ):
         super().__init__(**rest)
-        self._peer, self._groups = peer, list(groups)
+        self._peer, self._groups, self._applications = peer, list(groups), list(applications)
         self.nodes, self.image, self.group_name = list(nodes), image, group_name
         self.matter, self.kind, self.code, self.range, self.codes = matter, kind, code, range, list(codes)
 
@@ -132,6 +146,19 @@ class Request(_View):
         if not self._live:
             return list(self._groups)
         return [Group(group.gid, group.name) for group in _call.groups()]
+
+    @property
+    def applications(self):
+        """What is to be spawned, each an `Application`."""
+        if not self._live:
+            return list(self._applications)
+        infos = iter(self.infos if any(head.directives for head in self._applications) else ())
+        return [
+            Application(
+                head.command, head.arguments, head.environment, head.directory, head.procs, list(islice(infos, head.directives))
+            )
+            for head in self._applications
+        ]
 
     @property
     def server(self):

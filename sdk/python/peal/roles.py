@@ -159,6 +159,15 @@ def group_policy(function):
     return _export(function, "GroupPolicy", {"decide": decide})
 
 
+def spawn_policy(function):
+    """Decides what may be spawned, by a function from `Request` to `PolicyOutcome`."""
+
+    def decide(_self, head):
+        return _decided(function(_live(head, "spawn", applications=head.applications)))
+
+    return _export(function, "SpawnPolicy", {"decide": decide})
+
+
 def init(function):
     """Called before anything else with the settings from the admin's file, a dict. Returns a list of `Registration` (None or
     empty: what the admin's file says); raises ValueError to say why the module will not start."""

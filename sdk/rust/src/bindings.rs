@@ -91,6 +91,12 @@ role!(
      world group-policy { include peal:pmix/capabilities@0.1.0; export peal:pmix/group-policy@0.1.0; }"
 );
 role!(
+    spawn_policy,
+    "export_spawn_policy",
+    "package peal:sdk;
+     world spawn-policy { include peal:pmix/capabilities@0.1.0; export peal:pmix/spawn-policy@0.1.0; }"
+);
+role!(
     log_channel,
     "export_log_channel",
     "package peal:sdk;

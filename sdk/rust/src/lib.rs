@@ -112,5 +112,5 @@ pub use notify::notify;
 pub use outcome::Outcome;
 #[doc(hidden)]
 pub use policy::run_decide;
-pub use policy::{ConnectionKind, Group, GroupKind, Matter, Peer, PolicyOutcome, REASON, Request, Target};
+pub use policy::{Application, ConnectionKind, Group, GroupKind, Matter, Peer, PolicyOutcome, REASON, Request, Target};
 pub use value::{Identity, Info, InfoFlags, Opaque, Proc, Range, Step, Value};

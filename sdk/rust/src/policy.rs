@@ -9,7 +9,7 @@ use crate::{
         event_policy::exports::peal::pmix::event_policy, group_policy::exports::peal::pmix::group_policy,
         job_control_policy::exports::peal::pmix::job_control_policy, log_policy::exports::peal::pmix::log_policy,
         monitor_policy::exports::peal::pmix::monitor_policy, provision_policy::exports::peal::pmix::provision_policy,
-        types,
+        spawn_policy::exports::peal::pmix::spawn_policy, types,
     },
     tree::{lower_content, lower_info},
     view::{View, for_tests},
@@ -42,6 +42,8 @@ pub enum Matter {
     Log,
     /// Whether somebody may take part in a group: that of [`Request::group_name`], with the targets.
     Group(GroupKind),
+    /// Whether a job may be spawned: that of [`Request::applications`]. Its directives may be amended.
+    Spawn,
 }
 
 /// A proc that a request is about, and whose it is.
@@ -53,6 +55,23 @@ pub struct Target {
     pub owner: Option<Identity>,
 }
 
+/// An application that is to be started.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Application {
+    /// The program as it was asked for, perhaps a name that is looked for in the directories of `PATH`; empty where none is named.
+    pub command: String,
+    /// Its arguments, without its name.
+    pub arguments: Vec<String>,
+    /// What it finds in its environment beside the server's own, each `NAME=value`.
+    pub environment: Vec<String>,
+    /// Where it starts, unless `PMIX_WDIR` among its directives or the job's says otherwise.
+    pub directory: Option<String>,
+    /// How many procs; 0 where the number makes no sense.
+    pub procs: u32,
+    /// Its own directives.
+    pub directives: Vec<Info>,
+}
+
 /// The request being decided about. It is a view of the call being made: each question is answered by the host, so keep an
 /// answer that is needed twice.
 #[derive(Debug)]
@@ -62,6 +81,7 @@ pub struct Request {
     nodes: Vec<String>,
     image: Option<String>,
     group_name: Option<String>,
+    applications: Vec<spawn_policy::Application>,
     targets: u32,
     steps: u32,
     view: View,
@@ -100,6 +120,20 @@ impl Request {
     #[must_use]
     pub fn of_group(mut self, name: impl Into<String>) -> Request {
         self.group_name = Some(name.into());
+        self
+    }
+
+    /// For tests: the same with one more application that is to be started.
+    #[must_use]
+    pub fn with_application(mut self, application: Application) -> Request {
+        let Application { command, arguments, environment, directory, procs, directives } = application;
+        let count = directives.len() as u32;
+        if let Some(facts) = self.view.facts() {
+            facts.infos.extend(directives);
+        }
+        let directives = count;
+        let head = spawn_policy::Application { command, arguments, environment, directory, procs, directives };
+        self.applications.push(head);
         self
     }
 
@@ -146,6 +180,18 @@ impl Request {
         self.group_name.as_deref()
     }
 
+    /// What is to be started, one job of them all.
+    pub fn applications(&self) -> Vec<Application> {
+        let has_directives = self.applications.iter().any(|application| application.directives > 0);
+        let mut infos = if has_directives { self.infos() } else { Vec::new() }.into_iter();
+        let own = |head: &spawn_policy::Application| {
+            let directives = infos.by_ref().take(head.directives as usize).collect();
+            let spawn_policy::Application { command, arguments, environment, directory, procs, .. } = head.clone();
+            Application { command, arguments, environment, directory, procs, directives }
+        };
+        self.applications.iter().map(own).collect()
+    }
+
     /// Who asks; none for a tool that has no name yet.
     pub fn requester(&self) -> Option<Proc> {
         self.view.source()
@@ -184,13 +230,13 @@ impl Request {
         }
     }
 
-    /// What it carries: an event's infos, what a peer said of itself, what is to be logged.
+    /// What it carries: an event's infos, what a peer said of itself, what is to be logged, the directives of all applications.
     pub fn infos(&self) -> Vec<Info> {
         self.view.infos()
     }
 
-    /// How it is to be done: the directives of job control, of a monitor, of a registration, of a log request, or of a request about
-    /// a group; of an invitation and its answer the infos of their event.
+    /// How it is to be done: the directives of job control, of a monitor, of a registration, of a log request, of a job that is to be
+    /// spawned, or of a request about a group; of an invitation and its answer the infos of their event.
     pub fn directives(&self) -> Vec<Info> {
         self.view.directives()
     }
@@ -217,8 +263,9 @@ impl Request {
 
 impl Request {
     fn new(matter: Matter, targets: u32, steps: u32) -> Request {
-        let (codes, nodes) = (Vec::new(), Vec::new());
-        Request { matter, codes, nodes, image: None, group_name: None, targets, steps, view: View::Call }
+        let (codes, nodes, applications) = (Vec::new(), Vec::new(), Vec::new());
+        let (image, group_name) = (None, None);
+        Request { matter, codes, nodes, image, group_name, applications, targets, steps, view: View::Call }
     }
 }
 
@@ -267,6 +314,12 @@ impl From<log_policy::RequestHead> for Request {
 impl From<group_policy::RequestHead> for Request {
     fn from(head: group_policy::RequestHead) -> Request {
         Request { group_name: head.name, ..Request::new(Matter::Group(head.kind), head.targets, head.steps) }
+    }
+}
+
+impl From<spawn_policy::RequestHead> for Request {
+    fn from(head: spawn_policy::RequestHead) -> Request {
+        Request { applications: head.applications, ..Request::new(Matter::Spawn, head.targets, head.steps) }
     }
 }
 

@@ -63,6 +63,14 @@ macro_rules! group_policy {
     };
 }
 
+/// Makes a component of this crate: a module that decides what may be spawned, by a `fn(&Request) -> PolicyOutcome`.
+#[macro_export]
+macro_rules! spawn_policy {
+    ($decide:path) => {
+        $crate::export_policy!(spawn_policy, export_spawn_policy, $decide);
+    };
+}
+
 /// What the macros of policies have in common.
 #[doc(hidden)]
 #[macro_export]

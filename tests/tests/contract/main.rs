@@ -217,6 +217,7 @@ fn call(module: &Module) {
         (Role::ProvisionPolicy, Matter::Provision),
         (Role::LogPolicy, Matter::Log),
         (Role::GroupPolicy, Matter::Group(GroupKind::Join)),
+        (Role::SpawnPolicy, Matter::Spawn),
     ];
     for (_, matter) in matters.into_iter().filter(|(role, _)| module.has_role(*role)) {
         let request = PolicyRequest {
@@ -229,6 +230,7 @@ fn call(module: &Module) {
             peer: None,
             targets: vec![Target { proc: proc.clone(), owner: user }],
             group_name: None,
+            applications: Vec::new(),
             codes: vec![Status(-3001)],
             infos: Vec::new(),
             directives: Vec::new(),

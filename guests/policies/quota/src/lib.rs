@@ -1,4 +1,5 @@
-//! Lets each user ask for so much in a minute, hook by hook: connect, raise events, register for them, control jobs. Whoever
+//! Lets each user ask for so much in a minute, hook by hook: connect, raise events, register for them, control jobs, have jobs
+//! spawned. Whoever
 //! wants more is denied with `PMIX_ERR_RESOURCE_BUSY`, and told under `peal.reason` when to try again; what is denied does not
 //! count. All else passes to the policies behind. What was counted is kept as state, so that it holds for all instances
 //! and after a restart.
@@ -15,13 +16,14 @@
 //! event = 120
 //! registration = 60
 //! job_control = 10
+//! spawn = 6
 //! exempt = "0, 1001"             # users that are not counted, by number; root unless it says otherwise
 //! ```
 mod window;
 
 use peal_sdk::{
     Config, Identity, Matter, PolicyOutcome, Registration, Request, clock, connection_policy, event_policy,
-    job_control_policy, lifecycle, state, status,
+    job_control_policy, lifecycle, spawn_policy, state, status,
 };
 use std::sync::OnceLock;
 use window::Window;
@@ -33,23 +35,23 @@ const MOST: i64 = 8192;
 const SWEPT: usize = 8;
 
 /// What is counted, by the names of the settings.
-const COUNTED: [&str; 4] = ["connection", "event", "registration", "job_control"];
+const COUNTED: [&str; 5] = ["connection", "event", "registration", "job_control", "spawn"];
 
 struct Settings {
     /// How many there may be in a minute, in the order of [`COUNTED`].
-    most: [Option<usize>; 4],
+    most: [Option<usize>; COUNTED.len()],
     exempt: Vec<u32>,
 }
 
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
 fn init(config: &Config) -> Result<Vec<Registration>, String> {
-    let [connection, event, registration, job_control] = COUNTED;
-    config.only(&["per_minute", connection, event, registration, job_control, "exempt"])?;
+    let [connection, event, registration, job_control, spawn] = COUNTED;
+    config.only(&["per_minute", connection, event, registration, job_control, spawn, "exempt"])?;
     let number =
         |name| config.number(name, 1..=MOST).map(|number| number.and_then(|number| usize::try_from(number).ok()));
     let all = number("per_minute")?;
-    let mut most = [all; 4];
+    let mut most = [all; COUNTED.len()];
     for (most, name) in most.iter_mut().zip(COUNTED) {
         *most = number(name)?.or(*most);
     }
@@ -74,6 +76,7 @@ fn decide(request: &Request) -> PolicyOutcome {
         Matter::Event { .. } => 1,
         Matter::Registration => 2,
         Matter::JobControl => 3,
+        Matter::Spawn => 4,
         // Lines are counted by `log-limit`; watching is bounded by the server.
         Matter::Log | Matter::Monitor | Matter::Provision | Matter::Group(_) => return PolicyOutcome::pass(),
     };
@@ -126,4 +129,5 @@ fn sweep(now: u64) -> Result<(), i32> {
 connection_policy!(decide);
 event_policy!(decide);
 job_control_policy!(decide);
+spawn_policy!(decide);
 lifecycle!(init, stop);

@@ -6,10 +6,11 @@
 //! - An event may not claim another source than the one it has. Otherwise this passes, and the default decides, which does
 //!   not deliver it across users.
 //! - Groups are formed of the user's own procs, as far as those are known here: names of groups are each user's own.
+//! - Jobs may be spawned as the user's own, and for the user's own procs.
 //! - Procs may be controlled and watched by the user that they belong to, and controlled by the site's own modules.
 use peal_sdk::{
     ConnectionKind, Identity, Matter, PolicyOutcome, Request, Target, Value, connection_policy, event_policy,
-    group_policy, job_control_policy, key, monitor_policy, status,
+    group_policy, job_control_policy, key, monitor_policy, spawn_policy, status,
 };
 
 fn decide(request: &Request) -> PolicyOutcome {
@@ -28,6 +29,7 @@ fn decide(request: &Request) -> PolicyOutcome {
         Matter::JobControl => own(request, identity, "control"),
         Matter::Monitor => own(request, identity, "watch"),
         Matter::Group(_) => group(request, identity),
+        Matter::Spawn => spawn(request, identity),
         Matter::Provision => PolicyOutcome::pass(),
         // The channels that there are, are those that the admin lists.
         Matter::Log => PolicyOutcome::pass(),
@@ -46,6 +48,15 @@ fn own(request: &Request, identity: Identity, what: &str) -> PolicyOutcome {
 
 fn group(request: &Request, identity: Identity) -> PolicyOutcome {
     none_foreign(&request.targets(), identity, "be in a group with")
+}
+
+fn spawn(request: &Request, identity: Identity) -> PolicyOutcome {
+    let all = request.directives().into_iter().chain(request.infos());
+    let mut named = all.filter(|info| info.key == key::PMIX_USERID);
+    if named.any(|info| info.value.as_u64() != Some(identity.uid.into())) {
+        return refuse(format!("uid {} may not have a job spawned as another user", identity.uid));
+    }
+    own(request, identity, "have a job spawned for")
 }
 
 fn none_foreign(targets: &[Target], Identity { uid, .. }: Identity, what: &str) -> PolicyOutcome {
@@ -86,3 +97,4 @@ event_policy!(decide);
 job_control_policy!(decide);
 group_policy!(decide);
 monitor_policy!(decide);
+spawn_policy!(decide);

@@ -135,6 +135,7 @@ pub fn request(matter: Matter, infos: Vec<Info>) -> Arc<PolicyRequest> {
         peer: None,
         targets: Vec::new(),
         group_name: None,
+        applications: Vec::new(),
         codes: Vec::new(),
         infos,
         directives: Vec::new(),

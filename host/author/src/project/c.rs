@@ -12,6 +12,7 @@ fn part(role: Role) -> &'static str {
         Role::ProvisionPolicy => include_str!("../../templates/c/provision-policy.txt"),
         Role::LogPolicy => include_str!("../../templates/c/log-policy.txt"),
         Role::GroupPolicy => include_str!("../../templates/c/group-policy.txt"),
+        Role::SpawnPolicy => include_str!("../../templates/c/spawn-policy.txt"),
         Role::LogChannel => include_str!("../../templates/c/log-channel.txt"),
         Role::Lifecycle => include_str!("../../templates/c/lifecycle.txt"),
     }

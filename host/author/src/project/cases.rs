@@ -12,6 +12,7 @@ fn part(role: Role) -> &'static str {
         Role::ProvisionPolicy => include_str!("../../templates/cases/provision-policy.toml"),
         Role::LogPolicy => include_str!("../../templates/cases/log-policy.toml"),
         Role::GroupPolicy => include_str!("../../templates/cases/group-policy.toml"),
+        Role::SpawnPolicy => include_str!("../../templates/cases/spawn-policy.toml"),
         Role::LogChannel => include_str!("../../templates/cases/log-channel.toml"),
         Role::Lifecycle => include_str!("../../templates/cases/lifecycle.toml"),
     }

@@ -12,6 +12,7 @@ fn part(role: Role) -> &'static str {
         Role::ProvisionPolicy => include_str!("../../templates/js/provision-policy.txt"),
         Role::LogPolicy => include_str!("../../templates/js/log-policy.txt"),
         Role::GroupPolicy => include_str!("../../templates/js/group-policy.txt"),
+        Role::SpawnPolicy => include_str!("../../templates/js/spawn-policy.txt"),
         Role::LogChannel => include_str!("../../templates/js/log-channel.txt"),
         Role::Lifecycle => include_str!("../../templates/js/lifecycle.txt"),
     }

@@ -12,6 +12,7 @@ fn part(role: Role) -> &'static str {
         Role::ProvisionPolicy => include_str!("../../templates/python/provision-policy.txt"),
         Role::LogPolicy => include_str!("../../templates/python/log-policy.txt"),
         Role::GroupPolicy => include_str!("../../templates/python/group-policy.txt"),
+        Role::SpawnPolicy => include_str!("../../templates/python/spawn-policy.txt"),
         Role::LogChannel => include_str!("../../templates/python/log-channel.txt"),
         Role::Lifecycle => include_str!("../../templates/python/lifecycle.txt"),
     }

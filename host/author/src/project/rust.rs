@@ -51,6 +51,11 @@ fn part(role: Role) -> Part {
             test_imports: &["GroupKind", "Matter"],
             text: include_str!("../../templates/rust/group-policy.txt"),
         },
+        Role::SpawnPolicy => Part {
+            imports: &["PolicyOutcome", "Request", "spawn_policy", "status"],
+            test_imports: &["Application", "Matter"],
+            text: include_str!("../../templates/rust/spawn-policy.txt"),
+        },
         Role::LogChannel => Part {
             imports: &["LogRequest", "Value", "channel", "sink", "status"],
             test_imports: &["key"],

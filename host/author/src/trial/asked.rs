@@ -4,7 +4,8 @@ use super::{
     texts::{Code, InfoWord, ProcWord, RangeWord, User},
 };
 use peal_model::{
-    ConnectionKind, GroupKind, Identity, Matter, Peer, PolicyRequest, Provision, Range, Status, Target, UnixGroup,
+    Application, ConnectionKind, GroupKind, Identity, Info, Matter, Peer, PolicyRequest, Provision, Range, Status,
+    Target, UnixGroup,
 };
 use serde::Deserialize;
 
@@ -25,6 +26,7 @@ enum HookWord {
     Provision,
     Log,
     Group,
+    Spawn,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -84,6 +86,34 @@ struct PeerWord {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+struct ApplicationWord {
+    command: String,
+    #[serde(default)]
+    arguments: Vec<String>,
+    #[serde(default)]
+    environment: Vec<String>,
+    directory: Option<String>,
+    #[serde(default = "one")]
+    procs: u32,
+    #[serde(default)]
+    directives: Vec<InfoWord>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl ApplicationWord {
+    /// What policies are told of it, and its own directives.
+    fn split(self) -> (Application, Vec<Info>) {
+        let ApplicationWord { command, arguments, environment, directory, procs, directives } = self;
+        let own = infos(directives);
+        (Application { command, arguments, environment, directory, procs, directives: own.len() }, own)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct RequestWord {
     hook: HookWord,
     kind: Option<KindWord>,
@@ -101,6 +131,7 @@ pub(super) struct RequestWord {
     targets: Vec<TargetWord>,
     nodes: Option<Vec<String>>,
     image: Option<String>,
+    applications: Option<Vec<ApplicationWord>>,
     #[serde(default)]
     infos: Vec<InfoWord>,
     #[serde(default)]
@@ -124,6 +155,7 @@ impl RequestWord {
             targets,
             nodes,
             image,
+            applications,
             infos: words,
             directives,
         } = self;
@@ -149,6 +181,10 @@ impl RequestWord {
                 None => return Err(GROUP_KINDS),
             },
             (HookWord::Group, ..) => return Err(GROUP_KINDS),
+            (HookWord::Spawn, None, None, None) => Matter::Spawn,
+            (HookWord::Spawn, ..) => {
+                return Err("a request to spawn has applications, and neither kind, code nor range");
+            }
             (HookWord::Log, ..) => return Err("a log request has infos, and neither kind, code nor range"),
         };
         if peer.is_some() && hook != HookWord::Connection {
@@ -163,6 +199,11 @@ impl RequestWord {
         if (hook == HookWord::Provision) != nodes.is_some() || (nodes.is_none() && image.is_some()) {
             return Err("a request for nodes has nodes, and perhaps an image; others have neither");
         }
+        if (hook == HookWord::Spawn) != applications.is_some() || (applications.is_some() && !words.is_empty()) {
+            return Err("a request to spawn has applications, and no infos beside their directives; others have none");
+        }
+        let (applications, own): (Vec<Application>, Vec<Vec<Info>>) =
+            applications.into_iter().flatten().map(ApplicationWord::split).unzip();
         let target = |target: TargetWord| Target { proc: target.proc.0, owner: target.owner.map(|owner| owner.0) };
         Ok(PolicyRequest {
             matter,
@@ -175,7 +216,8 @@ impl RequestWord {
             codes: codes.into_iter().flatten().map(|code| code.0).collect::<Vec<Status>>(),
             group_name: name,
             provision: nodes.map(|nodes| Provision { nodes, image }),
-            infos: infos(words),
+            applications,
+            infos: infos(words).into_iter().chain(own.into_iter().flatten()).collect(),
             directives: infos(directives),
         })
     }

@@ -173,7 +173,7 @@ pub struct New {
     #[arg(long, value_name = "LANGUAGE")]
     pub lang: String,
     /// What it does: event-handler, connection-policy, event-policy, job-control-policy, monitor-policy, provision-policy,
-    /// log-policy, group-policy, log-channel, lifecycle; may be given several times
+    /// log-policy, group-policy, spawn-policy, log-channel, lifecycle; may be given several times
     #[arg(long, value_name = "ROLE", default_value = "event-handler")]
     pub role: Vec<String>,
     /// What it is called

@@ -62,6 +62,8 @@ impl Asker {
 pub(super) enum Refusal {
     /// By an answer that holds the reasons.
     Infos(RequestId),
+    /// By one that would tell of a job, which libpmix reads of an error, too.
+    Spawned(RequestId),
     /// By an answer that has room for the status only.
     Status(RequestId),
     /// Nobody waits for an answer.
@@ -74,6 +76,9 @@ pub(super) fn deny(asker: Asker, verdict: Verdict) -> Vec<Action> {
     let Asker { hook, requester, identity, refusal } = asker;
     let answer = match refusal {
         Refusal::Infos(to) => Some(Action::Reply { to, reply: Reply::Infos { status, infos: reasons.clone() } }),
+        Refusal::Spawned(to) => {
+            Some(Action::Reply { to, reply: Reply::Spawned { status, nspace: None, kvals: Vec::new() } })
+        }
         Refusal::Status(to) => Some(reply(to, status)),
         Refusal::Silent => None,
     };

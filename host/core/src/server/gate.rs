@@ -8,6 +8,8 @@ use super::{
     events::Raising,
     grouping::Asked,
     named::Named,
+    spawning::Spawning,
+    weight::bytes_of,
 };
 use crate::{
     Time,
@@ -17,7 +19,7 @@ use crate::{
     reach::Reach,
 };
 use peal_model::{
-    ConnectionKind, Event, Hook, Identity, Info, LogRequest, Matter, Nspace, Peer, PolicyRequest, Proc, Request, Size,
+    ConnectionKind, Event, Hook, Identity, Info, LogRequest, Matter, Nspace, Peer, PolicyRequest, Proc, Request,
     Status, Target, UnixGroup, Value, key,
 };
 use std::{
@@ -59,6 +61,7 @@ pub(super) enum Waiting {
     Registration { to: RequestId, codes: Vec<Status> },
     Log { to: RequestId, request: LogRequest },
     Group(Asked),
+    Spawn(Spawning),
     Invitation { raising: Raising, event: Event, reach: Reach },
 }
 
@@ -231,12 +234,7 @@ impl Server {
         let (infos, directives) = (mem::take(&mut request.data), mem::take(&mut request.directives));
         let asked = PolicyRequest { groups: self.groups_of(to.peer), infos, directives, ..question };
         let asker = Asker { hook, requester, identity, refusal: Refusal::Status(to) };
-        let what = Waiting::Log { to, request };
-        if self.gate.policed.contains(&hook) {
-            return self.ask(asked, asker, what);
-        }
-        let verdict = policy::by_default(self.settings.defaults.of(hook), &asked);
-        self.conclude(Held { asker, bytes: 0, what }, verdict)
+        self.judge(asked, asker, Waiting::Log { to, request })
     }
 
     /// An event of a client or of a tenant's handler: is spread, held until its policies have decided, or refused.
@@ -255,12 +253,7 @@ impl Server {
         };
         let request = PolicyRequest { groups, infos: mem::take(&mut event.infos), ..question };
         let asker = Asker { hook: Hook::Event, requester: event.source.clone(), identity, refusal };
-        let what = Waiting::Event { raising, event };
-        if self.gate.policed.contains(&Hook::Event) {
-            return self.ask(request, asker, what);
-        }
-        let verdict = policy::by_default(self.settings.defaults.of(Hook::Event), &request);
-        self.conclude(Held { asker, bytes: 0, what }, verdict)
+        self.judge(request, asker, Waiting::Event { raising, event })
     }
 
     /// A registration for events: goes on, or is held until the policies for events have decided.
@@ -280,6 +273,15 @@ impl Server {
         let request = PolicyRequest { groups: self.groups_of(to.peer), codes: codes.clone(), directives, ..question };
         let asker = Asker { hook, requester: Some(source), identity, refusal: Refusal::Status(to) };
         self.ask(request, asker, Waiting::Registration { to, codes })
+    }
+
+    /// Has this decided by the policies of its hook or, where there are none, by the default.
+    pub(super) fn judge(&mut self, request: PolicyRequest, asker: Asker, what: Waiting) -> Vec<Action> {
+        if self.gate.policed.contains(&asker.hook) {
+            return self.ask(request, asker, what);
+        }
+        let verdict = policy::by_default(self.settings.defaults.of(asker.hook), &request);
+        self.conclude(Held { asker, bytes: 0, what }, verdict)
     }
 
     pub(super) fn ask(&mut self, request: PolicyRequest, asker: Asker, what: Waiting) -> Vec<Action> {
@@ -371,6 +373,7 @@ impl Server {
                 self.enter_invitation(raising, event, reach, asker.identity)
             }
             Waiting::Group(asked) => self.grouped(asked, amended),
+            Waiting::Spawn(spawning) => vec![spawning.granted(amended)],
             // Its infos were decided about before.
             Waiting::Invitation { raising, event, reach } => self.permitted(raising, event, reach),
         }
@@ -409,6 +412,7 @@ impl Server {
             codes: Vec::new(),
             provision: None,
             group_name: None,
+            applications: Vec::new(),
             infos: Vec::new(),
             directives: Vec::new(),
         }
@@ -438,11 +442,4 @@ const NOBODY: Identity = Identity { uid: u32::MAX, gid: u32::MAX };
 
 fn terminate() -> Info {
     Info::new(key::PMIX_JOB_CTRL_TERMINATE, Value::Bool(true))
-}
-
-/// The memory that a request takes while it waits; its targets are there twice.
-fn bytes_of(request: &PolicyRequest) -> usize {
-    let infos = request.infos.iter().chain(&request.directives).map(|info| Size::of_info(info).bytes).sum::<usize>();
-    let codes = size_of_val(request.codes.as_slice()).saturating_mul(2);
-    infos.saturating_add(codes).saturating_add(request.targets.len().saturating_mul(2 * size_of::<Target>()))
 }

@@ -23,9 +23,11 @@ mod owned;
 mod psets;
 mod resolving;
 mod settings;
+mod spawning;
 #[cfg(test)]
 mod tests;
 mod tools;
+mod weight;
 
 use crate::{
     Time,
@@ -354,6 +356,7 @@ impl Server {
             Request::RefreshCache { proc } => self.refresh(to, &source, &proc),
             Request::ResolvePeers { node, nspace } => self.resolve_peers(to, &source, node.as_ref(), nspace.as_ref()),
             Request::ResolveNode { nspace } => self.resolve_nodes(to, &source, nspace.as_ref()),
+            Request::Spawn { infos, apps } => self.enter_spawn(to, source, infos, apps),
             Request::Log { timestamp, data, directives } => self.log(to, source, timestamp, data, directives),
             request => {
                 let request = self.naming_members(&source, request);

@@ -1,5 +1,5 @@
 //! Whom and what a request names beside its requester: what the defaults of the hooks are about.
-use peal_model::{App, Hook, Info, Infos, Nspace, Proc, Query, Request, Value, key};
+use peal_model::{Hook, Info, Infos, Nspace, Proc, Query, Request, Value, key};
 
 /// Whom a request names.
 #[derive(Debug)]
@@ -22,8 +22,8 @@ impl Named {
     }
 }
 
-/// Whom a request of `source` names; nothing for one that is about its requester alone, and for events, logs and groups, which
-/// have ways of their own.
+/// Whom a request of `source` names; nothing for one that is about its requester alone, and for events, logs, groups and
+/// what is spawned, which have ways of their own.
 pub(super) fn by(request: &Request, source: &Proc) -> Option<Named> {
     match request {
         Request::JobControl { targets, .. } if targets.is_empty() => {
@@ -42,7 +42,6 @@ pub(super) fn by(request: &Request, source: &Proc) -> Option<Named> {
         Request::IofPull { sources: procs, .. } | Request::IofPush { targets: procs, .. } => {
             Named::procs(Hook::Query, procs.clone())
         }
-        Request::Spawn { infos, apps } => Some(spawned(infos, apps)),
         Request::Publish { uid, infos } => Named::users(Hook::Publish, users(*uid, infos)),
         Request::Unpublish { uid, infos, .. } => Named::users(Hook::Publish, users(*uid, infos)),
         Request::Lookup { uid, infos, .. } => Named::users(Hook::Lookup, users(*uid, infos)),
@@ -61,22 +60,9 @@ fn asked_about(query: &Query) -> Vec<Proc> {
     query.qualifiers.iter().flat_map(procs).collect()
 }
 
-/// The users as whom procs shall run, and the procs for whom they are started.
-fn spawned(infos: &[Info], apps: &[App]) -> Named {
-    let all = || infos.iter().chain(apps.iter().flat_map(|app| &app.infos));
-    let whose = [key::PMIX_PARENT_ID, key::PMIX_REQUESTOR];
-    let procs = all().filter(|info| whose.iter().any(|key| info.key == *key)).filter_map(|info| info.value.as_procs());
-    let users = all().filter(|info| info.key == key::PMIX_USERID).filter_map(uid);
-    Named { hook: Hook::Spawn, procs: procs.flatten().collect(), users: users.collect() }
-}
-
 fn users(own: u32, infos: &[Info]) -> Vec<u32> {
     let named = infos.value_of(key::PMIX_USERID).and_then(number);
     [Some(own), named].into_iter().flatten().collect()
-}
-
-fn uid(info: &Info) -> Option<u32> {
-    number(&info.value)
 }
 
 fn number(value: &Value) -> Option<u32> {

@@ -42,7 +42,8 @@
     (func (export "monitor") (param i32 i32 i32 i32) (result i32) (call $decide))
     (func (export "provision") (param i32 i32 i32 i32 i32 i32 i32) (result i32) (call $decide))
     (func (export "log") (param i32 i32 i32) (result i32) (call $decide))
-    (func (export "group") (param i32 i32 i32 i32 i32 i32 i32) (result i32) (call $decide)))
+    (func (export "group") (param i32 i32 i32 i32 i32 i32 i32) (result i32) (call $decide))
+    (func (export "spawn") (param i32 i32 i32 i32 i32) (result i32) (call $decide)))
   (core instance $i (instantiate $m
     (with "libc" (instance $libc))
     (with "call" (instance (export "connection" (func $connection))))))

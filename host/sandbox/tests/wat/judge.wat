@@ -1,5 +1,5 @@
 ;; Fills every policy role. What it says is asked for by the value of `test.ask`: 0 passes, 1 grants, 2 denies with the head's
-;; numbers as digits of a negative status (event code, nodes or kind of a group, kind, range or length of the first node or of the group's name, targets, codes or length of the image, infos or directives, steps), 3 denies with
+;; numbers as digits of a negative status (event code, procs of an application, nodes or kind of a group, kind, range or length of the first node or of the group's name, targets, codes or length of the image, infos or directives, steps), 3 denies with
 ;; success; 4 traps; 5 loops for ever; 6 pushes without end; 7 pushes whatever can be seen and passes; 8 amends with its
 ;; directives as they came, 9 with its infos, and grants; 10 amends, pushes a reason and denies; 11 amends with nothing, then
 ;; with its directives, and passes; 12 amends without end; 13 denies with the status that `notify` refuses with, 14 with that
@@ -157,7 +157,12 @@
     (func (export "group") (param $kind i32) (param $named i32) (param $name i32) (param $len i32) (param $targets i32)
       (param $directives i32) (param $steps i32) (result i32)
       (call $judge (call $digits (local.get $kind) (local.get $len) (local.get $targets) (local.get $directives)
-        (local.get $steps)))))
+        (local.get $steps))))
+    ;; procs and directives of the first application, which lie behind its texts
+    (func (export "spawn") (param $applications i32) (param $count i32) (param $targets i32) (param $directives i32)
+      (param $steps i32) (result i32)
+      (call $judge (call $digits (i32.load offset=36 (local.get $applications))
+        (i32.load offset=40 (local.get $applications)) (local.get $targets) (local.get $directives) (local.get $steps)))))
   (core instance $i (instantiate $m (with "libc" (instance $libc)) (with "call" (instance $call))
     (with "amendment" (instance $amendment)) (with "notify" (instance $notify)) (with "sink" (instance $sink))))
   (;include policies.part;))

@@ -22,7 +22,7 @@ const MOST_APPS: usize = 256;
 const MOST_PROCS: u32 = 65_535;
 
 /// What is done about what is asked. Other directives are hints, unless they are required.
-const SERVED: [KeyName; 29] = [
+pub(super) const SERVED: [KeyName; 29] = [
     key::PMIX_WDIR,
     key::PMIX_WDIR_USER_SPECIFIED,
     key::PMIX_SET_ENVAR,
@@ -125,8 +125,7 @@ pub(super) fn read(
 }
 
 fn application(app: &App, infos: &[Info], like: Option<&PathBuf>) -> Result<AppRequest, Status> {
-    let named = app.command.as_ref().or_else(|| app.args.first().and_then(Option::as_ref));
-    let program = named.filter(|name| !name.as_bytes().is_empty()).ok_or(code::PMIX_ERR_JOB_NO_EXE_SPECIFIED)?;
+    let program = app.program().ok_or(code::PMIX_ERR_JOB_NO_EXE_SPECIFIED)?;
     let procs = u32::try_from(app.max_procs).ok().filter(|procs| *procs > 0).ok_or(code::PMIX_ERR_BAD_PARAM)?;
     let wdir = [app.infos.as_slice(), infos].into_iter().find_map(|infos| infos.value_of(key::PMIX_WDIR));
     let wdir = wdir.and_then(Value::as_str).map(PathBuf::from);

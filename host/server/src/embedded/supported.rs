@@ -1,4 +1,5 @@
 //! Which attributes the embedded host honours, in which calls.
+use super::spawn;
 use peal_core::supported::Supported;
 use peal_model::key;
 
@@ -38,5 +39,6 @@ pub(super) const HOST: &[Supported] = &[
             key::PMIX_QUERY_PROC_TABLE,
         ],
     ),
+    ("PMIx_Spawn", &spawn::SERVED),
     ("PMIx_Unpublish", &[]),
 ];

@@ -159,6 +159,11 @@ fn request(request: &PolicyRequest) -> String {
             let name = request.group_name.as_deref().unwrap_or("a group that is not named");
             format!("{kind} of group {name:?} with {} procs", request.targets.len())
         }
+        Matter::Spawn => {
+            let commands: Vec<&str> =
+                request.applications.iter().map(|application| application.command.as_str()).collect();
+            format!("spawn of {commands:?}")
+        }
     };
     format!("{what}, by {who}{user}")
 }

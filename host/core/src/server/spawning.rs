@@ -1,0 +1,50 @@
+//! What is to be spawned, before its policies.
+use super::{
+    Action, RequestId, Server, Upcall,
+    denial::{Asker, Refusal},
+    gate::Waiting,
+};
+use peal_model::{App, Application, Hook, Info, Matter, PolicyRequest, Proc, Request, key};
+
+/// A job that waits for its verdict, without its directives.
+#[derive(Debug)]
+pub(super) struct Spawning {
+    to: RequestId,
+    source: Proc,
+    apps: Vec<App>,
+}
+
+impl Spawning {
+    /// It may be started, with these directives.
+    pub(super) fn granted(self, infos: Vec<Info>) -> Action {
+        let Spawning { to, source, apps } = self;
+        Action::Host(Upcall::Request { to, source, request: Request::Spawn { infos, apps } })
+    }
+}
+
+impl Server {
+    /// A job to be spawned: goes on, is held until its policies have decided, or is refused.
+    pub(super) fn enter_spawn(
+        &mut self,
+        to: RequestId,
+        source: Proc,
+        directives: Vec<Info>,
+        apps: Vec<App>,
+    ) -> Vec<Action> {
+        let (requester, identity) = (Some(source.clone()), self.identity_of(to.peer));
+        let infos: Vec<Info> = apps.iter().flat_map(|app| &app.infos).cloned().collect();
+        let question = self.question(Matter::Spawn, requester.clone(), identity, &started_for(&directives, &infos));
+        let applications = apps.iter().map(Application::from).collect();
+        let groups = self.groups_of(to.peer);
+        let request = PolicyRequest { groups, applications, infos, directives, ..question };
+        let asker = Asker { hook: Hook::Spawn, requester, identity, refusal: Refusal::Spawned(to) };
+        self.judge(request, asker, Waiting::Spawn(Spawning { to, source, apps }))
+    }
+}
+
+/// The procs for whom it is to be started, where somebody is named.
+fn started_for(directives: &[Info], infos: &[Info]) -> Vec<Proc> {
+    let whose = [key::PMIX_PARENT_ID, key::PMIX_REQUESTOR];
+    let named = directives.iter().chain(infos).filter(|info| whose.iter().any(|key| info.key == *key));
+    named.filter_map(|info| info.value.as_procs()).flatten().collect()
+}
