@@ -1,8 +1,8 @@
 //! Servers that others wrote, and Peal's beside them: whatever starts the procs of a job with a PMIx server of its own.
-use crate::{c_program, peal, root};
+use crate::{c_program, peal, peers, root};
 use std::{
     ffi::OsStr,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Command, Stdio},
 };
 
@@ -40,9 +40,9 @@ impl Launcher {
 
     /// PRRTE, if it is here.
     pub fn prterun() -> Option<Launcher> {
-        let peers = std::env::var_os("PEAL_PEERS").map_or_else(|| root().join("target/tools/peers"), PathBuf::from);
-        there(peers.join("ompi5/bin/prterun"))?;
-        Some(Launcher::Prterun(peers.join("ompi5")))
+        let release = peers().join("ompi5");
+        there(release.join("bin/prterun"))?;
+        Some(Launcher::Prterun(release))
     }
 
     /// A job of so many procs, started with these options of the launcher.
@@ -74,7 +74,7 @@ impl Launcher {
 }
 
 fn there(path: PathBuf) -> Option<PathBuf> {
-    if !Path::new(&path).exists() {
+    if !path.exists() {
         println!("skipped: {} is not there", path.display());
         return None;
     }

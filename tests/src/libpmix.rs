@@ -24,6 +24,11 @@ impl Release {
         all
     }
 
+    /// The variable, with its value, by which programs are run with it; none for the system's.
+    pub fn variable(&self) -> Option<String> {
+        self.libraries.as_ref().map(|libraries| format!("LD_LIBRARY_PATH={}", libraries.display()))
+    }
+
     /// Has a program run with it.
     pub fn of<'a>(&self, program: &'a mut Command) -> &'a mut Command {
         program.envs(self.libraries.as_ref().map(|libraries| ("LD_LIBRARY_PATH", libraries)))

@@ -6,6 +6,7 @@ use std::{
     ffi::OsStr,
     fs,
     process::{Command, Stdio},
+    thread,
 };
 
 /// A row of a table: what was done, and what came of it under each server.
@@ -65,11 +66,16 @@ fn every_call_ends_as_it_is_written_down() {
     }
 }
 
+/// Each of these at the same time, since jobs mostly wait.
+fn together<T: Sync>(all: &[T], each: impl Fn(&T) + Sync) {
+    thread::scope(|scope| all.iter().for_each(|one| drop(scope.spawn(|| each(one)))));
+}
+
 #[test]
 fn events_of_every_range_are_answered_and_heard_as_it_is_written_down() {
-    for (range, outcomes) in table("Events that procs raise") {
-        for (column, server) in servers() {
-            let words = [program("peal-foreign").into_os_string(), "notifies".into(), (&range).into()];
+    for (column, server) in servers() {
+        together(&table("Events that procs raise"), |(range, outcomes)| {
+            let words = [program("peal-foreign").into_os_string(), "notifies".into(), range.into()];
             let done = run(&mut cut_short(&server.job(2, &[], words)));
             let after = |start: &str| {
                 let lines = done.stdout.lines().chain(done.stderr.lines());
@@ -77,33 +83,36 @@ fn events_of_every_range_are_answered_and_heard_as_it_is_written_down() {
             };
             let (answer, heard) = (after(&format!("PMIx_Notify_event, {range}: ")), after("rank 1: "));
             assert_eq!(format!("{answer}, {heard}"), outcomes[column], "{server:?}, {range}: {}", done.stderr);
-        }
+        });
     }
 }
+
+/// What a proc does, as the table calls it, and the options with which `mpirun` and `prterun` let the job go on.
+const ENDS: [(&str, &str, &[&str], &[&str]); 4] = [
+    ("the same, the job goes on", "killed", &["--enable-recovery"], &["--rtos", "continuous,notifyerrors"]),
+    (
+        "exits with another status than 0, the job goes on",
+        "exits",
+        &["--enable-recovery"],
+        &["--rtos", "continuous,notifyerrors"],
+    ),
+    ("leaves in order", "leaves", &[], &["--rtos", "continuous,notifyerrors"]),
+    ("gives no heartbeat", "silent", &[], &[]),
+];
 
 #[test]
 fn hosts_tell_of_ends_what_is_written_down() {
     let table: BTreeMap<String, Vec<String>> = table("Events that hosts raise").into_iter().collect();
-    for (what, end, mpirun, prterun) in [
-        ("the same, the job goes on", "killed", &["--enable-recovery"][..], &["--rtos", "continuous,notifyerrors"][..]),
-        (
-            "exits with another status than 0, the job goes on",
-            "exits",
-            &["--enable-recovery"],
-            &["--rtos", "continuous,notifyerrors"],
-        ),
-        ("leaves in order", "leaves", &[], &["--rtos", "continuous,notifyerrors"]),
-        ("gives no heartbeat", "silent", &[], &[]),
-    ] {
-        for (column, server) in servers() {
+    for (column, server) in servers() {
+        together(&ENDS, |(what, end, mpirun, prterun)| {
             let options = match server {
                 Launcher::Mpirun(_) => mpirun,
                 Launcher::Prterun(_) => prterun,
-                Launcher::CServer(_) | Launcher::Peal => &[],
+                Launcher::CServer(_) | Launcher::Peal => &[][..],
             };
-            let wanted = &table[what][column];
+            let wanted = &table[*what][column];
             if wanted.is_empty() {
-                continue;
+                return;
             }
             let done = done(&server, options, &["hears", end]);
             let codes = done.stdout.lines().filter_map(|line| line.split_once(": PMIX_")?.1.split(' ').next());
@@ -112,6 +121,6 @@ fn hosts_tell_of_ends_what_is_written_down() {
             codes.dedup();
             let heard = if codes.is_empty() { "nothing".to_owned() } else { codes.join(", ") };
             assert_eq!(heard, *wanted, "{server:?}, {what}: {}\n{}", done.stdout, done.stderr);
-        }
+        });
     }
 }

@@ -1,5 +1,5 @@
 //! Groups of Peal's own client and programs of the C library in one job: who invites is one and who is invited the other.
-use peal_tests::{c_program, compared::Compared, peal, program, run};
+use peal_tests::{c_program, compared::Compared, libpmix::Release, peal, program, run};
 use std::process::Command;
 
 /// The lines of one rank.
@@ -77,5 +77,22 @@ fn both_invite_each_other_under_the_c_librarys_server_too() {
         server.arg("4");
         let says = [format!("{what}: 0 1 2 3, {COMPLETE}"), "fence and destruct".to_owned()];
         with_one_of_peals_under(server, "invite accept", rank, 0, &says.each_ref().map(String::as_str));
+    }
+}
+
+/// Two releases answer differently for one construct; the C library's own server knows the form of its release only.
+#[test]
+fn programs_of_two_releases_form_groups_with_each_other() {
+    let Some(newer) = Release::all().into_iter().find_map(|release| release.variable()) else { return };
+    for (words, procs) in [("group whole", "4"), ("group several", "4"), ("group part", "4")] {
+        let Some(all_old) = Compared::new(words, procs, 0, 16).under_peal() else { return };
+        let (name, arguments) = words.split_once(' ').unwrap();
+        let Some(program) = c_program(name) else { return };
+        let mut command = peal(["run", "-n", "2", "-x", &newer]);
+        command.arg(&program).arg(arguments).args([":", "-n", "2"]).arg(&program).arg(arguments);
+        let mixed = run(&mut command).expect_status(0).by_rank();
+        // What a status is called changed between them.
+        let plain = |lines: &[String]| lines.iter().map(|line| line.replace("PMIX_", "")).collect::<Vec<_>>();
+        assert_eq!(plain(&mixed), plain(&all_old), "{words}");
     }
 }

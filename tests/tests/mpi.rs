@@ -1,11 +1,11 @@
 //! Open MPI programs of 4.1 and 5.0, unmodified, under `peal run`: what they print and how they end is what it is under the launcher of
 //! their own release.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
 use peal_tests::{
-    Done,
+    Done, guest,
     mpi::{OpenMpi, doing, mpi4py},
-    run, run_within,
+    program, run, run_within,
 };
 use std::{fs, time::Duration};
 
@@ -131,6 +131,48 @@ fn who_aborts_ends_those_who_have_spawned_it() {
         let Some(program) = doing("spawn abort") else { return };
         let done = run(&mut mpi.under_peal(2, &[], &program)).expect_status(23);
         assert!(done.stderr.contains("rank 1 of the spawned job"), "{}: {}", mpi.name, done.stderr);
+    }
+}
+
+/// The MPI job of which the last rank dies while the others work for so many seconds, with a component that logs it and says what follows.
+/// What ends a rank of Open MPI 4.1, which is to hear of such events, is kept from it.
+fn mourned(mpi: &OpenMpi, job: &str, on_abort: &str, seconds: &str) -> Option<Done> {
+    let doing = doing(&format!("die {seconds}"))?;
+    let place = tempfile::tempdir().unwrap();
+    let config = place.path().join("peal.toml");
+    let module = |name: &str, rest: &str| format!("[[module]]\nname = {name:?}\npath = {:?}\n{rest}\n", guest(name));
+    let mourn = module("mourn", &format!("grants = [\"report\"]\nconfig = {{ job = {job:?} }}"));
+    let stdio = module("stdio", "channels = [\"stderr\"]\nsinks = [\"stderr\"]\ngrants = [\"sink\"]");
+    fs::write(&config, mourn + &stdio).unwrap();
+    let options = ["--events", "--on-abort", on_abort, "--config", config.to_str().unwrap()];
+    let attach = ["attach".into(), "--handler".into(), guest("complete"), "--".into()];
+    let attached = std::iter::once(program("peal")).chain(attach).chain(doing);
+    Some(run(&mut mpi.under_peal(4, &options, attached)).expect_status(137))
+}
+
+#[test]
+fn a_handler_has_the_others_go_on_when_a_rank_is_killed() {
+    for mpi in OpenMpi::all() {
+        let Some(done) = mourned(&mpi, "continue", "terminate", "1") else { return };
+        let both = "last words of 3\nthe other 3 have worked on: sum 3\n";
+        assert_eq!(done.stdout, both, "{}: {}", mpi.name, done.stderr);
+        assert!(done.stderr.contains("goes on: handler \"mourn\" of the site wants no termination"), "{}", done.stderr);
+        let line = "@1:3 has ended abnormally (exit status 137): the others are to go on\n";
+        assert!(done.stderr.contains(line), "{}: {}", mpi.name, done.stderr);
+    }
+}
+
+#[test]
+fn a_handler_has_the_job_end_when_a_rank_is_killed() {
+    for mpi in OpenMpi::all() {
+        let Some(done) = mourned(&mpi, "terminate", "continue", "50") else { return };
+        assert_eq!(done.stdout, "last words of 3\n", "{}: {}", mpi.name, done.stderr);
+        assert!(done.stderr.contains("is to end: handler \"mourn\" of the site wants termination"), "{}", done.stderr);
+        let lines: Vec<&str> = done.stderr.lines().filter(|line| line.contains("has ended abnormally")).collect();
+        assert!(
+            lines.len() == 1 && lines[0].ends_with(":3 has ended abnormally (exit status 137): the job is to end"),
+            "{lines:?}"
+        );
     }
 }
 

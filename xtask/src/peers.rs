@@ -15,10 +15,15 @@ const PACKAGES: [&str; 5] = ["rsyslog", "rsyslog-gnutls", "libestr0", "libfastjs
 /// The release of the SMTP server that everything here was tried with.
 const AIOSMTPD: &str = "aiosmtpd==1.4.6";
 
+/// Where they are.
+pub fn directory(root: &Path) -> PathBuf {
+    root.join("target/tools/peers")
+}
+
 /// Gets what is missing and returns the directory of the peers. What is not to be had is said here, and once more by the tests
 /// that miss it.
 pub fn get(root: &Path) -> Result<PathBuf> {
-    let peers = root.join("target/tools/peers");
+    let peers = directory(root);
     fs::create_dir_all(&peers).with_context(|| format!("creating {}", peers.display()))?;
     let all = [
         ("rsyslog", rsyslog(&peers)),

@@ -35,7 +35,9 @@ impl Soak {
             println!("installing cargo-fuzz (once)");
             run(cargo(root).args(["install", "--quiet", "--locked", "cargo-fuzz"]))?;
         }
-        run(cargo(root).args(["run", "--quiet", "--package", "peal-wire", "--example", "seeds", "--", CORPUS]))?;
+        for (package, example) in [("peal-wire", "seeds"), ("peal-relay", "relay_seeds")] {
+            run(cargo(root).args(["run", "--quiet", "--package", package, "--example", example, "--", CORPUS]))?;
+        }
         for target in FUZZ_TARGETS {
             println!("\n== fuzzing {target} for {} s, seed {seed}", self.seconds);
             let mut fuzz = cargo(root);

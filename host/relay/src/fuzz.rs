@@ -3,6 +3,9 @@ use crate::{Happening, Relay, Side, Verdict};
 use peal_model::Status;
 use peal_wire::Limits;
 
+/// What the length of a piece has room for.
+const LONGEST: usize = 127;
+
 /// A relay without handlers passes on every byte; one with handlers never fails. The first bytes say how the rest is split between the
 /// two sides: a length, of which the lowest bit says whose turn it is, and so many bytes.
 pub fn streams(data: &[u8]) -> Result<(), String> {
@@ -35,6 +38,19 @@ pub fn streams(data: &[u8]) -> Result<(), String> {
         return Err("an event was decided about and waits all the same".to_owned());
     }
     Ok(())
+}
+
+/// What [`streams`] reads as these pieces, in this order: seeds for the fuzzer.
+pub fn data_of_streams<'a>(pieces: impl IntoIterator<Item = (Side, &'a [u8])>) -> Vec<u8> {
+    let mut data = Vec::new();
+    for (side, bytes) in pieces {
+        for piece in bytes.chunks(LONGEST) {
+            let length = u8::try_from(piece.len()).unwrap_or_default() << 1;
+            data.push(if side == Side::Client { length } else { length | 1 });
+            data.extend_from_slice(piece);
+        }
+    }
+    data
 }
 
 fn said_by(side: Side, data: &[u8]) -> Vec<u8> {

@@ -96,8 +96,8 @@ pub trait Host: Send + Sync + 'static {
         unsupported()
     }
 
-    /// Start procs.
-    fn spawn(&self, source: Proc, infos: Vec<Info>, apps: Vec<App>) -> Answer<'_, Spawned> {
+    /// Start procs for somebody who runs as `identity`.
+    fn spawn(&self, source: Proc, identity: Identity, infos: Vec<Info>, apps: Vec<App>) -> Answer<'_, Spawned> {
         unsupported()
     }
 

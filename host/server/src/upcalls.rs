@@ -1,10 +1,10 @@
 //! From a request to the host's method and back to a reply.
 use crate::{
     channels::known,
-    host::{Answer, Host},
+    host::{Answer, Host, Spawned},
 };
 use peal_core::job_control::Cleanup;
-use peal_model::{Identity, Info, Key, Proc, Reply, Request, Status, Text, code};
+use peal_model::{App, Identity, Info, Key, Proc, Reply, Request, Status, Text, code};
 use std::sync::Arc;
 
 /// For whom the host is asked, and what it need not know for that.
@@ -39,7 +39,7 @@ async fn answer(host: &dyn Host, asker: Asker, request: Request) -> Result<Reply
             Ok(Reply::Published { status: success, data })
         }
         Request::Unpublish { uid, keys, infos } => done(host.unpublish(source, uid, present(keys), infos)).await,
-        Request::Spawn { infos, apps } => match host.spawn(source, infos, apps).await {
+        Request::Spawn { infos, apps } => match spawned(host, source, identity, infos, apps).await {
             Ok(new) => Ok(Reply::Spawned { status: success, nspace: Some(new.nspace), kvals: new.kvals }),
             // A requester reads the namespace in error replies too.
             Err(status) => Ok(Reply::Spawned { status, nspace: None, kvals: Vec::new() }),
@@ -108,6 +108,16 @@ async fn answer(host: &dyn Host, asker: Asker, request: Request) -> Result<Reply
         | Request::ResolvePeers { .. }
         | Request::ResolveNode { .. } => Err(code::PMIX_ERR_NOT_SUPPORTED),
     }
+}
+
+async fn spawned(
+    host: &dyn Host,
+    source: Proc,
+    identity: Option<Identity>,
+    infos: Vec<Info>,
+    apps: Vec<App>,
+) -> Result<Spawned, Status> {
+    host.spawn(source, identity.ok_or(code::PMIX_ERR_NO_PERMISSIONS)?, infos, apps).await
 }
 
 async fn done(answer: Answer<'_, ()>) -> Result<Reply, Status> {

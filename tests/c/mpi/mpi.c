@@ -137,6 +137,27 @@ static void names(void) {
   if (rank == 0) printf("then the name is %s\n", failed ? "gone" : "still there");
 }
 
+/* The last rank kills itself. The others wait for what it would have sent; or they work on without it, for so many seconds. */
+static void die(double seconds) {
+  int is_last = rank == size - 1, never, enough = 0, sum;
+  MPI_Comm rest;
+  MPI_Comm_split(MPI_COMM_WORLD, is_last, rank, &rest);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (is_last) {
+    printf("last words of %d\n", rank);
+    fflush(stdout);
+    raise(SIGKILL);
+  }
+  if (seconds <= 0) MPI_Recv(&never, 1, MPI_INT, size - 1, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  for (double end = MPI_Wtime() + seconds; !enough; usleep(10000)) {
+    int late = MPI_Wtime() > end;
+    MPI_Allreduce(&late, &enough, 1, MPI_INT, MPI_MAX, rest);
+  }
+  MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, rest);
+  if (rank == 0) printf("the other %d have worked on: sum %d\n", size - 1, sum);
+  fflush(stdout);
+}
+
 int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "hello";
   MPI_Init(&argc, &argv);
@@ -156,21 +177,7 @@ int main(int argc, char **argv) {
     }
     MPI_Barrier(MPI_COMM_WORLD);
   }
-  if (strcmp(what, "die") == 0) {
-    MPI_Barrier(MPI_COMM_WORLD);
-    if (rank == size - 1) {
-      printf("last words of %d\n", rank);
-      fflush(stdout);
-      raise(SIGKILL);
-    }
-    /* The others wait for what the dead one would have sent. */
-    int never;
-    if (argc < 3) MPI_Recv(&never, 1, MPI_INT, size - 1, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    /* Or go on without it, and without a word to it at the end. */
-    printf("%d goes on\n", rank);
-    fflush(stdout);
-    _exit(0);
-  }
+  if (strcmp(what, "die") == 0) die(argc > 2 ? atof(argv[2]) : 0);
   MPI_Finalize();
   return 0;
 }

@@ -11,8 +11,10 @@ use tokio::{sync::mpsc, time::timeout};
 
 /// How long a server has for a call: one that answers does so at once.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long we listen for what it tells of an end.
-const SILENCE: Duration = Duration::from_secs(8);
+/// How long we listen for what it tells of an end, which it does at once.
+const SILENCE: Duration = Duration::from_secs(3);
+/// How long a heartbeat may be missing until that is told, and then some.
+const MISSED: Duration = Duration::from_secs(6);
 const NEWS: Status = Status(-3501);
 /// By what a host may say that a proc has ended.
 const ENDS: [Status; 10] = [
@@ -162,7 +164,8 @@ async fn hears(end: &str) -> Result<()> {
             _ => return Ok(client.finalize().await?),
         }
     }
-    while let Ok(Some(event)) = timeout(SILENCE, hear.recv()).await {
+    let silence = if end == "silent" { MISSED } else { SILENCE };
+    while let Ok(Some(event)) = timeout(silence, hear.recv()).await {
         println!("rank {}: {event}", client.me().rank);
     }
     println!("rank {}: nothing more", client.me().rank);

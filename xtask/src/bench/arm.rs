@@ -3,7 +3,9 @@ use super::{
     launch::{self, Scratch},
     memory,
     programs::Programs,
+    start,
 };
+use crate::mpi::Release;
 use anyhow::{Context, Result};
 use std::{fs, path::PathBuf, process::Command};
 
@@ -36,6 +38,8 @@ pub enum Work {
     Relay { count: u32, warm: u32 },
     /// The growth of the server's memory from few clients to many.
     Growth { side: Side, few: u32, many: u32 },
+    /// Starts of an MPI program.
+    Start { launcher: start::Launcher, release: Release, procs: u32, count: u32 },
 }
 
 /// Procs that measure, and the server they run under.
@@ -137,6 +141,9 @@ impl Arm {
                 launch::values(&launch::finish(command, &Scratch::new()?)?)
             }
             Work::Growth { side, few, many } => memory::growth(programs, *side, *few, *many),
+            Work::Start { launcher, release, procs, count } => {
+                start::time(programs, *launcher, *release, *procs, *count)
+            }
         }
     }
 }

@@ -8,7 +8,9 @@ mod plan;
 mod programs;
 mod report;
 mod samples;
+mod start;
 
+use crate::mpi::Release;
 use anyhow::Result;
 use clap::ValueEnum;
 use plan::{Plan, Size};
@@ -21,8 +23,8 @@ use std::{
 };
 
 const LONG_HELP: &str = "\
-Every number stands beside that of a peer, measured in the same run: the C library (libpmix, as client and as server) or \
-bare wasmtime. What counts is the ratio of the two. All of it is measured in several rounds, each thing once a round, so \
+Every number stands beside that of a peer, measured in the same run: the C library (libpmix, as client and as server), \
+bare wasmtime, or a launcher of Open MPI. What counts is the ratio of the two. All of it is measured in several rounds, each thing once a round, so \
 that a busy machine shows itself as a wide spread. Builds what it needs first; the first time that takes some minutes.";
 
 const EXAMPLES: &str = "\
@@ -87,6 +89,8 @@ pub enum Group {
     Monitor,
     /// What a connected client costs in the server's memory
     Memory,
+    /// An MPI program that says hello, from the start of its launcher to the end
+    Start,
 }
 
 impl Bench {
@@ -95,7 +99,8 @@ impl Bench {
         let programs = programs::build(root)?;
         let groups = if self.groups.is_empty() { Group::value_variants() } else { &self.groups };
         let size = if self.quick { Size::Quick } else { Size::Full };
-        let plan = Plan::new(groups, size, programs.c.is_some());
+        let releases = programs.mpi.as_ref().map(|_| Release::here(&programs.peers)).unwrap_or_default();
+        let plan = Plan::new(groups, size, programs.c.is_some(), &releases);
         let rounds = self.rounds.unwrap_or(if self.quick { 2 } else { 5 });
         let before = machine::load();
         let samples = measure(&plan, &programs, rounds);

@@ -2,7 +2,9 @@
 use super::{
     Group,
     arm::{Arm, Hosts, Job, Side, Work},
+    start::Launcher,
 };
+use crate::mpi::Release;
 
 /// How often things are repeated within a round.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,6 +32,8 @@ pub struct Plan {
     pub rows: Vec<Row>,
     size: Size,
     with_c: bool,
+    /// What is left out because it is not here.
+    left_out: Vec<Release>,
 }
 
 /// One line of the results.
@@ -79,9 +83,9 @@ fn metric(arm: &str, name: &'static str) -> Metric {
 }
 
 impl Plan {
-    /// What these groups consist of; without what needs `libpmix` where there is none.
-    pub fn new(groups: &[Group], size: Size, with_c: bool) -> Plan {
-        let mut plan = Plan { arms: Vec::new(), rows: Vec::new(), size, with_c };
+    /// What these groups consist of; without what needs `libpmix` where there is none, and with these releases of Open MPI.
+    pub fn new(groups: &[Group], size: Size, with_c: bool, releases: &[Release]) -> Plan {
+        let mut plan = Plan { arms: Vec::new(), rows: Vec::new(), size, with_c, left_out: Vec::new() };
         for group in groups {
             match group {
                 Group::Chain => plan.chain(),
@@ -99,6 +103,7 @@ impl Plan {
                 Group::Log => plan.log(),
                 Group::Monitor => plan.monitor(),
                 Group::Memory => plan.memory(),
+                Group::Start => Release::BOTH.into_iter().for_each(|release| plan.start(release, releases)),
             }
         }
         plan.rows.retain(|row| plan.arms.iter().any(|arm| arm.name == row.ours.arm));
@@ -110,9 +115,14 @@ impl Plan {
         self.with_c
     }
 
+    /// The releases of Open MPI that were to be compared with and are not here.
+    pub fn left_out(&self) -> &[Release] {
+        &self.left_out
+    }
+
     fn arm(&mut self, name: String, work: Work) {
         let needs_c = match &work {
-            Work::Chain { .. } | Work::Relay { .. } => false,
+            Work::Chain { .. } | Work::Relay { .. } | Work::Start { .. } => false,
             Work::Job(Job { side, .. }) | Work::Growth { side, .. } => !side.is_without_c(),
         };
         if self.with_c || !needs_c {
@@ -374,5 +384,20 @@ impl Plan {
             let what = format!("server, {how}, per idle client from {few} to {many}");
             self.row(Group::Memory, what, metric(ours, name), (C, metric("memory.c", name)), "KiB", must);
         }
+    }
+
+    fn start(&mut self, release: Release, here: &[Release]) {
+        if !here.contains(&release) {
+            return self.left_out.push(release);
+        }
+        let (procs, count) = (4, self.size.of(10));
+        let name = |launcher: Launcher| format!("start.{}.{}", release.number(), launcher.name(release));
+        for launcher in [Launcher::Peal, Launcher::ItsOwn] {
+            self.arm(name(launcher), Work::Start { launcher, release, procs, count });
+        }
+        let (ours, peer) = (metric(&name(Launcher::Peal), "ms"), metric(&name(Launcher::ItsOwn), "ms"));
+        let what = format!("hello of {procs} ranks, {}", release.name());
+        // What is aimed at is half.
+        self.row(Group::Start, what, ours, (release.launcher(), peer), "ms", Must::RatioAtMost(1.0));
     }
 }

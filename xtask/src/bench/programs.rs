@@ -2,7 +2,7 @@
 use crate::{
     c_programs,
     command::{self, cargo},
-    guests,
+    guests, mpi, peers,
 };
 use anyhow::Result;
 use std::path::{Path, PathBuf};
@@ -19,6 +19,10 @@ pub struct Programs {
     pub cache: PathBuf,
     /// Those that are linked with `libpmix`, if it is to be had.
     pub c: Option<CPrograms>,
+    /// The MPI program of the tests, if there is an Open MPI.
+    pub mpi: Option<PathBuf>,
+    /// Where the releases of Open MPI are that are not the system's.
+    pub peers: PathBuf,
 }
 
 /// The programs that are linked with `libpmix`.
@@ -44,5 +48,13 @@ pub fn build(root: &Path) -> Result<Programs> {
         no_delay: programs.join("bench/nodelay.so"),
     });
     let cache = root.join("target/test-cache");
-    Ok(Programs { peal: built.join("peal"), bench: built.join("peal-bench"), components, cache, c })
+    Ok(Programs {
+        peal: built.join("peal"),
+        bench: built.join("peal-bench"),
+        components,
+        cache,
+        c,
+        mpi: mpi::program(root)?,
+        peers: peers::directory(root),
+    })
 }

@@ -115,6 +115,9 @@ pub fn print(plan: &Plan, samples: &Samples, machine: &Value) {
     if !plan.has_c() {
         println!("without everything that needs libpmix ({})", c_programs::NOT_AVAILABLE);
     }
+    for release in plan.left_out() {
+        println!("without {}, which is not here (`cargo xtask peers` gets it)", release.name());
+    }
     for (arm, why) in samples.failures() {
         println!("{arm} failed: {why}");
     }

@@ -7,7 +7,8 @@ use super::{
     spawn::{self, Bond, Wanted},
 };
 use crate::{handle::AddJobError, host::Spawned};
-use peal_model::{App, Info, Proc, Status, code};
+use peal_model::{App, Identity, Info, Proc, Status, code};
+use rustix::process::geteuid;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -41,7 +42,18 @@ impl EmbeddedHost {
     }
 
     /// Starts the job that a proc or tool wants, if it can be.
-    pub(super) async fn spawn_job(&self, source: Proc, infos: &[Info], apps: &[App]) -> Result<Spawned, Status> {
+    pub(super) async fn spawn_job(
+        &self,
+        source: Proc,
+        identity: Identity,
+        infos: &[Info],
+        apps: &[App],
+    ) -> Result<Spawned, Status> {
+        // Procs run as we do: somebody else's would have our rights.
+        if identity.uid != geteuid().as_raw() {
+            tracing::warn!(requester = %source, uid = identity.uid, "somebody else cannot have jobs spawned here");
+            return Err(code::PMIX_ERR_NO_PERMISSIONS);
+        }
         // Whoever serves jobs of others starts none.
         let launching = self.launching.get().ok_or(code::PMIX_ERR_NOT_SUPPORTED)?;
         let own = self.kin.find(&source.nspace);
@@ -74,5 +86,22 @@ impl EmbeddedHost {
             spawning.ended(end);
         });
         Ok(Spawned { nspace, kvals: Vec::new() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{host::Host, notice::Notices};
+    use peal_model::{Nspace, Rank};
+
+    #[tokio::test]
+    async fn nothing_is_spawned_for_somebody_else_nor_where_jobs_are_only_served() {
+        let host = EmbeddedHost::new(Notices::default());
+        let tool = Proc::new(Nspace::new("tool").unwrap(), Rank(0));
+        let uid = geteuid().as_raw();
+        let spawn = |uid| host.spawn(tool.clone(), Identity { uid, gid: 0 }, Vec::new(), Vec::new());
+        assert_eq!(spawn(uid + 1).await, Err(code::PMIX_ERR_NO_PERMISSIONS));
+        assert_eq!(spawn(uid).await, Err(code::PMIX_ERR_NOT_SUPPORTED));
     }
 }

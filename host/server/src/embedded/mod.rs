@@ -282,8 +282,8 @@ impl Host for EmbeddedHost {
         })
     }
 
-    fn spawn(&self, source: Proc, infos: Vec<Info>, apps: Vec<App>) -> Answer<'_, Spawned> {
-        Box::pin(async move { self.spawn_job(source, &infos, &apps).await })
+    fn spawn(&self, source: Proc, identity: Identity, infos: Vec<Info>, apps: Vec<App>) -> Answer<'_, Spawned> {
+        Box::pin(async move { self.spawn_job(source, identity, &infos, &apps).await })
     }
 
     fn iof_pull(
