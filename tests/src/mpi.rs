@@ -55,7 +55,10 @@ impl OpenMpi {
     ) -> Command {
         let mut command = launcher.job(procs, options, program);
         command.env("LD_LIBRARY_PATH", &self.libraries);
-        command.envs(self.prefix.as_ref().map(|prefix| ("OPAL_PREFIX", prefix)));
+        if let Some(prefix) = &self.prefix {
+            // Its libfabric, which procs of one node have no use for, sleeps for a second while it looks for networks.
+            command.env("OPAL_PREFIX", prefix).env("OMPI_MCA_mtl", "^ofi").env("OMPI_MCA_btl", "^ofi");
+        }
         command
     }
 }

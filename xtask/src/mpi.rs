@@ -138,7 +138,11 @@ impl Release {
         let prefix = peers.join("ompi5");
         match self {
             Release::Four => command.env_remove("LD_LIBRARY_PATH"),
-            Release::Five => command.env("LD_LIBRARY_PATH", prefix.join("lib")).env("OPAL_PREFIX", prefix),
+            Release::Five => {
+                command.env("LD_LIBRARY_PATH", prefix.join("lib")).env("OPAL_PREFIX", prefix);
+                // Its libfabric, which procs of one node have no use for, sleeps for a second while it looks for networks.
+                command.env("OMPI_MCA_mtl", "^ofi").env("OMPI_MCA_btl", "^ofi")
+            }
         };
     }
 }
