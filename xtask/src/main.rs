@@ -29,7 +29,7 @@ enum Chore {
     /// Run a small job under Peal and watch its events being handled
     ///
     /// Builds what it needs first: the `peal` program, the components that ship with it and, where libpmix is to be
-    /// had, a C program linked with it.
+    /// had, a C program linked with it. With Open MPI on this machine (nothing of that is installed here) an MPI job is shown, too.
     Demo,
     /// Set up whatever the tests need and run them all
     ///
