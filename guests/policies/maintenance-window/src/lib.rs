@@ -78,12 +78,9 @@ fn decide(request: &Request) -> PolicyOutcome {
         Matter::Connection(_) => settings.connection,
         Matter::JobControl => settings.job_control,
         Matter::Event { code, .. } => settings.events.as_ref().is_none_or(|codes| codes.contains(&code)),
-        Matter::Registration
-        | Matter::Monitor
-        | Matter::Provision
-        | Matter::Log
-        | Matter::Group(_)
-        | Matter::Spawn => false,
+        Matter::Registration | Matter::Monitor | Matter::Provision | Matter::Log | Matter::Group(_) | Matter::Spawn => {
+            false
+        }
     };
     if !is_meant || request.identity().is_some_and(|identity| settings.exempt.contains(&identity.uid)) {
         return PolicyOutcome::pass();

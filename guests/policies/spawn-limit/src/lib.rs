@@ -65,7 +65,9 @@ fn programs(config: &Config) -> Result<Option<Vec<Pattern>>, String> {
     };
     let Some(texts) = config.list("programs")? else { return Ok(None) };
     if texts.is_empty() {
-        return Err("the setting \"programs\" is empty, so that nothing could be spawned; leave it out to allow all".into());
+        return Err(
+            "the setting \"programs\" is empty, so that nothing could be spawned; leave it out to allow all".into()
+        );
     }
     texts.into_iter().map(read).collect::<Result<Vec<Pattern>, String>>().map(Some)
 }
