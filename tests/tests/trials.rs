@@ -276,7 +276,7 @@ fn what_calls_take_is_measured() {
     let done = module(&["bench", text(&guest("same-user")), "--calls", "50", "--json"]).expect_status(0);
     let measured: Value = serde_json::from_str(&done.stdout).unwrap();
     let cases = measured["cases"].as_array().unwrap();
-    assert_eq!(cases.len(), 5, "one for each of its roles: {measured}");
+    assert_eq!(cases.len(), 6, "one for each of its roles: {measured}");
     for case in cases {
         let number = |name: &str| case[name].as_f64().unwrap_or_default();
         assert!(number("fuel") > 10.0 && number("memory") > 65_536.0 && number("calls") == 50.0, "{case}");
