@@ -344,8 +344,8 @@ const LOOPS: &str = include_str!("../wat/policy-loops.wat");
 #[test]
 fn hooks_whose_policies_nobody_asks_have_none() {
     let mut policies = HostedPolicies::default();
-    let refused = policies.register(Hook::Spawn, "early", Place::Append, OnFailure::Deny, shipped("same-user"));
-    assert!(matches!(refused, Err(PolicyError::NotAsked(Hook::Spawn))));
+    let refused = policies.register(Hook::Publish, "early", Place::Append, OnFailure::Deny, shipped("same-user"));
+    assert!(matches!(refused, Err(PolicyError::NotAsked(Hook::Publish))));
     let mut add = |name| policies.register(Hook::Event, name, Place::First, OnFailure::Deny, shipped("same-user"));
     add("one").unwrap();
     assert_eq!(add("two").unwrap_err().to_string(), "FIRST is held by \"one\"; only one handler may hold it");

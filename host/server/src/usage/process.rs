@@ -65,8 +65,18 @@ fn percent(used: u64, lived: u64) -> Value {
     Value::Float((used as f64 * 100.0 / lived.max(1) as f64) as f32)
 }
 
+/// What `/proc/PID/stat` says. A text in which the name does not stand in parentheses between two other words is more than the parser
+/// bears.
+fn stat(text: &[u8]) -> Option<Stat> {
+    let line = String::from_utf8_lossy(text);
+    let (before, rest) = line.trim().split_once(" (")?;
+    let (_, after) = rest.rsplit_once(") ")?;
+    let is_whole = !before.contains(['(', ')']) && !after.contains(')');
+    is_whole.then(|| Stat::from_read(text).ok()).flatten()
+}
+
 fn assemble(texts: &Texts, mut head: Vec<Info>, fields: Fields<'_>) -> Option<Info> {
-    let stat = Stat::from_read(texts.stat.as_slice()).ok()?;
+    let stat = stat(&texts.stat)?;
     let status = Status::from_buf_read(texts.status.as_slice()).ok();
     let uptime = Uptime::from_read(texts.uptime.as_slice()).ok();
     head.push(Info::new(key::PMIX_HOSTNAME, Value::string(&hostname())));
