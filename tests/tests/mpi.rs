@@ -7,7 +7,12 @@ use peal_tests::{
     mpi::{OpenMpi, doing, mpi4py},
     program, run, run_within,
 };
-use std::{fs, time::Duration};
+use std::{
+    fs,
+    path::PathBuf,
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 /// What the program does, on how many ranks, and the exit status.
 const TABLE: [(&str, u32, i32); 10] = [
@@ -37,8 +42,9 @@ fn open_mpi_programs_do_the_same_under_peal_as_under_their_own_launcher() {
         for (what, procs, status) in TABLE {
             let Some(program) = doing(what) else { return };
             let ours = run(&mut mpi.under_peal(procs, &[], &program)).expect_status(status);
-            let theirs = run(&mut mpi.under_its_own(procs, &program)).expect_status(status);
-            assert_eq!(ours.stdout, theirs.stdout, "{} {what} on {procs}", mpi.name);
+            if let Some(theirs) = theirs(&mpi, procs, &program) {
+                assert_eq!(ours.stdout, theirs.expect_status(status).stdout, "{} {what} on {procs}", mpi.name);
+            }
             assert!(!ours.stdout.is_empty(), "{} {what} on {procs} prints nothing", mpi.name);
         }
     }
@@ -79,11 +85,29 @@ fn compare_suite(mpi: &OpenMpi, modules: &str, procs: u32) {
     let Some(suite) = mpi4py(modules) else { return };
     let limit = Duration::from_secs(150);
     let ours = run_within(limit, &mut mpi.under_peal(procs, &[], &suite)).expect_status(0);
-    let theirs = run_within(limit, &mut mpi.under_its_own(procs, &suite)).expect_status(0);
-    for done in [&ours, &theirs] {
-        assert!(done.stderr.contains("\nOK"), "{} {modules} on {procs}:\n{}", mpi.name, done.stderr);
+    assert!(ours.stderr.contains("\nOK"), "{} {modules} on {procs}:\n{}", mpi.name, ours.stderr);
+    if let Some(theirs) = theirs(mpi, procs, &suite) {
+        assert_eq!(counted(&ours), counted(&theirs.expect_status(0)), "{} {modules} on {procs}", mpi.name);
     }
-    assert_eq!(counted(&ours), counted(&theirs), "{} {modules} on {procs}", mpi.name);
+}
+
+/// What comes under the release's own launcher; nothing where that hangs, as these do at times on few cores.
+fn theirs(mpi: &OpenMpi, procs: u32, program: &[PathBuf]) -> Option<Done> {
+    let command = mpi.under_its_own(procs, program);
+    let mut bounded = Command::new("timeout");
+    bounded.arg("45").arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => bounded.env(name, value),
+            None => bounded.env_remove(name),
+        };
+    }
+    let done = run(&mut bounded);
+    if done.status == Some(124) {
+        println!("skipped: the launcher of {} hangs with {program:?} on {procs}", mpi.name);
+        return None;
+    }
+    Some(done)
 }
 
 /// How many tests each rank ran and skipped. All pass, or the exit status says so.
