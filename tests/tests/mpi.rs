@@ -8,6 +8,7 @@ use peal_tests::{
     program, run, run_within,
 };
 use std::{
+    collections::BTreeSet,
     fs,
     path::PathBuf,
     process::{Command, Stdio},
@@ -110,14 +111,13 @@ fn theirs(mpi: &OpenMpi, procs: u32, program: &[PathBuf]) -> Option<Done> {
     Some(done)
 }
 
-/// How many tests each rank ran and skipped. All pass, or the exit status says so.
-fn counted(done: &Done) -> Vec<String> {
-    let said = |line: &&str| line.starts_with("Ran ") || line.starts_with("OK");
-    let without_time = |line: &str| line.split(" in ").next().unwrap_or(line).to_owned();
-    let mut lines: Vec<String> = done.stderr.lines().filter(said).map(without_time).collect();
-    lines.sort();
-    lines.dedup();
-    lines
+/// How many tests each rank ran and skipped. All pass, or the exit status says so. What ranks write mixes within lines.
+fn counted(done: &Done) -> BTreeSet<(&str, &str)> {
+    let counts = |what| {
+        let behind = done.stderr.match_indices(what).filter_map(move |(at, _)| done.stderr.get(at + what.len()..));
+        behind.map(move |rest| (what, rest.split(|other: char| !other.is_ascii_digit()).next().unwrap_or(rest)))
+    };
+    ["Ran ", "skipped="].into_iter().flat_map(counts).collect()
 }
 
 /// Point-to-point, collectives, communicators.

@@ -78,6 +78,7 @@ fn files(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn changed(file: &Path) -> Option<SystemTime> {
+/// When a file was changed; nothing if it is not there, which is before all else.
+pub fn changed(file: &Path) -> Option<SystemTime> {
     fs::metadata(file).and_then(|data| data.modified()).ok()
 }

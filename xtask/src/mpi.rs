@@ -1,6 +1,10 @@
 //! Gets the MPI programs that are run under Peal, and the launchers that it is compared with: Open MPI 4.1 as Debian has it, Open MPI
 //! 5.0 with PRRTE from PyPI, and `mpi4py` with its tests.
-use crate::command::{run, run_quietly};
+use crate::{
+    c_programs::changed,
+    command::{run, run_quietly},
+    peers::made_whole,
+};
 use anyhow::{Context, Result};
 use std::{
     fs,
@@ -26,17 +30,12 @@ pub fn release_5(peers: &Path) -> Result<()> {
         return Ok(());
     }
     println!("unpacking the tests of mpi4py into {} (once, 3 MB)", tests.display());
-    // Made whole beside its place, so that what was interrupted is begun anew.
-    let work = peers.join("mpi4py.new");
-    if work.exists() {
-        fs::remove_dir_all(&work).with_context(|| format!("removing {}", work.display()))?;
-    }
-    fs::create_dir_all(&work).with_context(|| format!("creating {}", work.display()))?;
-    let download = ["-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", "mpi4py", WHEELS[1], "-d"];
-    run_quietly(Command::new(&python).args(download).arg(&work))?;
-    let archive = format!("{}.tar.gz", WHEELS[1].replace("==", "-"));
-    run_quietly(Command::new("tar").args(["--strip-components", "1", "-xzf", &archive]).current_dir(&work))?;
-    fs::rename(&work, &tests).with_context(|| format!("renaming {}", work.display()))
+    made_whole(&tests, |work| {
+        let download = ["-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", "mpi4py", WHEELS[1], "-d"];
+        run_quietly(Command::new(&python).args(download).arg(work))?;
+        let archive = format!("{}.tar.gz", WHEELS[1].replace("==", "-"));
+        run_quietly(Command::new("tar").args(["--strip-components", "1", "-xzf", &archive]).current_dir(work)).map(drop)
+    })
 }
 
 /// Open MPI 4.1, installed where that is possible, and the MPI program of the tests compiled with it.
@@ -59,7 +58,6 @@ pub fn program(root: &Path) -> Result<Option<PathBuf>> {
     let (source, programs) = (root.join("tests/c/mpi/mpi.c"), root.join("target/c"));
     fs::create_dir_all(&programs).with_context(|| format!("creating {}", programs.display()))?;
     let program = programs.join("mpi");
-    let changed = |file: &Path| fs::metadata(file).and_then(|data| data.modified()).ok();
     if changed(&program) <= changed(&source) {
         println!("compiling {}", source.display());
         run(Command::new("mpicc").args(["-O1", "-g", "-Wall", "-Wextra", "-o"]).arg(&program).arg(&source))?;

@@ -49,23 +49,30 @@ fn rsyslog(peers: &Path) -> Result<()> {
     if peal_build::apt_is_available() {
         run_quietly(Command::new("apt-get").args(["-q", "update"]))?;
     }
-    // Made whole beside its place, so that what was interrupted is begun anew.
-    let work = peers.join("rsyslog.new");
-    let packages = work.join("packages");
+    made_whole(&unpacked, |work| {
+        let packages = work.join("packages");
+        fs::create_dir(&packages).with_context(|| format!("creating {}", packages.display()))?;
+        run_quietly(Command::new("apt-get").args(["-q", "download"]).args(PACKAGES).current_dir(&packages))?;
+        let entries = fs::read_dir(&packages).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
+        for package in entries.with_context(|| format!("reading {}", packages.display()))? {
+            run_quietly(Command::new("dpkg-deb").arg("-x").arg(package.path()).arg(work))?;
+        }
+        if !work.join("usr/sbin/rsyslogd").exists() {
+            bail!("the packages have no usr/sbin/rsyslogd");
+        }
+        fs::remove_dir_all(&packages).with_context(|| format!("removing {}", packages.display()))
+    })
+}
+
+/// Makes a directory whole beside its place, so that what was interrupted is begun anew.
+pub fn made_whole(place: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    let work = place.with_extension("new");
     if work.exists() {
         fs::remove_dir_all(&work).with_context(|| format!("removing {}", work.display()))?;
     }
-    fs::create_dir_all(&packages).with_context(|| format!("creating {}", packages.display()))?;
-    run_quietly(Command::new("apt-get").args(["-q", "download"]).args(PACKAGES).current_dir(&packages))?;
-    let entries = fs::read_dir(&packages).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
-    for package in entries.with_context(|| format!("reading {}", packages.display()))? {
-        run_quietly(Command::new("dpkg-deb").arg("-x").arg(package.path()).arg(&work))?;
-    }
-    if !work.join("usr/sbin/rsyslogd").exists() {
-        bail!("the packages have no usr/sbin/rsyslogd");
-    }
-    fs::remove_dir_all(&packages).with_context(|| format!("removing {}", packages.display()))?;
-    fs::rename(&work, &unpacked).with_context(|| format!("renaming {}", work.display()))
+    fs::create_dir_all(&work).with_context(|| format!("creating {}", work.display()))?;
+    make(&work)?;
+    fs::rename(&work, place).with_context(|| format!("renaming {}", work.display()))
 }
 
 fn smtp(peers: &Path) -> Result<()> {

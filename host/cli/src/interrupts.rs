@@ -1,18 +1,18 @@
-//! The signals that are sent to `peal run`: which end the job, and which its procs get.
+//! The signals that are sent to who runs programs: which end these, and which mean something to them alone.
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc,
 };
 
-/// What a signal to `peal` means.
+/// What a signal to `peal` means, by its number.
 pub enum Wish {
-    /// The job shall end.
+    /// The job, or program, shall end.
     End(i32),
     /// It is for the procs.
     Forward(i32),
 }
 
-/// Signals that end the job, and those that the procs get.
+/// Signals of either meaning.
 const END: [SignalKind; 4] =
     [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup(), SignalKind::quit()];
 const FORWARD: [SignalKind; 2] = [SignalKind::user_defined1(), SignalKind::user_defined2()];
@@ -53,7 +53,7 @@ impl Interrupts {
 }
 
 /// The signals that are ignored, as bits from that of signal 1 up.
-pub fn ignored_signals() -> u64 {
+fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()

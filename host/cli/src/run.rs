@@ -3,7 +3,6 @@ use crate::{
     args::{App, Run},
     config, feed,
     interrupts::{Interrupts, Wish},
-    job::Command,
     node::{self, Node, Prepared},
     transcript,
 };
@@ -41,8 +40,9 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
     let brought = Brought { nspace: nspace.clone(), handlers: std::mem::take(&mut args.handlers) };
     let notices = Notices::default();
     let transcript = args.events.then(|| notices.listen(transcript::is_told));
-    let prepared = Prepared::for_job(&resolved, &me, notices, &brought, command(&apps))?;
     let request = request(&args, &apps, config, nspace.clone())?;
+    let command = request.command();
+    let prepared = Prepared::for_job(&resolved, &me, notices, &brought, Box::new(move |_| command.clone()))?;
     let runtime = node::runtime()?;
     let ended = runtime.block_on(async {
         let node = Node::start(prepared, config).await?;
@@ -88,13 +88,6 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
     // Output that nobody reads, after an interrupt, must not keep us.
     runtime.shutdown_background();
     Ok(exit(&nspace, ended))
-}
-
-/// What the job's record says of how it was started.
-fn command(apps: &[App]) -> Command {
-    let words = |app: &App| app.program.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
-    let command = apps.iter().map(words).collect::<Vec<_>>().join(" : ");
-    Box::new(move |_| command.clone())
 }
 
 fn request(args: &Run, apps: &[App], config: &Config, nspace: Nspace) -> Result<JobRequest> {

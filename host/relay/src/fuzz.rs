@@ -13,11 +13,7 @@ pub fn streams(data: &[u8]) -> Result<(), String> {
     let mut handling = Relay::new(Limits::default());
     // There is no connection yet, so nothing can be wrong with it.
     let _ = handling.want(&[Status(-1), Status::DEFAULT_HANDLER]);
-    let mut rest = data;
-    while let Some((length, behind)) = rest.split_first() {
-        let side = if length & 1 == 0 { Side::Client } else { Side::Server };
-        let (piece, behind) = behind.split_at_checked(usize::from(length >> 1)).unwrap_or((behind, &[]));
-        rest = behind;
+    for (side, piece) in pieces(data) {
         plain.feed(side, piece);
         handling.feed(side, piece);
         while let Some(happening) = handling.happening() {
@@ -54,14 +50,16 @@ pub fn data_of_streams<'a>(pieces: impl IntoIterator<Item = (Side, &'a [u8])>) -
 }
 
 fn said_by(side: Side, data: &[u8]) -> Vec<u8> {
-    let (mut said, mut rest) = (Vec::new(), data);
-    while let Some((length, behind)) = rest.split_first() {
-        let whose = if length & 1 == 0 { Side::Client } else { Side::Server };
+    pieces(data).filter(|(whose, _)| *whose == side).flat_map(|(_, piece)| piece).copied().collect()
+}
+
+/// What the two sides say, in turn.
+fn pieces(mut data: &[u8]) -> impl Iterator<Item = (Side, &[u8])> {
+    std::iter::from_fn(move || {
+        let (length, behind) = data.split_first()?;
+        let side = if length & 1 == 0 { Side::Client } else { Side::Server };
         let (piece, behind) = behind.split_at_checked(usize::from(length >> 1)).unwrap_or((behind, &[]));
-        rest = behind;
-        if whose == side {
-            said.extend_from_slice(piece);
-        }
-    }
-    said
+        data = behind;
+        Some((side, piece))
+    })
 }

@@ -1,5 +1,8 @@
 //! The program: started, sent the signals that we get, and what its end becomes.
-use crate::{interrupts, run};
+use crate::{
+    interrupts::{Interrupts, Wish},
+    run,
+};
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getpgrp, getpid, kill_process, setrlimit};
 use std::{
@@ -8,23 +11,13 @@ use std::{
     os::unix::process::ExitStatusExt,
     process::{ExitCode, ExitStatus},
 };
-use tokio::{
-    process::{Child, Command},
-    signal::unix::{SignalKind, signal},
-    sync::mpsc,
-};
-
-/// Signals that end programs are passed on always.
-const ENDS: [SignalKind; 4] =
-    [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup(), SignalKind::quit()];
-/// Those that mean something to a program alone are not where it has had them already.
-const TELLS: [SignalKind; 2] = [SignalKind::user_defined1(), SignalKind::user_defined2()];
+use tokio::process::{Child, Command};
 
 /// The program that runs.
 pub struct App {
     child: Child,
     pid: Pid,
-    signals: mpsc::Receiver<SignalKind>,
+    signals: Interrupts,
 }
 
 /// Why there is none.
@@ -41,7 +34,7 @@ impl App {
         program: &[OsString],
         environment: impl Iterator<Item = (&'a str, Option<String>)>,
     ) -> Result<App, NotStarted> {
-        let signals = listen().context("cannot listen to signals").map_err(NotStarted::Us)?;
+        let signals = Interrupts::new().context("cannot listen to signals").map_err(NotStarted::Us)?;
         let (name, args) = program.split_first().context("a program is needed").map_err(NotStarted::Us)?;
         let mut command = Command::new(name);
         command.args(args);
@@ -67,32 +60,20 @@ impl App {
         // Launchers and terminals signal whole groups: of one that we lead the program has had its signal.
         let had_already = getpgrp() == getpid();
         loop {
-            tokio::select! {
+            let number = tokio::select! {
                 status = self.child.wait() => return status,
-                Some(kind) = self.signals.recv() => {
-                    if had_already && TELLS.contains(&kind) {
-                        continue;
-                    }
-                    if let Some(signal) = Signal::from_named_raw(kind.as_raw_value()) {
-                        // Until it is waited for its number is nobody else's.
-                        let _ = kill_process(self.pid, signal);
-                    }
-                }
+                wish = self.signals.next() => match wish {
+                    // What ends programs is passed on always, what means something to one alone is not where it has had it.
+                    Wish::Forward(_) if had_already => continue,
+                    Wish::End(number) | Wish::Forward(number) => number,
+                },
+            };
+            if let Some(signal) = Signal::from_named_raw(number) {
+                // Until it is waited for its number is nobody else's.
+                let _ = kill_process(self.pid, signal);
             }
         }
     }
-}
-
-/// The signals to be passed on, except those that whoever started us wants ignored.
-fn listen() -> io::Result<mpsc::Receiver<SignalKind>> {
-    let ignored = interrupts::ignored_signals();
-    let (tell, told) = mpsc::channel(16);
-    let heard = |kind: &SignalKind| ignored & (1 << (kind.as_raw_value() - 1)) == 0;
-    for kind in ENDS.iter().chain(&TELLS).copied().filter(heard) {
-        let (mut arrivals, tell) = (signal(kind)?, tell.clone());
-        tokio::spawn(async move { while arrivals.recv().await.is_some() && tell.send(kind).await.is_ok() {} });
-    }
-    Ok(told)
 }
 
 /// Ends as the program has: whoever started us sees how, as far as can be.

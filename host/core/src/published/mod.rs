@@ -101,6 +101,11 @@ impl Published {
         looked
     }
 
+    /// Whether a lookup still waits.
+    pub fn awaits(&self, wait: WaitId) -> bool {
+        self.shelves.values().any(|shelf| shelf.awaits(wait))
+    }
+
     /// A lookup waits no more.
     pub fn give_up(&mut self, wait: WaitId) {
         self.each(|shelf| shelf.give_up(|id, _| id == wait));

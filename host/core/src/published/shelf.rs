@@ -94,6 +94,10 @@ impl Shelf {
         self.waiting.insert(id, (by, lookup));
     }
 
+    pub(super) fn awaits(&self, wait: WaitId) -> bool {
+        self.waiting.contains_key(&wait)
+    }
+
     /// Drops lookups that wait.
     pub(super) fn give_up(&mut self, is_meant: impl Fn(WaitId, &Proc) -> bool) {
         self.waiting.retain(|id, (by, _)| !is_meant(*id, by));

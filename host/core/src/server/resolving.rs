@@ -1,7 +1,7 @@
 //! Who is where, and what is known of somebody anew: asked for by clients of 5.0 and later, about jobs that they may see.
 use super::{Action, RequestId, Server, reply};
 use crate::job::{self, Job};
-use peal_model::{JobEntry, Kval, Nspace, Proc, Reply, Text, code};
+use peal_model::{Nspace, Proc, Reply, Text, code};
 use std::collections::BTreeSet;
 
 impl Server {
@@ -11,15 +11,7 @@ impl Server {
             return vec![reply(to, code::PMIX_ERR_NO_PERMISSIONS)];
         }
         let Some(info) = self.info_of(source, &proc.nspace) else { return vec![reply(to, code::PMIX_ERR_NOT_FOUND)] };
-        let kvals: Vec<Kval> = if proc.rank.is_valid() {
-            self.modex.answer(proc, || job::values_of(&info, proc)).into_inner().kvals
-        } else {
-            let of_job = |entry: &JobEntry| match entry {
-                JobEntry::Job(kval) => Some(kval.clone()),
-                JobEntry::Rank(..) => None,
-            };
-            info.entries.iter().filter_map(of_job).collect()
-        };
+        let kvals = self.modex.answer(proc, || job::values_of(&info, proc)).into_inner().kvals;
         vec![Action::Reply { to, reply: Reply::Kvals { status: code::PMIX_SUCCESS, kvals } }]
     }
 

@@ -1,6 +1,7 @@
 //! The environment of procs: what they inherit, by what they find their server, and what Open MPI's programs and their users expect.
-use super::launch::{self, JobRequest};
+use super::launch::AppRequest;
 use crate::rendezvous::SERVED_VERSION;
+use peal_core::job::JobSpec;
 use peal_model::{Nspace, Rank};
 use peal_wire::{BufferType, GDS_HASH, variable};
 use std::ffi::{OsStr, OsString};
@@ -89,22 +90,20 @@ pub fn environment(nspace: &Nspace, hostname: &str, rank: Rank, uri: &str) -> Ve
     variables
 }
 
-/// What scripts and programs ask of the environment that `mpirun` gives them, for a rank of the application of this number.
-pub(super) fn of_open_mpi(request: &JobRequest, rank: Rank, app: usize) -> Vec<(&'static str, String)> {
-    let is_crowded = request.offset.saturating_add(request.size()) > launch::slots();
-    let (size, on_node) = (request.size().to_string(), request.offset.saturating_add(rank.0));
+/// What scripts and programs ask of the environment that `mpirun` gives them, for a rank of this application.
+pub(super) fn of_open_mpi(job: &JobSpec, rank: Rank, app: &AppRequest) -> Vec<(&'static str, String)> {
+    let (size, on_node) = (job.size().to_string(), job.offset.saturating_add(rank.0));
     let rank = rank.0.to_string();
-    let sizes: Vec<String> = request.apps.iter().map(|app| app.procs.to_string()).collect();
+    let sizes: Vec<String> = job.apps.iter().map(|app| app.size.to_string()).collect();
     let mut first = 0_u32;
-    let firsts = request.apps.iter().map(|app| {
+    let firsts = job.apps.iter().map(|app| {
         let its = first;
-        first = first.saturating_add(app.procs);
+        first = first.saturating_add(app.size);
         its.to_string()
     });
-    let crowded = u8::from(is_crowded).to_string();
     vec![
         // By this Open MPI 4.1 knows that who waits should let others run; 5.0 is told so by its server.
-        ("OMPI_MCA_mpi_oversubscribe", crowded),
+        ("OMPI_MCA_mpi_oversubscribe", u8::from(job.is_crowded()).to_string()),
         ("OMPI_COMM_WORLD_SIZE", size.clone()),
         ("OMPI_COMM_WORLD_RANK", rank.clone()),
         ("OMPI_COMM_WORLD_LOCAL_SIZE", size.clone()),
@@ -114,9 +113,6 @@ pub(super) fn of_open_mpi(request: &JobRequest, rank: Rank, app: usize) -> Vec<(
         ("OMPI_FIRST_RANKS", firsts.collect::<Vec<_>>().join(" ")),
         ("OMPI_APP_CTX_NUM_PROCS", sizes.join(" ")),
         ("OMPI_NUM_APP_CTX", sizes.len().to_string()),
-        (
-            "OMPI_COMMAND",
-            request.apps.get(app).map(|app| app.program.to_string_lossy().into_owned()).unwrap_or_default(),
-        ),
+        ("OMPI_COMMAND", app.program.to_string_lossy().into_owned()),
     ]
 }

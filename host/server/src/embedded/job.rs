@@ -21,7 +21,7 @@ use crate::{
     handle::ServerHandle,
     notice::{Notice, Notices, Wished},
 };
-use peal_core::termination::Wish;
+use peal_core::{job::JobSpec, termination::Wish};
 use peal_model::{Identity, Info, Proc, Rank, Status, code, rank};
 use rustix::process::{Signal, getegid, geteuid};
 use std::{
@@ -58,6 +58,8 @@ struct Consulted {
 pub(crate) struct Job {
     pub(super) server: ServerHandle,
     pub(super) request: JobRequest,
+    /// What the server is told of it.
+    spec: JobSpec,
     pub(super) family: Arc<Family>,
     pub(super) cleanups: Arc<Cleanups>,
     pub(super) notices: Notices,
@@ -103,9 +105,11 @@ pub(crate) struct Shared {
 impl Job {
     pub(crate) fn new(server: ServerHandle, uri: &str, request: JobRequest, shared: Shared) -> Job {
         let Shared { family, cleanups, notices, kin, pulls, inputs } = shared;
+        let identity = Identity { uid: geteuid().as_raw(), gid: getegid().as_raw() };
         Job {
             server,
             cell: kept(&request),
+            spec: request.spec(identity),
             request,
             family,
             cleanups,
@@ -133,9 +137,7 @@ impl Job {
 
     /// Starts the procs. If one cannot be started, those before it are ended.
     pub(crate) async fn start(mut self, inbox: mpsc::Receiver<JobCommand>) -> Result<JoinHandle<JobEnd>, LaunchError> {
-        let identity = Identity { uid: geteuid().as_raw(), gid: getegid().as_raw() };
-        let spec = self.request.spec(identity);
-        self.server.add_job(spec).await?;
+        self.server.add_job(self.spec.clone()).await?;
         let (nspace, size) = (self.request.nspace.clone(), self.request.size());
         self.notices.tell(Notice::JobStarted { nspace: nspace.clone(), size });
         let nspace = nspace.as_str().escape_debug();
@@ -185,7 +187,7 @@ impl Job {
             channel,
         })?;
         let mut child = self.family.start(proc.clone(), || {
-            let child = launch::spawn(&self.request, rank, &self.uri, (&mark, checkpoint))?;
+            let child = launch::spawn((&self.request, &self.spec), rank, &self.uri, (&mark, checkpoint))?;
             let number = child.id();
             Ok::<_, LaunchError>((child, number))
         })?;

@@ -180,6 +180,11 @@ impl JobRequest {
         self.apps.iter().fold(0, |sum, app| sum.saturating_add(app.procs))
     }
 
+    /// The words that it is started by.
+    pub fn command(&self) -> String {
+        command(&self.apps)
+    }
+
     /// What its server is told of it.
     pub(crate) fn spec(&self, identity: Identity) -> JobSpec {
         let apps = self.apps.iter().map(|app| AppSpec {
@@ -198,20 +203,16 @@ impl JobRequest {
             identity,
             parent: self.parent.clone(),
             offset: self.offset,
-            slots: slots(),
+            slots: std::thread::available_parallelism()
+                .map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX)),
         }
     }
 }
 
-/// For how many procs there is room here at the same time.
-pub(crate) fn slots() -> u32 {
-    std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX))
-}
-
-/// The application of a rank, and its place among those of the job.
-pub(crate) fn app_of(apps: &[AppRequest], rank: Rank) -> Option<(usize, &AppRequest)> {
+/// The application of a rank.
+pub(crate) fn app_of(apps: &[AppRequest], rank: Rank) -> Option<&AppRequest> {
     let mut after = 0_u32;
-    apps.iter().enumerate().find(|(_, app)| {
+    apps.iter().find(|app| {
         after = after.saturating_add(app.procs);
         rank.0 < after
     })
@@ -278,14 +279,14 @@ impl LaunchError {
 /// The variable that tells a proc from which checkpoint it goes on, if from one.
 const CHECKPOINT: &str = "PEAL_CHECKPOINT";
 
-/// Starts one proc in a process group of its own, with its mark, and the checkpoint from which it goes on.
+/// Starts one proc of a job in a process group of its own, with its mark, and the checkpoint from which it goes on.
 pub(crate) fn spawn(
-    request: &JobRequest,
+    (request, job): (&JobRequest, &JobSpec),
     rank: Rank,
     uri: &str,
     (mark, checkpoint): (&str, Option<&str>),
 ) -> Result<Child, LaunchError> {
-    let (number, app) = app_of(&request.apps, rank).ok_or_else(|| LaunchError::Size {
+    let app = app_of(&request.apps, rank).ok_or_else(|| LaunchError::Size {
         size: request.size(),
         why: format!("it has no application for rank {rank}"),
     })?;
@@ -299,7 +300,7 @@ pub(crate) fn spawn(
     environment::inherited(&mut command);
     app.settings.iter().for_each(|setting| setting.apply(&mut command));
     command.envs(environment::environment(&request.nspace, &request.hostname, rank, uri));
-    command.envs(environment::of_open_mpi(request, rank, number));
+    command.envs(environment::of_open_mpi(job, rank, app));
     // We may be a proc ourselves.
     let marks = std::env::var(MARK).map_or_else(|_| mark.to_owned(), |above| format!("{above} {mark}"));
     command.env(MARK, marks).env_remove(CHECKPOINT);

@@ -19,7 +19,8 @@ pub(super) struct Publishing(Mutex<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     published: Published,
-    waiting: BTreeMap<WaitId, (Proc, Sender<Vec<Pdata>>)>,
+    /// Whom to tell of lookups that wait.
+    waiting: BTreeMap<WaitId, Sender<Vec<Pdata>>>,
     /// The jobs that there are, by whose they are: a user's session lasts as long as the last of them.
     jobs: BTreeMap<Nspace, u32>,
 }
@@ -32,7 +33,7 @@ impl Publishing {
     pub(super) fn publish(&self, by: &Party, infos: Vec<Info>) -> Result<(), Status> {
         let mut inner = self.lock();
         for Ready { wait, found } in inner.published.publish(by, infos)? {
-            if let Some((_, tell)) = inner.waiting.remove(&wait) {
+            if let Some(tell) = inner.waiting.remove(&wait) {
                 // Who no longer listens is gone.
                 let _ = tell.send(found);
             }
@@ -49,7 +50,7 @@ impl Publishing {
             Ok(Looked::Waits(wait, limit)) => (wait, limit),
         };
         let (tell, told) = oneshot::channel();
-        inner.waiting.insert(wait, (by.proc.clone(), tell));
+        inner.waiting.insert(wait, tell);
         drop(inner);
         Box::pin(self.wait(wait, told, limit))
     }
@@ -65,7 +66,9 @@ impl Publishing {
             Some(limit) => match timeout(limit, &mut told).await {
                 Ok(answer) => answer,
                 Err(_) => {
-                    self.lock().give_up(wait);
+                    let mut inner = self.lock();
+                    inner.published.give_up(wait);
+                    inner.settle();
                     // It may have come in the last moment.
                     return told.try_recv().map_err(|_| code::PMIX_ERR_TIMEOUT);
                 }
@@ -81,13 +84,13 @@ impl Publishing {
     pub(super) fn proc_ended(&self, proc: &Proc) {
         let mut inner = self.lock();
         inner.published.proc_ended(proc);
-        inner.waiting.retain(|_, (by, _)| by != proc);
+        inner.settle();
     }
 
     pub(super) fn tool_left(&self, tool: &Proc) {
         let mut inner = self.lock();
         inner.published.tool_left(tool);
-        inner.waiting.retain(|_, (by, _)| by != tool);
+        inner.settle();
     }
 
     pub(super) fn job_added(&self, nspace: Nspace, uid: u32) {
@@ -97,7 +100,7 @@ impl Publishing {
     pub(super) fn job_removed(&self, nspace: &Nspace) {
         let mut inner = self.lock();
         inner.published.job_ended(nspace);
-        inner.waiting.retain(|_, (by, _)| by.nspace != *nspace);
+        inner.settle();
         if let Some(uid) = inner.jobs.remove(nspace)
             && !inner.jobs.values().any(|other| *other == uid)
         {
@@ -112,8 +115,9 @@ impl Publishing {
 }
 
 impl Inner {
-    fn give_up(&mut self, wait: WaitId) {
-        self.published.give_up(wait);
-        self.waiting.remove(&wait);
+    /// Whose lookup waits no more is told nothing any more.
+    fn settle(&mut self) {
+        let Inner { published, waiting, .. } = self;
+        waiting.retain(|wait, _| published.awaits(*wait));
     }
 }

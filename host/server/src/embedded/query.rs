@@ -208,7 +208,7 @@ impl Listed {
         DataArray::proc_infos((0..self.size).map(|rank| {
             let proc = Proc::new(self.nspace.clone(), Rank(rank));
             let pid = family.process_of(&proc);
-            let program = launch::app_of(apps, proc.rank).map(|(_, app)| &app.program);
+            let program = launch::app_of(apps, proc.rank).map(|app| &app.program);
             let state = match (pid, &self.origin) {
                 (Some(_), _) => ProcState::RUNNING,
                 (None, Origin::Launched { .. }) => ProcState::TERMINATED,

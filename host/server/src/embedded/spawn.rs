@@ -98,7 +98,7 @@ pub(super) fn read(
     if apps.len() > MOST_APPS {
         return Err(code::PMIX_ERR_JOB_INSUFFICIENT_RESOURCES);
     }
-    let wdir = app_of(&like.apps, parent.rank).and_then(|(_, app)| app.wdir.clone());
+    let wdir = app_of(&like.apps, parent.rank).and_then(|app| app.wdir.clone());
     let apps = apps.iter().map(|app| application(app, infos, wdir.as_ref())).collect::<Result<Vec<_>, _>>()?;
     let request = JobRequest {
         output: output(infos, &like.output, &nspace),
