@@ -12,6 +12,7 @@ use crate::{
     metrics::Metrics,
     monitor::Watchman,
     notice::{Notice, Notices},
+    outbox::{Full, Outbox, Outgoing},
     pulse::{Pulse, Pulses},
     spill::Spiller,
 };
@@ -22,52 +23,16 @@ use peal_core::{
     reach::Reach,
     server::{Action, Allowance, DecisionId, Denial, Entrance, PeerId, Refusal, RequestId, Server},
 };
-use peal_model::{ConnectionKind, Event, Hook, Identity, Nspace, PolicyRequest, Proc, Reply, Request, Size, Status};
-use peal_wire::Output;
+use peal_model::{ConnectionKind, Event, Hook, Identity, Nspace, PolicyRequest, Proc, Reply, Request, Status};
 use std::{
     collections::BTreeMap,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
-use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-/// What is to be written to a client.
-#[derive(Debug)]
-pub(crate) enum Outgoing {
-    /// An answer; in a box, because the queue of each connection keeps room for some messages however few there are.
-    Reply { tag: u32, reply: Box<Reply> },
-    /// An event.
-    Event(Arc<Event>),
-    /// Output of a proc.
-    Output(Box<Output>),
-    /// Nothing: whoever comes to it says that everything before it has been written.
-    Milestone,
-}
-
-impl Outgoing {
-    /// The memory it takes, nearly.
-    pub(crate) fn bytes(&self) -> usize {
-        match self {
-            Outgoing::Event(event) => Size::of_event(event).bytes,
-            Outgoing::Reply { reply, .. } => reply.bytes(),
-            Outgoing::Output(output) => size_of::<Output>() + output.data.as_slice().len(),
-            Outgoing::Milestone => 0,
-        }
-    }
-}
-
-/// Where what is for one client waits to be written.
-#[derive(Debug)]
-pub(crate) struct Outbox {
-    pub(crate) queue: mpsc::Sender<Outgoing>,
-    /// The memory that what waits takes, in bytes.
-    pub(crate) waiting: Arc<AtomicUsize>,
-    /// Told when the client is cut off: then nothing more is written, not even what waits.
-    pub(crate) cut: Arc<Notify>,
-}
+/// How many messages of clients are had out of a queue before all others are looked at.
+const AT_ONCE: usize = 32;
 
 /// What connections say.
 #[derive(Debug)]
@@ -148,6 +113,7 @@ impl Actor {
                 }
             };
             self.act_all(actions);
+            self.clients(&mut inbox);
             self.metrics.follow(self.state.counts());
             self.spiller.breathe().await;
         }
@@ -158,6 +124,15 @@ impl Actor {
         // Closing the outboxes lets each connection write what it has and end.
         self.outboxes.clear();
         tokio::join!(self.chains.drain(), self.decisions.drain(self.drain_timeout), self.channels.drain());
+    }
+
+    /// What else clients have said already: to look at all else between any two requests would take longer than they do.
+    fn clients(&mut self, inbox: &mut Inbox) {
+        for _ in 1..AT_ONCE {
+            let Ok(message) = inbox.clients.try_recv() else { return };
+            let actions = self.client(message);
+            self.act_all(actions);
+        }
     }
 
     pub(crate) fn now(&self) -> Time {
@@ -358,7 +333,7 @@ impl Actor {
     fn act(&mut self, action: Action) {
         match action {
             Action::Reply { to, reply } if to.peer == PeerId::MODULES => self.answered(to.tag, &reply),
-            Action::Reply { to, reply } => self.send(to.peer, Outgoing::Reply { tag: to.tag, reply: Box::new(reply) }),
+            Action::Reply { to, reply } => self.reply(to, reply),
             Action::Deliver { peer, event } => {
                 self.send(peer, Outgoing::Event(event));
                 if self.is_filling(peer) {
@@ -412,25 +387,28 @@ impl Actor {
 
     /// Whether a client reads so slowly that events had better be kept for it than wait here.
     fn is_filling(&self, peer: PeerId) -> bool {
-        self.outboxes.get(&peer).is_some_and(|outbox| {
-            outbox.queue.capacity().saturating_mul(16) < outbox.queue.max_capacity().saturating_mul(15)
-                || outbox.waiting.load(Ordering::Relaxed) > self.outbox_bytes / 16
-        })
+        self.outboxes.get(&peer).is_some_and(|outbox| outbox.is_filling(self.outbox_bytes))
     }
 
-    /// Queues what is for a client. One that does not read is cut off, so that the queue stays bounded and nobody else waits.
+    /// Queues what is for a client.
     pub(crate) fn send(&mut self, peer: PeerId, outgoing: Outgoing) {
-        let Some(outbox) = self.outboxes.get(&peer) else { return };
-        let bytes = outgoing.bytes();
-        let waiting = outbox.waiting.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
-        let full = matches!(outbox.queue.try_send(outgoing), Err(mpsc::error::TrySendError::Full(_)));
-        // One message alone may be larger than all that may wait.
-        if full || (waiting > self.outbox_bytes && waiting > bytes) {
-            self.metrics.counters().clients_too_slow.count();
-            tracing::warn!(?peer, "a client does not read what is sent to it: its connection is closed");
-            // The end of the connection then comes as any other.
-            outbox.cut.notify_one();
-            self.outboxes.remove(&peer);
+        let queued = self.outboxes.get(&peer).map(|outbox| outbox.queue(outgoing, self.outbox_bytes));
+        self.cut_if(peer, queued);
+    }
+
+    fn reply(&mut self, to: RequestId, reply: Reply) {
+        let answered = self.outboxes.get(&to.peer).map(|outbox| outbox.answer(to.tag, reply, self.outbox_bytes));
+        self.cut_if(to.peer, answered);
+    }
+
+    /// One that does not read is cut off, so that its outbox stays bounded and nobody else waits.
+    fn cut_if(&mut self, peer: PeerId, queued: Option<Result<(), Full>>) {
+        let Some(Err(Full)) = queued else { return };
+        self.metrics.counters().clients_too_slow.count();
+        tracing::warn!(?peer, "a client does not read what is sent to it: its connection is closed");
+        // The end of the connection then comes as any other.
+        if let Some(outbox) = self.outboxes.remove(&peer) {
+            outbox.line.cut();
         }
     }
 }

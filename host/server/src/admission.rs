@@ -1,9 +1,10 @@
 //! From a new connection to a client or tool of the server: the handshake, what the kernel says of it, and the actor's word.
 use crate::{
-    actor::{Admission, FromClient, Outbox},
+    actor::{Admission, FromClient},
     connection::{Lobby, Stage},
     identity::{Checked, Claim, Claimant, Impostor, Peer},
     metrics::Counters,
+    outbox::Outbox,
 };
 use peal_core::server::{PeerId, Refusal};
 use peal_model::{ConnectionKind, IdentError, Identity, Info, Infos, Nspace, Proc, Rank, UnixGroup, Value, code, key};

@@ -1,11 +1,13 @@
 //! One connection: handshake, then requests in and answers and events out. Whatever is wrong with it affects nobody else.
 use crate::{
-    actor::{FromClient, Outbox},
+    actor::FromClient,
     admission::{self, ToolNames, Unwelcome},
     delivery::Delivery,
     identity::Checker,
+    line::Line,
     metrics::Metrics,
-    pace::Pace,
+    open_requests::OpenRequests,
+    outbox::Outbox,
     packing::Packing,
     pulse::Pulse,
     quiet::{Once, Quiet, warn_once},
@@ -17,14 +19,10 @@ use peal_model::{CommandCode, Status};
 use peal_wire::{Codec, Frame, FrameDecoder, Limits, Tag, WireError};
 use std::{
     cell::RefCell,
-    collections::HashMap,
     future::poll_fn,
     net::SocketAddr,
     pin::Pin,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll, ready},
     time::{Duration, Instant},
 };
@@ -32,7 +30,7 @@ use thiserror::Error;
 use tokio::{
     io::{AsyncRead, ReadBuf},
     net::{TcpStream, tcp::OwnedReadHalf},
-    sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch},
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch},
 };
 
 /// How much is read at once, in bytes.
@@ -124,28 +122,25 @@ pub(crate) async fn serve(mut stream: TcpStream, lobby: Lobby) {
         Err(reason) => return refuse(&lobby, &from, &reason),
     };
     let (queue, inbox) = mpsc::channel(lobby.outbox);
-    let cut = Arc::new(Notify::new());
-    let waiting = Arc::new(AtomicUsize::new(0));
-    let outbox = Outbox { queue, waiting: waiting.clone(), cut: cut.clone() };
-    let admitted = match admission::admit(&stream, &hello, outbox, &lobby).await {
+    let (reader, writer) = stream.into_split();
+    let open = OpenRequests::new(lobby.max_open_requests);
+    let line = Arc::new(Line::new(writer, Codec::of(&hello, lobby.limits), open));
+    let outbox = Outbox { queue, line: line.clone() };
+    let admitted = match admission::admit(reader.as_ref(), &hello, outbox, &lobby).await {
         Ok(admitted) => admitted,
         Err(reason) => return refuse(&lobby, &from, &reason),
     };
     let (peer, proc) = (admitted.id, &admitted.proc);
-    let codec = Codec::of(&hello, lobby.limits);
-    let (max, written) = (lobby.max_open_requests, Notify::new());
-    let open = OpenRequests { commands: Mutex::default(), max, waiting, written };
-    let (pace, welcome) = (Pace::of(&stream), admitted.welcome.encode());
-    let (reader, writer) = stream.into_split();
-    let delivery = Delivery { writer, pace, codec: &codec, open: &open, lobby: &lobby, peer };
+    let welcome = admitted.welcome.encode();
+    let delivery = Delivery { line: &line, lobby: &lobby, peer };
     let mut violation = None;
     let ended = tokio::select! {
-        ended = read_requests(reader, rest, peer, &codec, &open, &lobby) => {
+        ended = read_requests(reader, rest, peer, &line, &lobby) => {
             violation = ended.as_ref().err().and_then(Fault::violation);
             ended
         }
         ended = delivery.run(inbox, &welcome) => ended,
-        () = cut.notified() => Err(Fault::NotReading),
+        () = line.is_cut() => Err(Fault::NotReading),
     };
     match ended {
         Ok(()) => {}
@@ -182,52 +177,11 @@ fn refuse(lobby: &Lobby, from: &str, reason: &Unwelcome) {
     }
 }
 
-/// The requests of a connection that await their answer. An answer can only be packed by knowing what was asked, and one
-/// that nobody asked for is never sent.
-pub(crate) struct OpenRequests {
-    commands: Mutex<HashMap<u32, CommandCode>>,
-    max: usize,
-    /// The memory that what waits to be written takes, in bytes ...
-    pub(crate) waiting: Arc<AtomicUsize>,
-    /// ... and whom to tell when some of it has been.
-    pub(crate) written: Notify,
-}
-
-impl OpenRequests {
-    /// Waits while there are as many as there may be and some of their answers are on their way: whoever does not read them is
-    /// read no further. That there are too many without answers is found out when the next is opened.
-    async fn room(&self) {
-        while self.is_full() && self.waiting.load(Ordering::Relaxed) > 0 {
-            self.written.notified().await;
-        }
-    }
-
-    fn is_full(&self) -> bool {
-        self.commands.lock().unwrap_or_else(PoisonError::into_inner).len() >= self.max
-    }
-
-    fn open(&self, tag: u32, command: CommandCode) -> Result<(), Fault> {
-        let mut commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
-        if commands.len() >= self.max {
-            return Err(Fault::OpenRequests(self.max));
-        }
-        match commands.insert(tag, command) {
-            None => Ok(()),
-            Some(_) => Err(Fault::TagInUse(tag)),
-        }
-    }
-
-    pub(crate) fn close(&self, tag: u32) -> Option<CommandCode> {
-        self.commands.lock().unwrap_or_else(PoisonError::into_inner).remove(&tag)
-    }
-}
-
 async fn read_requests(
     mut reader: OwnedReadHalf,
     rest: Vec<u8>,
     peer: PeerId,
-    codec: &Codec,
-    open: &OpenRequests,
+    line: &Line,
     lobby: &Lobby,
 ) -> Result<(), Fault> {
     let mut decoder = FrameDecoder::new(&lobby.limits);
@@ -248,7 +202,7 @@ async fn read_requests(
                 let beat = FromClient::Beat { peer, pulse: pulse.clone(), turn };
                 lobby.clients.send(beat).await.map_err(|_| Fault::Stopping)?;
             } else {
-                request(frame, turn, peer, codec, open, &garbled, lobby).await?;
+                request(frame, turn, peer, line, &garbled, lobby).await?;
             }
         }
         if let Some(error) = cut.error {
@@ -297,13 +251,12 @@ async fn request(
     frame: Frame,
     turn: OwnedSemaphorePermit,
     peer: PeerId,
-    codec: &Codec,
-    open: &OpenRequests,
+    line: &Line,
     garbled: &Once,
     lobby: &Lobby,
 ) -> Result<(), Fault> {
     let to = RequestId { peer, tag: frame.tag.0 };
-    let (command, message) = match codec.decode_request(&frame.payload) {
+    let (command, message) = match line.codec.decode_request(&frame.payload) {
         Ok(request) => (request.command(), FromClient::Request { to, request, turn }),
         Err(error) => {
             let counter = match error {
@@ -312,7 +265,7 @@ async fn request(
             };
             counter.count();
             warn_once!(garbled, ?peer, %error, "a request is not understood");
-            match codec.command_of(&frame.payload) {
+            match line.codec.command_of(&frame.payload) {
                 Some(CommandCode::DeregisterEvents) => {
                     let garbled = FromClient::Garbled { peer, status: error.status(), turn: Some(turn) };
                     return lobby.clients.send(garbled).await.map_err(|_| Fault::Stopping);
@@ -325,8 +278,8 @@ async fn request(
     };
     // The one request without an answer.
     if command != CommandCode::DeregisterEvents {
-        open.room().await;
-        open.open(to.tag, command).inspect_err(|_| lobby.metrics.counters().clients_too_greedy.count())?;
+        line.room().await;
+        line.open.open(to.tag, command).inspect_err(|_| lobby.metrics.counters().clients_too_greedy.count())?;
     }
     lobby.clients.send(message).await.map_err(|_| Fault::Stopping)
 }

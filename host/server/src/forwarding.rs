@@ -1,8 +1,7 @@
 //! Output of procs on its way to who wants it.
-use crate::actor::{Actor, Outgoing};
+use crate::{actor::Actor, outbox::Outgoing};
 use peal_model::Proc;
 use peal_wire::Output;
-use std::sync::atomic::Ordering;
 
 impl Actor {
     /// Output is for whoever has room: nobody is cut off for it, and nothing else waits behind much of it.
@@ -11,7 +10,7 @@ impl Actor {
             let Some(outbox) = self.outboxes.get(&peer) else { continue };
             let outgoing = Outgoing::Output(Box::new(output.clone()));
             let bytes = outgoing.bytes();
-            let is_room = outbox.waiting.load(Ordering::Relaxed).saturating_add(bytes) <= self.outbox_bytes / 2
+            let is_room = outbox.line.waiting().saturating_add(bytes) <= self.outbox_bytes / 2
                 && outbox.queue.capacity() > outbox.queue.max_capacity() / 2;
             if is_room {
                 self.send(peer, outgoing);

@@ -4,7 +4,11 @@
 //! happens when a receiver is so far behind that its window ends inside of a frame. So no more than its window certainly
 //! holds is on the way at any time: then every bunch of frames arrives whole.
 use crate::identity::{unread, untaken};
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 use tokio::{net::TcpStream, task::yield_now, time::sleep};
 
 /// How often a client is looked at again that has not read, before others are let run for longer than a turn.
@@ -19,7 +23,7 @@ pub(crate) struct Pace {
     /// The client's end and ours, as far as they are known.
     ends: Option<(SocketAddr, SocketAddr)>,
     /// What was sent since the client was last seen to have read everything, in bytes.
-    sent: usize,
+    sent: AtomicUsize,
 }
 
 impl Pace {
@@ -28,18 +32,32 @@ impl Pace {
 
     /// That of a client that has read everything.
     pub(crate) fn of(stream: &TcpStream) -> Pace {
-        Pace { ends: stream.peer_addr().ok().zip(stream.local_addr().ok()), sent: 0 }
+        Pace { ends: stream.peer_addr().ok().zip(stream.local_addr().ok()), sent: AtomicUsize::new(0) }
     }
 
     /// Waits until so many bytes may be sent: at once as long as they are few, else when the client has read all before them.
-    pub(crate) async fn room(&mut self, bytes: usize) {
-        if self.sent + bytes > Pace::AT_ONCE {
+    pub(crate) async fn room(&self, bytes: usize) {
+        if !self.room_at_once(bytes) {
             // Of what was longer than the window some may lie with us yet; all else has left when it was written.
-            let ends = if self.sent > Pace::AT_ONCE { Ends::Both } else { Ends::Far };
+            let ends = if self.sent() > Pace::AT_ONCE { Ends::Both } else { Ends::Far };
             self.read_up(ends).await;
-            self.sent = 0;
+            self.sent.store(bytes, Ordering::Relaxed);
         }
-        self.sent += bytes;
+    }
+
+    /// Whether so many bytes may be sent at once; then they are taken to be on their way.
+    pub(crate) fn room_at_once(&self, bytes: usize) -> bool {
+        let sent = self.sent().saturating_add(bytes);
+        let is_room = sent <= Pace::AT_ONCE;
+        if is_room {
+            self.sent.store(sent, Ordering::Relaxed);
+        }
+        is_room
+    }
+
+    /// Only one writes to a client at a time, so that nothing changes it meanwhile.
+    fn sent(&self) -> usize {
+        self.sent.load(Ordering::Relaxed)
     }
 
     /// Waits until the client has read everything; where the kernel does not say, not at all.

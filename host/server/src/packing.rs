@@ -1,8 +1,5 @@
 //! What is for clients as the bytes that travel; an event that goes to many is packed once for all who speak alike.
-use crate::{
-    connection::{Fault, OpenRequests},
-    quiet::{Once, warn_once},
-};
+use crate::{connection::Fault, line::Line, quiet::warn_once};
 use peal_model::{CommandCode, Event, Reply, code};
 use peal_wire::{Codec, Frame, Output, Tag, WireError};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -39,23 +36,22 @@ pub(crate) fn output(output: &Output, codec: &Codec) -> Result<Vec<u8>, WireErro
     Frame { pindex: 0, tag: Tag::IOF, payload: codec.encode_output(output)? }.encode()
 }
 
-/// An answer for a client that speaks like this; none where nobody asked.
-pub(crate) fn reply(
-    tag: u32,
-    reply: &Reply,
-    codec: &Codec,
-    open: &OpenRequests,
-    unfit: &Once,
-) -> Result<Option<Vec<u8>>, Fault> {
-    let Some(command) = open.close(tag) else { return Ok(None) };
-    let payload = match codec.encode_reply(command, reply) {
-        Err(error) if command == CommandCode::JobData => return Err(Fault::JobData(error)),
+/// The answer to such a request for a client that speaks like this.
+pub(crate) fn answer(tag: u32, command: CommandCode, reply: &Reply, codec: &Codec) -> Result<Vec<u8>, WireError> {
+    Frame { pindex: 0, tag: Tag(tag), payload: codec.encode_reply(command, reply)? }.encode()
+}
+
+/// The same; what cannot be packed is answered with a status. None where nobody asked.
+pub(crate) fn reply(tag: u32, reply: &Reply, line: &Line) -> Result<Option<Vec<u8>>, Fault> {
+    let Some(command) = line.open.close(tag) else { return Ok(None) };
+    match answer(tag, command, reply, &line.codec) {
+        Ok(frame) => Ok(Some(frame)),
+        Err(error) if command == CommandCode::JobData => Err(Fault::JobData(error)),
         // The client's release may lack a type that the answer holds; it is told so rather than left waiting.
         Err(error) => {
-            warn_once!(unfit, %error, "an answer cannot be packed for this client");
-            codec.encode_status(code::PMIX_ERR_PACK_FAILURE)?
+            warn_once!(line.unfit, %error, "an answer cannot be packed for this client");
+            let payload = line.codec.encode_status(code::PMIX_ERR_PACK_FAILURE)?;
+            Ok(Some(Frame { pindex: 0, tag: Tag(tag), payload }.encode()?))
         }
-        Ok(payload) => payload,
-    };
-    Ok(Some(Frame { pindex: 0, tag: Tag(tag), payload }.encode()?))
+    }
 }

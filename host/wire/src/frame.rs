@@ -119,7 +119,7 @@ impl FrameDecoder {
         let Some(payload) = self.payload.take(input, header.len as usize) else {
             return Ok(None);
         };
-        self.header = Gather::default();
+        self.header.bytes.clear();
         Ok(Some(Frame { pindex: header.pindex, tag: header.tag, payload }))
     }
 

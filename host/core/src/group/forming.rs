@@ -187,6 +187,7 @@ impl Forming {
     pub(super) fn knows_job(&mut self, nspace: &Nspace, at: &Scene<'_>) {
         let now_known: Vec<Proc> = self.unknown.extract_if(.., |named| named.nspace == *nspace).collect();
         self.await_all(now_known.iter(), at);
+        self.order = self.order.take().map(|order| each(&order, at.directory));
         let wrong = self.missing.iter().find(|proc| proc.nspace == *nspace && at.directory.is_no_rank(proc));
         if let Some(wrong) = wrong.cloned() {
             self.fail(Failure::nobody(&wrong));

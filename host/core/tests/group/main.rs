@@ -9,6 +9,7 @@
 mod random;
 mod scenario;
 mod sim;
+mod told;
 
 use peal_core::group::{Answer, Construct, Role, Wishes};
 use peal_model::{Proc, code};

@@ -312,8 +312,10 @@ fn nothing_comes_of_what_somebody_may_not(sim: &Sim, plans: &[Plan], weather: We
     for made in sim.made.iter().filter(|made| made.construct.is_some()) {
         let is_told =
             made.answers.iter().any(|answer| matches!(answer, Answer::Failed(failure) if is_refusal(failure)));
-        let abort = (made.proc.clone(), code::PMIX_GROUP_CONSTRUCT_ABORT, made.group.clone());
-        if is_told != sim.heard.contains(&abort) && !made.is_second {
+        let hears = sim.heard.iter().any(|heard| {
+            (&heard.proc, heard.code, &heard.group) == (&made.proc, code::PMIX_GROUP_CONSTRUCT_ABORT, &made.group)
+        });
+        if is_told != hears && !made.is_second {
             return Err(format!("{made:?}, which hears {}why", if is_told { "not " } else { "" }));
         }
     }

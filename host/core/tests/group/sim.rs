@@ -34,6 +34,18 @@ pub struct Made {
     pub answers: Vec<Answer>,
 }
 
+/// An event of a group that somebody heard.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Heard {
+    pub proc: Proc,
+    pub code: Status,
+    pub group: String,
+    /// Whom it is about.
+    pub about: Proc,
+    /// Who is in it from then on, if that is said.
+    pub members: Vec<Proc>,
+}
+
 /// Which message arrives next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
@@ -60,8 +72,7 @@ pub struct Sim {
     order: Order,
     /// Deaths of procs that their server does not notice: a fault that is to be found.
     pub overlooks_deaths: bool,
-    /// Who heard what of which group.
-    pub heard: Vec<(Proc, Status, String)>,
+    pub heard: Vec<Heard>,
     /// Of which other servers' jobs each server has learnt something.
     learnt: BTreeMap<ServerId, BTreeSet<Nspace>>,
 }
@@ -114,9 +125,7 @@ impl Sim {
                 sim.step(other, |groups, _| groups.server_joined(id));
                 sim.step(id, |groups, _| groups.server_joined(other));
             }
-            sim.step(id, |groups, _| groups.job_added(&nspace(number), JobFacts { size: procs, uid: UID }));
-            sim.homes.insert(nspace(number), id);
-            sim.alive.extend((0..procs).map(|rank| proc(number, rank)));
+            sim.job_added(number, number, procs);
         }
         sim.deliver_all();
         sim.sent = 0;
@@ -151,12 +160,28 @@ impl Sim {
     }
 
     fn hear(&mut self, procs: &[Proc], code: Status, infos: &[Info]) {
-        let group = infos.iter().find(|info| info.key == key::PMIX_GROUP_ID).and_then(|info| info.value.as_str());
-        let group = group.expect("every event of a group names it").to_owned();
-        for proc in procs {
-            assert!(matches!(&infos[1].value, Value::Proc(_)), "and whom it is about");
-            self.heard.push((proc.clone(), code, group.clone()));
-        }
+        let value = |key| infos.iter().find(|info| info.key == key).map(|info| &info.value);
+        let group = value(key::PMIX_GROUP_ID).and_then(Value::as_str).expect("every event of a group names it");
+        let Some(Value::Proc(about)) = value(key::PMIX_EVENT_AFFECTED_PROC) else { panic!("and whom it is about") };
+        let members = match value(key::PMIX_GROUP_MEMBERSHIP) {
+            Some(Value::DataArray(array)) => array.as_procs().unwrap(),
+            _ => Vec::new(),
+        };
+        let (group, about) = (group.to_owned(), about.clone());
+        self.heard.extend(procs.iter().map(|proc| Heard {
+            proc: proc.clone(),
+            code,
+            group: group.clone(),
+            about: about.clone(),
+            members: members.clone(),
+        }));
+    }
+
+    /// A job more.
+    pub fn job_added(&mut self, server: u32, job: u32, procs: u32) {
+        self.step(ServerId(server), |groups, _| groups.job_added(&nspace(job), JobFacts { size: procs, uid: UID }));
+        self.homes.insert(nspace(job), ServerId(server));
+        self.alive.extend((0..procs).map(|rank| proc(job, rank)));
     }
 
     fn home(&self, proc: &Proc) -> ServerId {

@@ -21,6 +21,8 @@ const JOB: &str = "peal-";
 #[derive(Debug)]
 pub(crate) struct JobCell {
     dir: PathBuf,
+    /// The same as `/proc/PID/cgroup` calls it.
+    name: String,
 }
 
 /// Where one proc is kept, with all that it starts.
@@ -38,30 +40,26 @@ impl JobCell {
     pub(crate) fn make() -> io::Result<JobCell> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let own = own()?;
+        let (own, name) = own()?;
         sweep(&own);
-        let dir = own.join(format!("{JOB}{}-{number}", std::process::id()));
+        let called = format!("{JOB}{}-{number}", std::process::id());
+        let dir = own.join(&called);
         fs::create_dir(&dir)?;
-        let job = JobCell { dir };
+        let job = JobCell { dir, name: format!("{}/{called}", name.trim_end_matches('/')) };
         // Older kernels have control groups of version 2 that cannot be frozen.
         fs::metadata(job.dir.join("cgroup.freeze"))?;
         Ok(job)
     }
 
-    /// Makes the one of a proc, and puts its process there, with what that may have started already.
-    pub(crate) fn keep(self: &Arc<JobCell>, rank: Rank, pid: u32) -> io::Result<Cell> {
+    /// Makes the one of a proc.
+    pub(crate) fn cell(self: &Arc<JobCell>, rank: Rank) -> io::Result<Cell> {
         let dir = self.dir.join(rank.0.to_string());
         match fs::create_dir(&dir) {
-            // Of the process that was this proc before.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            // Of the process that was this proc before, and may have been paused.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => fs::write(dir.join("cgroup.freeze"), "0")?,
             made => made?,
         }
-        // It may have been paused.
-        fs::write(dir.join("cgroup.freeze"), "0")?;
-        take(&dir, pid)?;
-        let groups = fs::read_to_string(format!("/proc/{pid}/cgroup"))?;
-        let name = groups.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or_default().to_owned();
-        Ok(Cell { dir, name, _job: self.clone() })
+        Ok(Cell { dir, name: format!("{}/{rank}", self.name, rank = rank.0), _job: self.clone() })
     }
 }
 
@@ -69,6 +67,12 @@ impl Cell {
     /// What `/proc/PID/cgroup` calls it.
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Puts a process here, with what it may have started already. Blocks until the kernel has seen to it, for some milliseconds
+    /// unless it has done so right before.
+    pub(crate) fn take(&self, pid: u32) -> io::Result<()> {
+        take(&self.dir, pid)
     }
 
     /// Stops all that is in it, soon.
@@ -144,12 +148,12 @@ fn take(dir: &Path, pid: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// The directory of our own control group.
-fn own() -> io::Result<PathBuf> {
+/// The directory of our own control group, and its name.
+fn own() -> io::Result<(PathBuf, String)> {
     let missing = || io::Error::new(io::ErrorKind::NotFound, "no control groups of version 2 are mounted");
     let groups = fs::read_to_string("/proc/self/cgroup")?;
-    let name = groups.lines().find_map(|line| line.strip_prefix("0::/")).ok_or_else(missing)?;
-    Ok(mount().ok_or_else(missing)?.join(name))
+    let name = groups.lines().find_map(|line| line.strip_prefix("0::")).ok_or_else(missing)?;
+    Ok((mount().ok_or_else(missing)?.join(name.trim_start_matches('/')), name.to_owned()))
 }
 
 /// Where all control groups of version 2 are.

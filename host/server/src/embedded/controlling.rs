@@ -184,6 +184,7 @@ impl Job {
                     }
                 }
             }
+            self.keep_started();
         }
         open.answer();
     }

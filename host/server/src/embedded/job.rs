@@ -1,7 +1,7 @@
 //! A running job: one task that waits for its procs, ends it when it must, and says how it ended.
 use super::{
     JobCommand,
-    cell::JobCell,
+    cell::{Cell, JobCell},
     cleanup::Cleanups,
     control::Control,
     controlling::Deed,
@@ -29,7 +29,7 @@ use std::{
     sync::Arc,
 };
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{mpsc, oneshot, watch},
     task::{JoinHandle, JoinSet},
     time::Instant,
 };
@@ -44,6 +44,14 @@ pub(super) enum Ending {
     Killed,
     /// Job control has asked all of its procs to end, each in its time.
     Controlled,
+}
+
+/// A process that was started and is not in its control group yet.
+struct Started {
+    pid: u32,
+    cell: Arc<Cell>,
+    /// Dropped when it is, or cannot be.
+    _taken: oneshot::Sender<()>,
 }
 
 /// What became of the question what a proc's abnormal end leads to.
@@ -70,6 +78,8 @@ pub(crate) struct Job {
     /// What is known of the processes of each that has been started.
     pub(super) trees: Trees,
     cell: Option<Arc<JobCell>>,
+    /// Those that are to be put into their control groups.
+    started: Vec<Started>,
     waits: JoinSet<(Rank, ProcEnd)>,
     pub(super) output: JoinSet<()>,
     /// Who writes to their inputs; given up with the job.
@@ -117,6 +127,7 @@ impl Job {
             uri: uri.to_owned(),
             running: BTreeMap::new(),
             trees: Trees::new(),
+            started: Vec::new(),
             waits: JoinSet::new(),
             output: JoinSet::new(),
             feeding: JoinSet::new(),
@@ -143,7 +154,9 @@ impl Job {
         let nspace = nspace.as_str().escape_debug();
         self.report(rank::PMIX_RANK_WILDCARD, &[Reported::JobEvents], &format!("job {nspace} of {size} procs starts"));
         self.define_process_sets().await;
-        match self.spawn_all() {
+        let spawned = self.spawn_all();
+        self.keep_started();
+        match spawned {
             Ok(()) => Ok(tokio::spawn(self.run(inbox))),
             Err(error) => {
                 self.end.exit_status = 1;
@@ -192,15 +205,15 @@ impl Job {
             Ok::<_, LaunchError>((child, number))
         })?;
         let pid = child.id().unwrap_or_default();
-        let cell = self.cell.as_ref().map(|job| job.keep(rank, pid));
-        let cell = cell.and_then(|cell| match cell {
+        let cell = self.cell.as_ref().and_then(|job| match job.cell(rank) {
             Ok(cell) => Some(Arc::new(cell)),
             Err(error) => {
-                // It has ended already, or the system has no room for one more.
                 tracing::debug!(%rank, %error, "a proc has no control group of its own");
                 None
             }
         });
+        let (taken, is_taken) = oneshot::channel();
+        self.started.extend(cell.clone().map(|cell| Started { pid, cell, _taken: taken }));
         self.trees.insert(rank, Tree { leader: pid, mark, cell });
         self.running.insert(rank, pid);
         self.cleanups.runs(&proc);
@@ -210,6 +223,8 @@ impl Job {
             self.inputs.connect(rank, stdin, &mut self.feeding);
         }
         self.waits.spawn(async move {
+            // Until somebody waits for it, its number stays its own. That nobody takes it any more is told by an error.
+            let _ = is_taken.await;
             match child.wait().await {
                 Ok(status) => (rank, ProcEnd::from(status)),
                 Err(error) => {
@@ -219,6 +234,23 @@ impl Job {
             }
         });
         Ok(())
+    }
+
+    /// Has the procs that were started put into their control groups, one right after the other and beside all else, since the
+    /// kernel takes its time. Whoever is not there yet is found by what else is known of it.
+    pub(super) fn keep_started(&mut self) {
+        let started = std::mem::take(&mut self.started);
+        if started.is_empty() {
+            return;
+        }
+        tokio::task::spawn_blocking(move || {
+            for Started { pid, cell, _taken } in started {
+                if let Err(error) = cell.take(pid) {
+                    // It has ended already, or is not ours to move.
+                    tracing::debug!(pid, %error, "a process is not put into its control group");
+                }
+            }
+        });
     }
 
     async fn run(mut self, mut inbox: mpsc::Receiver<JobCommand>) -> JobEnd {

@@ -1,0 +1,82 @@
+//! What members are told: their order, and who is left.
+use super::{
+    leader,
+    sim::{Order, Sim, nspace, proc},
+};
+use peal_core::group::{Answer, Construct, Wishes};
+use peal_model::{Proc, Status, code};
+
+/// Has these construct a group, each wanting an order of members; what each is answered.
+fn construct(sim: &mut Sim, named: &[Proc], orders: &[(Proc, Vec<Proc>)]) -> Vec<Result<Vec<Proc>, Status>> {
+    let before = sim.made.len();
+    for (proc, order) in orders {
+        sim.construct(proc, "g", Construct { order: Some(order.clone()), ..leader(named) }, None);
+    }
+    sim.come_to_rest().unwrap();
+    let answered = sim.made[before..].iter().map(|made| match &made.answers[..] {
+        [Answer::Formed(formed)] => Ok(formed.members.iter().cloned().collect()),
+        [answer] => Err(Sim::status(answer)),
+        answers => panic!("{answers:?}"),
+    });
+    answered.collect()
+}
+
+#[test]
+fn an_order_of_members_may_name_whole_jobs_and_must_be_the_same_for_all() {
+    let (both, last) = ([Proc::all(nspace(1)), Proc::all(nspace(2))], [proc(1, 1), proc(1, 0)]);
+    let each = [proc(2, 0), proc(2, 1), proc(1, 1), proc(1, 0)];
+    let whole = [&both[1..], &last].concat();
+    let (turned, short, twice) =
+        ([&last, &both[1..]].concat(), both[1..].to_vec(), [&both[1..], &both, &last].concat());
+    let conflict = Err(code::PMIX_ERR_BAD_PARAM);
+    for (wanted, expected) in [
+        ([&whole, &each.to_vec()], Ok(each.to_vec())),
+        ([&whole, &turned], conflict.clone()),
+        ([&short, &short], conflict.clone()),
+        ([&twice, &twice], conflict.clone()),
+    ] {
+        let mut sim = Sim::new(2, 2, 1, Order::First);
+        let orders: Vec<_> = each.iter().enumerate().map(|(n, proc)| (proc.clone(), wanted[n % 2].clone())).collect();
+        assert_eq!(construct(&mut sim, &both, &orders), vec![expected; 4], "{wanted:?}");
+    }
+}
+
+#[test]
+fn an_order_of_members_may_name_a_job_that_is_not_there_yet() {
+    let mut sim = Sim::new(2, 1, 1, Order::First);
+    let all = [1, 2, 3].map(|job| Proc::all(nspace(job)));
+    let order = vec![all[2].clone(), all[0].clone(), all[1].clone()];
+    let construct = Construct { order: Some(order), ..leader(&all) };
+    for job in [1, 2] {
+        sim.construct(&proc(job, 0), "g", construct.clone(), None);
+    }
+    sim.deliver_all();
+    sim.job_added(2, 3, 2);
+    for rank in [0, 1] {
+        sim.construct(&proc(3, rank), "g", construct.clone(), None);
+    }
+    sim.come_to_rest().unwrap();
+    for made in &sim.made {
+        let [Answer::Formed(formed)] = &made.answers[..] else { panic!("{made:?}") };
+        assert!(formed.members.iter().eq(&[proc(3, 0), proc(3, 1), proc(1, 0), proc(2, 0)]), "{:?}", formed.members);
+    }
+}
+
+#[test]
+fn who_is_left_is_told_who_failed_and_who_is_left() {
+    let mut sim = Sim::new(3, 1, 1, Order::First);
+    let all = [1, 2, 3].map(|server| proc(server, 0));
+    let leads = leader(&all);
+    let construct = Construct { wishes: Wishes { notify: true, ..leads.wishes }, ..leads };
+    all.iter().for_each(|proc| sim.construct(proc, "g", construct.clone(), None));
+    sim.deliver_all();
+    for (dead, left) in [(1, vec![0, 2]), (0, vec![2])] {
+        let heard = sim.heard.len();
+        sim.die(&all[dead]);
+        sim.deliver_all();
+        let left: Vec<Proc> = left.into_iter().map(|at: usize| all[at].clone()).collect();
+        let told: Vec<_> = sim.heard[heard..].iter().map(|heard| (heard.code, &heard.about, &heard.members)).collect();
+        assert_eq!(told, vec![(code::PMIX_GROUP_MEMBER_FAILED, &all[dead], &left); left.len()]);
+        assert!(sim.heard[heard..].iter().map(|heard| &heard.proc).eq(&left));
+    }
+}
