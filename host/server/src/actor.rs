@@ -58,7 +58,7 @@ pub(crate) enum FromClient {
 pub(crate) struct Admission {
     pub(crate) arrival: Arrival,
     pub(crate) outbox: Outbox,
-    pub(crate) admitted: oneshot::Sender<Result<PeerId, Refusal>>,
+    pub(crate) admitted: oneshot::Sender<Result<(PeerId, Proc), Refusal>>,
 }
 
 /// What the actor works with.
@@ -199,7 +199,8 @@ impl Actor {
             Ok((peer, actions)) => {
                 self.state.belongs(peer, groups);
                 self.outboxes.insert(peer, outbox);
-                (Ok(peer), actions)
+                let proc = self.state.proc_of(peer).cloned().unwrap_or(proc);
+                (Ok((peer, proc)), actions)
             }
             Err(refusal) => (Err(refusal), Vec::new()),
         };

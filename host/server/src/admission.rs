@@ -171,10 +171,10 @@ pub(crate) async fn admit(
     let Checked { peer, groups, claim } = confirm(stream, claimant, identity, lobby).await?;
     let (admitted, answer) = oneshot::channel();
     let release = hello.release.as_str().to_owned();
-    let arrival = Arrival { kind, proc: proc.clone(), peer, groups, release, infos: hello.infos.clone() };
+    let arrival = Arrival { kind, proc, peer, groups, release, infos: hello.infos.clone() };
     let admit = FromClient::Admit(Admission { arrival, outbox, admitted });
     lobby.clients.send(admit).await.map_err(|_| Unwelcome::Stopping)?;
-    let id = answer.await.map_err(|_| Unwelcome::Stopping)??;
+    let (id, proc) = answer.await.map_err(|_| Unwelcome::Stopping)??;
     let welcome = welcome(hello, id, &proc, lobby);
     Ok(Admitted { id, proc, welcome, _claim: claim })
 }

@@ -15,7 +15,7 @@ use crate::{
 };
 use peal_audit::{Audit, Entry};
 use peal_core::server::{PeerId, RequestId};
-use peal_model::{CommandCode, Status};
+use peal_model::{CommandCode, Nspace, Proc, Status};
 use peal_wire::{Codec, Frame, FrameDecoder, Limits, Tag, WireError};
 use std::{
     cell::RefCell,
@@ -135,7 +135,7 @@ pub(crate) async fn serve(mut stream: TcpStream, lobby: Lobby) {
     let delivery = Delivery { line: &line, lobby: &lobby, peer };
     let mut violation = None;
     let ended = tokio::select! {
-        ended = read_requests(reader, rest, peer, &line, &lobby) => {
+        ended = read_requests(reader, rest, (peer, proc), &line, &lobby) => {
             violation = ended.as_ref().err().and_then(Fault::violation);
             ended
         }
@@ -180,7 +180,7 @@ fn refuse(lobby: &Lobby, from: &str, reason: &Unwelcome) {
 async fn read_requests(
     mut reader: OwnedReadHalf,
     rest: Vec<u8>,
-    peer: PeerId,
+    (peer, proc): (PeerId, &Proc),
     line: &Line,
     lobby: &Lobby,
 ) -> Result<(), Fault> {
@@ -202,7 +202,7 @@ async fn read_requests(
                 let beat = FromClient::Beat { peer, pulse: pulse.clone(), turn };
                 lobby.clients.send(beat).await.map_err(|_| Fault::Stopping)?;
             } else {
-                request(frame, turn, peer, line, &garbled, lobby).await?;
+                request(frame, turn, (peer, &proc.nspace), line, &garbled, lobby).await?;
             }
         }
         if let Some(error) = cut.error {
@@ -250,13 +250,13 @@ fn cut_frames(decoder: &mut FrameDecoder, mut received: &[u8]) -> Cut {
 async fn request(
     frame: Frame,
     turn: OwnedSemaphorePermit,
-    peer: PeerId,
+    (peer, nspace): (PeerId, &Nspace),
     line: &Line,
     garbled: &Once,
     lobby: &Lobby,
 ) -> Result<(), Fault> {
     let to = RequestId { peer, tag: frame.tag.0 };
-    let (command, message) = match line.codec.decode_request(&frame.payload) {
+    let (command, message) = match line.codec.decode_request_of(nspace, &frame.payload) {
         Ok(request) => (request.command(), FromClient::Request { to, request, turn }),
         Err(error) => {
             let counter = match error {

@@ -3,7 +3,7 @@ use crate::{
     BufferType, Dialect, Hello, Limits, Output, WireError, packed::CommandNumber, push, reader::Reader, reply, request,
     writer::Writer,
 };
-use peal_model::{CommandCode, Event, Reply, Request, Status};
+use peal_model::{CommandCode, Event, Nspace, Reply, Request, Status};
 
 /// The way one connection speaks. A server takes it from its client's [`Hello`], a client from what it knows of its
 /// server; either way the dialect is the other side's.
@@ -30,7 +30,12 @@ impl Codec {
 
     /// The request in a payload. What to do about an error depends on [`Codec::command_of`].
     pub fn decode_request(&self, payload: &[u8]) -> Result<Request, WireError> {
-        request::read(&mut Reader::new(self, payload)?)
+        self.decode_request_of(&Nspace::default(), payload)
+    }
+
+    /// The same for a proc of this namespace: procs of the same that it names share that name.
+    pub fn decode_request_of(&self, nspace: &Nspace, payload: &[u8]) -> Result<Request, WireError> {
+        request::read(&mut Reader::of(self, nspace.clone(), payload)?)
     }
 
     /// The command of a request whose arguments may be beyond understanding; nothing if it is itself. A broken

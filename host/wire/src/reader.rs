@@ -20,9 +20,14 @@ pub(crate) struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// Reads these bytes; an error if they are longer than a message may be.
     pub(crate) fn new(codec: &'a Codec, data: &'a [u8]) -> Result<Reader<'a>, WireError> {
+        Reader::of(codec, Nspace::default(), data)
+    }
+
+    /// The same where this is likely to be the first namespace that is named.
+    pub(crate) fn of(codec: &'a Codec, nspace: Nspace, data: &'a [u8]) -> Result<Reader<'a>, WireError> {
         codec.limits.check("message", data.len() as u64, codec.limits.max_message)?;
         let memory_left = codec.limits.max_memory;
-        Ok(Reader { codec, buffer_type: codec.buffer_type, data, memory_left, depth: 0, nspace: Nspace::default() })
+        Ok(Reader { codec, buffer_type: codec.buffer_type, data, memory_left, depth: 0, nspace })
     }
 
     /// How the peer speaks.

@@ -41,7 +41,10 @@ impl Server {
         self.next_peer += 1;
         let id = PeerId(self.next_peer);
         let (standing, interests) = (Standing::Active, Interests::default());
-        self.peers.insert(id, Peer { proc: proc.clone(), identity, groups: Arc::default(), standing, interests });
+        // One name for all of a job, so that those who name each other by it are compared at a glance.
+        let nspace = self.jobs.get(&proc.nspace).map_or(&proc.nspace, |job| &job.spec.nspace).clone();
+        let proc = Proc::new(nspace, proc.rank);
+        self.peers.insert(id, Peer { proc, identity, groups: Arc::default(), standing, interests });
         id
     }
 
