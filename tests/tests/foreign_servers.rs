@@ -1,6 +1,11 @@
 //! What Peal's client gets from servers that others wrote, compared with the tables in `docs/foreign-servers.md`.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
-use peal_tests::{Done, foreign::Launcher, program, root, run};
+use peal_tests::{
+    Done,
+    daemon::Place,
+    foreign::{Launcher, attach},
+    guest, program, root, run,
+};
 use std::{
     collections::BTreeMap,
     ffi::OsStr,
@@ -121,6 +126,70 @@ fn hosts_tell_of_ends_what_is_written_down() {
             codes.dedup();
             let heard = if codes.is_empty() { "nothing".to_owned() } else { codes.join(", ") };
             assert_eq!(heard, *wanted, "{server:?}, {what}: {}\n{}", done.stdout, done.stderr);
+        });
+    }
+}
+
+/// What a component of `peal attach` does when a proc is silent: its name, and what the configuration says of it.
+const WANTS: [(&str, &str); 3] = [
+    (
+        "watchdog",
+        "grants = [\"logging\", \"clock\", \"control\", \"report\", \"usage\"]\nconfig = { action = \"kill\", log = \"stderr\" }\n",
+    ),
+    ("escalate", "grants = [\"clock\", \"notify\"]\nconfig = { range = \"local\", EVENT }\n"),
+    ("escalate", "grants = [\"clock\", \"notify\"]\nconfig = { range = \"session\", EVENT }\n"),
+];
+/// The alert, and the event that is made of it.
+const EVENT: &str = "codes = \"-109\", count = 1, by = \"source\", into = -3501";
+
+/// What came of what two procs' handlers wanted of a server, by the rows of the table.
+fn came_of(module: &str, config: &str, done: &Done) -> Vec<(&'static str, String)> {
+    let refused = done.stderr.lines().find_map(|line| line.split_once("is refused by the server at ")?.1.rsplit_once(": "));
+    let refused = refused.map(|(_, status)| status.split(" (").next().unwrap_or_default().to_owned());
+    let count = |words: &str| done.stderr.matches(words).count();
+    if module == "watchdog" {
+        let written = match count("sends no heartbeat, action: kill") {
+            2 => "written".to_owned(),
+            4 => "written twice".to_owned(),
+            other => format!("written {other} times"),
+        };
+        let ended = done.stdout.matches("nothing more").count() == 2;
+        let ended = if ended { "the proc is ended".to_owned() } else { refused.unwrap_or("nothing".to_owned()) };
+        return vec![("a line, PMIX_LOG_STDERR", written), ("the end of another proc, PMIX_JOB_CTRL_KILL", ended)];
+    }
+    let row = if config.contains("local") { "an event, PMIX_RANGE_LOCAL" } else { "an event, PMIX_RANGE_SESSION" };
+    let answer = if count("has not answered within 1s: event -3501") == 2 { "no answer" } else { "ok" };
+    // Two raise it, for themselves and the two others.
+    let heard = |from: u32, at: u32| {
+        let (source, by) = (format!(":{from}, "), format!("rank {at}: -3501 from "));
+        done.stdout.lines().any(|line| line.starts_with(&by) && line.contains(&source))
+    };
+    assert!(heard(0, 0) && heard(1, 1), "whoever asks for it hears what its own handlers raise: {}", done.stdout);
+    let others = [(0, 1), (0, 2), (1, 0), (1, 2)].map(|(from, at)| heard(from, at));
+    let heard = match others {
+        [true, true, true, true] => "heard",
+        [false, false, false, false] => "heard nothing",
+        _ => "heard by some",
+    };
+    vec![(row, format!("{answer}, {heard}"))]
+}
+
+#[test]
+fn what_handlers_want_comes_of_it_what_is_written_down() {
+    let table: BTreeMap<String, Vec<String>> = table("What handlers want").into_iter().collect();
+    let place = Place::new();
+    for (column, server) in servers() {
+        together(&WANTS, |(module, config)| {
+            let file = place.path(&format!("{module}-{}-{column}.toml", config.len()));
+            let path = guest(module);
+            let text = format!("[[module]]\nname = \"{module}\"\npath = \"{}\"\n{config}", path.display());
+            fs::write(&file, text.replace("EVENT", EVENT)).unwrap();
+            let options = ["--timeout", "1s", "--config", file.to_str().unwrap()];
+            let program = [program("peal-foreign").into_os_string(), "hears".into(), "silent".into()];
+            let done = run(&mut cut_short(&server.job(3, &[], attach(&[], &options, &program))));
+            for (row, came) in came_of(module, config, &done) {
+                assert_eq!(came, table[row][column], "{server:?}, {row}: {}\n{}", done.stdout, done.stderr);
+            }
         });
     }
 }

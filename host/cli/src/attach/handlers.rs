@@ -110,7 +110,7 @@ impl Handlers {
         let event = Arc::new(Event { source: Some(me.clone()), ..event });
         if event.range != Range::ProcLocal {
             let (code, range, infos) = (event.code, event.range, event.infos.clone());
-            let what = format!("event {code} of range {}, which a handler raises,", range.name());
+            let what = format!("event {code} of range {} that a handler raises", range.name());
             self.order(Order::Ask(Request::Notify { code, range, infos }, what)).await;
         }
         if audience::includes(&event, &me) {

@@ -32,8 +32,6 @@ use tokio::{
     time::timeout,
 };
 
-/// How long a server may take for what handlers want. One that has not answered by then is told of, and may still answer.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// How long connections of a program that has ended may go on: what is left of it may still speak.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -65,7 +63,7 @@ pub fn attach(mut args: Attach) -> Result<ExitCode> {
         let between = Between {
             server: surroundings.server,
             limits: settings.wire,
-            patience: PATIENCE,
+            patience: args.timeout,
             handlers: handlers.clone(),
         };
         let status = serve(&mut app, listener, Arc::new(between)).await.context("cannot wait for the program")?;
