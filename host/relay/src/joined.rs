@@ -48,7 +48,12 @@ struct Waiting {
 
 impl Joined {
     /// From both halves of the handshake; nothing if the client is not welcome.
-    pub(crate) fn new(hello: &Hello, welcome: Welcome, limits: Limits, patience: Duration) -> Option<(Joined, Option<Proc>)> {
+    pub(crate) fn new(
+        hello: &Hello,
+        welcome: Welcome,
+        limits: Limits,
+        patience: Duration,
+    ) -> Option<(Joined, Option<Proc>)> {
         let (pindex, name) = match welcome {
             Welcome::Client { index } => (index.cast_signed(), None),
             Welcome::Tool { name, security, .. } if security.is_success() => (0, name),
