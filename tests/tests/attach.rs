@@ -137,7 +137,8 @@ fn what_handlers_log_and_control_passes_the_channels_and_policies_of_the_server(
     // Each proc has handlers of its own, the silent one, too; each is told as the proc that it is before.
     for rank in 0..3 {
         let by = format!(",{rank}] ");
-        let lines = board.lines().filter(|line| line.contains(&by) && line.ends_with(":2 sends no heartbeat, action: kill"));
+        let lines =
+            board.lines().filter(|line| line.contains(&by) && line.ends_with(":2 sends no heartbeat, action: kill"));
         assert_eq!(lines.count(), 1, "rank {rank}: {board}");
     }
 }

@@ -144,7 +144,8 @@ const EVENT: &str = "codes = \"-109\", count = 1, by = \"source\", into = -3501"
 
 /// What came of what two procs' handlers wanted of a server, by the rows of the table.
 fn came_of(module: &str, config: &str, done: &Done) -> Vec<(&'static str, String)> {
-    let refused = done.stderr.lines().find_map(|line| line.split_once("is refused by the server at ")?.1.rsplit_once(": "));
+    let refused =
+        done.stderr.lines().find_map(|line| line.split_once("is refused by the server at ")?.1.rsplit_once(": "));
     let refused = refused.map(|(_, status)| status.split(" (").next().unwrap_or_default().to_owned());
     let count = |words: &str| done.stderr.matches(words).count();
     if module == "watchdog" {
