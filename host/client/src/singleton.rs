@@ -66,7 +66,8 @@ fn singleton(places: &Places) -> Result<Proc, ClientError> {
 /// What is to be said of a job of one proc.
 fn job_data(me: &Proc, host: &str) -> [RankData; 2] {
     let one = |key| Kval::new(key, Value::Uint32(1));
-    let sizes = [key::PMIX_JOB_SIZE, key::PMIX_LOCAL_SIZE, key::PMIX_NODE_SIZE, key::PMIX_NUM_NODES, key::PMIX_MAX_PROCS];
+    let sizes =
+        [key::PMIX_JOB_SIZE, key::PMIX_LOCAL_SIZE, key::PMIX_NODE_SIZE, key::PMIX_NUM_NODES, key::PMIX_MAX_PROCS];
     let mut job: Vec<Kval> = sizes.into_iter().map(one).collect();
     job.push(Kval::new(key::PMIX_JOBID, Value::string(me.nspace.as_str())));
     job.push(Kval::new(key::PMIX_LOCAL_PEERS, Value::string("0")));
