@@ -1,5 +1,6 @@
 //! What Peal's client gets from servers that others wrote, compared with the tables in `docs/foreign-servers.md`.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+use peal_model::Range;
 use peal_tests::{
     Done,
     daemon::Place,
@@ -130,66 +131,96 @@ fn hosts_tell_of_ends_what_is_written_down() {
     }
 }
 
-/// What a component of `peal attach` does when a proc is silent: its name, and what the configuration says of it.
-const WANTS: [(&str, &str); 3] = [
-    (
-        "watchdog",
-        "grants = [\"logging\", \"clock\", \"control\", \"report\", \"usage\"]\nconfig = { action = \"kill\", log = \"stderr\" }\n",
-    ),
-    ("escalate", "grants = [\"clock\", \"notify\"]\nconfig = { range = \"local\", EVENT }\n"),
-    ("escalate", "grants = [\"clock\", \"notify\"]\nconfig = { range = \"session\", EVENT }\n"),
-];
-/// The alert, and the event that is made of it.
-const EVENT: &str = "codes = \"-109\", count = 1, by = \"source\", into = -3501";
+/// What handlers of two procs want of a server when a third is silent.
+enum Want {
+    /// A line about it, and its end.
+    Watchdog,
+    /// Another event, of this range, which the handler's settings call so.
+    Event(Range, &'static str),
+}
 
-/// What came of what two procs' handlers wanted of a server, by the rows of the table.
-fn came_of(module: &str, config: &str, done: &Done) -> Vec<(&'static str, String)> {
-    let refused =
-        done.stderr.lines().find_map(|line| line.split_once("is refused by the server at ")?.1.rsplit_once(": "));
-    let refused = refused.map(|(_, status)| status.split(" (").next().unwrap_or_default().to_owned());
-    let count = |words: &str| done.stderr.matches(words).count();
-    if module == "watchdog" {
-        let written = match count("sends no heartbeat, action: kill") {
-            2 => "written".to_owned(),
-            4 => "written twice".to_owned(),
-            other => format!("written {other} times"),
+const WANTS: [Want; 4] = [
+    Want::Watchdog,
+    Want::Event(Range::Local, "local"),
+    Want::Event(Range::Session, "session"),
+    Want::Event(Range::Rm, "rm"),
+];
+
+impl Want {
+    /// The configuration of a handler that wants it.
+    fn configuration(&self) -> String {
+        let (name, grants, config) = match self {
+            Want::Watchdog => (
+                "watchdog",
+                r#""logging", "clock", "control", "report", "usage""#,
+                r#"action = "kill", log = "stderr""#.to_owned(),
+            ),
+            Want::Event(_, range) => (
+                "escalate",
+                r#""clock", "notify""#,
+                format!(r#"codes = "-109", count = 1, by = "source", into = -3501, range = "{range}""#),
+            ),
         };
-        let ended = done.stdout.matches("nothing more").count() == 2;
-        let ended = if ended { "the proc is ended".to_owned() } else { refused.unwrap_or("nothing".to_owned()) };
-        return vec![("a line, PMIX_LOG_STDERR", written), ("the end of another proc, PMIX_JOB_CTRL_KILL", ended)];
+        let path = guest(name);
+        format!("[[module]]\nname = \"{name}\"\npath = {path:?}\ngrants = [{grants}]\nconfig = {{ {config} }}\n")
     }
-    let row = if config.contains("local") { "an event, PMIX_RANGE_LOCAL" } else { "an event, PMIX_RANGE_SESSION" };
-    let answer = if count("has not answered within 1s: event -3501") == 2 { "no answer" } else { "ok" };
-    // Two raise it, for themselves and the two others.
-    let heard = |from: u32, at: u32| {
-        let (source, by) = (format!(":{from}, "), format!("rank {at}: -3501 from "));
-        done.stdout.lines().any(|line| line.starts_with(&by) && line.contains(&source))
-    };
-    assert!(heard(0, 0) && heard(1, 1), "whoever asks for it hears what its own handlers raise: {}", done.stdout);
-    let others = [(0, 1), (0, 2), (1, 0), (1, 2)].map(|(from, at)| heard(from, at));
-    let heard = match others {
-        [true, true, true, true] => "heard",
-        [false, false, false, false] => "heard nothing",
-        _ => "heard by some",
-    };
-    vec![(row, format!("{answer}, {heard}"))]
+
+    /// What came of it, by the rows of the table.
+    fn came_of(&self, done: &Done) -> Vec<(String, String)> {
+        match self {
+            Want::Watchdog => {
+                let written = match done.stderr.matches("sends no heartbeat, action: kill").count() {
+                    2 => "written".to_owned(),
+                    4 => "written twice".to_owned(),
+                    other => format!("written {other} times"),
+                };
+                let refused = |line: &str| {
+                    Some(line.split_once("is refused by the server at ")?.1.rsplit_once(": ")?.1.to_owned())
+                };
+                let ended = match done.stderr.lines().find_map(refused) {
+                    Some(status) => status.split(" (").next().unwrap_or_default().to_owned(),
+                    None if done.stdout.matches("nothing more").count() == 2 => "the proc is ended".to_owned(),
+                    None => "nothing".to_owned(),
+                };
+                let rows =
+                    ["a line, PMIX_LOG_STDERR", "the end of another proc, PMIX_JOB_CTRL_KILL"].map(str::to_owned);
+                rows.into_iter().zip([written, ended]).collect()
+            }
+            Want::Event(range, _) => {
+                let both = |words| done.stderr.matches(words).count() == 2;
+                let said =
+                    [("has not answered within 1s: event -3501", "no answer"), ("is not sent: mpirun", "not sent")];
+                let answer = said.into_iter().find_map(|(words, answer)| both(words).then_some(answer)).unwrap_or("ok");
+                let heard = |(from, at): (u32, u32)| {
+                    let (source, by) = (format!(":{from}, "), format!("rank {at}: -3501 from "));
+                    done.stdout.lines().any(|line| line.starts_with(&by) && line.contains(&source))
+                };
+                let own = [(0, 0), (1, 1)].map(heard);
+                assert_eq!(own, [*range != Range::Rm; 2], "who raises it is told, if meant: {}", done.stdout);
+                let heard = match [(0, 1), (0, 2), (1, 0), (1, 2)].map(heard) {
+                    [true, true, true, true] => "heard",
+                    [false, false, false, false] => "heard nothing",
+                    _ => "heard by some",
+                };
+                vec![(format!("an event, {}", range.name()), format!("{answer}, {heard}"))]
+            }
+        }
+    }
 }
 
 #[test]
 fn what_handlers_want_comes_of_it_what_is_written_down() {
     let table: BTreeMap<String, Vec<String>> = table("What handlers want").into_iter().collect();
-    let place = Place::new();
     for (column, server) in servers() {
-        together(&WANTS, |(module, config)| {
-            let file = place.path(&format!("{module}-{}-{column}.toml", config.len()));
-            let path = guest(module);
-            let text = format!("[[module]]\nname = \"{module}\"\npath = \"{}\"\n{config}", path.display());
-            fs::write(&file, text.replace("EVENT", EVENT)).unwrap();
+        together(&WANTS, |want| {
+            let place = Place::new();
+            place.configure(&want.configuration());
+            let file = place.path("peal.toml");
             let options = ["--timeout", "1s", "--config", file.to_str().unwrap()];
             let program = [program("peal-foreign").into_os_string(), "hears".into(), "silent".into()];
-            let done = run(&mut cut_short(&server.job(3, &[], attach(&[], &options, &program))));
-            for (row, came) in came_of(module, config, &done) {
-                assert_eq!(came, table[row][column], "{server:?}, {row}: {}\n{}", done.stdout, done.stderr);
+            let done = run(&mut server.job(3, &[], attach(&[], &options, &program)));
+            for (row, came) in want.came_of(&done) {
+                assert_eq!(came, table[&row][column], "{server:?}, {row}: {}\n{}", done.stdout, done.stderr);
             }
         });
     }

@@ -58,7 +58,7 @@ pub fn attach(mut args: Attach) -> Result<ExitCode> {
         let transcript = tokio::task::spawn_blocking(|| transcript.map(run::print_transcript));
         let Alone { chain, wanted, sinks, keeper, beginning } =
             Alone::start(prepared, nspace.clone(), &resolved.config);
-        let handlers = Arc::new(Handlers::new(chain, nspace, settings.core.allowance));
+        let handlers = Arc::new(Handlers::new(chain, nspace, surroundings.runtime, settings.core.allowance));
         let serving = tokio::spawn(handlers.clone().serve(wanted));
         let between = Between {
             server: surroundings.server,
