@@ -2,10 +2,13 @@
 use super::random::Random;
 use peal_core::{
     Time,
-    group::{Answer, Call, Construct, GroupKey, Groups, JobFacts, Message, Refusal, Saying, ServerId, Settings, Step},
+    group::{
+        Answer, Call, Construct, GroupKey, GroupName, Groups, JobFacts, Message, Refusal, Saying, ServerId, Settings,
+        Step,
+    },
     server::{PeerId, RequestId},
 };
-use peal_model::{Info, Nspace, Proc, Rank, Status, Text, Value, code, key};
+use peal_model::{Identity, Info, Nspace, Proc, Rank, Status, Text, Value, code, key};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
@@ -85,7 +88,7 @@ pub fn refusal(proc: &Proc) -> Refusal {
 }
 
 pub fn group_key(name: &str) -> GroupKey {
-    GroupKey { uid: UID, name: Text::from(name) }
+    GroupKey { uid: UID, name: GroupName::Called(Text::from(name)) }
 }
 
 impl Sim {
@@ -114,7 +117,9 @@ impl Sim {
                 sim.step(other, |groups, _| groups.server_joined(id));
                 sim.step(id, |groups, _| groups.server_joined(other));
             }
-            sim.step(id, |groups, _| groups.job_added(&nspace(number), JobFacts { size: procs, uid: UID }));
+            sim.step(id, |groups, _| {
+                groups.job_added(&nspace(number), JobFacts { size: procs, owner: Identity { uid: UID, gid: UID } })
+            });
             sim.homes.insert(nspace(number), id);
             sim.alive.extend((0..procs).map(|rank| proc(number, rank)));
         }
@@ -318,8 +323,9 @@ impl Sim {
 
     pub fn status(answer: &Answer) -> Status {
         match answer {
-            Answer::Formed(_) | Answer::Done => code::PMIX_SUCCESS,
+            Answer::Formed(_) | Answer::Connected(_) | Answer::Done => code::PMIX_SUCCESS,
             Answer::Failed(failure) => failure.status,
+            Answer::NotConnected(status) => *status,
         }
     }
 }
