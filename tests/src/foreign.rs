@@ -1,7 +1,7 @@
 //! Servers that others wrote, and Peal's beside them: whatever starts the procs of a job with a PMIx server of its own.
-use crate::{c_program, peal, peers, root};
+use crate::{c_program, guest, peal, peers, program, root};
 use std::{
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     path::PathBuf,
     process::{Command, Stdio},
 };
@@ -71,6 +71,18 @@ impl Launcher {
         command.env("XDG_CACHE_HOME", root().join("target/test-cache")).env("PEAL_CONFIG", "").env_remove("PEAL_LOG");
         command
     }
+}
+
+/// `peal attach` with these handlers before a program.
+pub fn attach(handlers: &[&str], options: &[&str], words: &[OsString]) -> Vec<OsString> {
+    let mut command: Vec<OsString> = vec![program("peal").into(), "attach".into()];
+    for handler in handlers {
+        command.extend(["--handler".into(), guest(handler).into()]);
+    }
+    command.extend(options.iter().map(OsString::from));
+    command.push("--".into());
+    command.extend(words.iter().cloned());
+    command
 }
 
 fn there(path: PathBuf) -> Option<PathBuf> {

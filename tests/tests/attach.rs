@@ -1,6 +1,11 @@
 //! `peal attach`: programs run as ever with handlers before them, whoever started them; and the handlers see what comes.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
-use peal_tests::{Done, c_program, foreign::Launcher, guest, peal, program, run};
+use peal_tests::{
+    Done, c_program,
+    daemon::Place,
+    foreign::{Launcher, attach},
+    guest, peal, program, run,
+};
 use std::{
     ffi::OsString,
     io::{BufRead, BufReader, Read, Write},
@@ -8,17 +13,10 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// `peal attach` with these handlers before a program.
-fn attach(handlers: &[&str], options: &[&str], words: &[OsString]) -> Vec<OsString> {
-    let mut command: Vec<OsString> = vec![program("peal").into(), "attach".into()];
-    for handler in handlers {
-        command.extend(["--handler".into(), guest(handler).into()]);
-    }
-    command.extend(options.iter().map(OsString::from));
-    command.push("--".into());
-    command.extend(words.iter().cloned());
-    command
-}
+/// A configuration of `peal attach`: whoever is silent is logged, and killed.
+const WATCHDOG: &str = "[[module]]\nname = \"watchdog\"\npath = \"FILE\"\n\
+                        grants = [\"logging\", \"clock\", \"control\", \"report\", \"usage\"]\n\
+                        config = { action = \"kill\", log = \"stderr\" }\n";
 
 fn words(text: &[&str]) -> Vec<OsString> {
     text.iter().map(OsString::from).collect()
@@ -114,6 +112,35 @@ fn what_handlers_raise_comes_to_the_program_like_other_events() {
     // Rank 0 hears the alert, and raises another event, of which the source is itself.
     let raised: Vec<&str> = done.stdout.lines().filter(|line| line.contains("-3102 from job:0")).collect();
     assert_eq!(raised, ["rank 0: -3102 from job:0, PMIX_RANGE_LOCAL, [], affected []"], "{done:?}");
+}
+
+#[test]
+fn what_handlers_log_and_control_passes_the_channels_and_policies_of_the_server() {
+    let place = Place::new();
+    place.configure(&format!(
+        "[[sink]]\nname = \"board\"\nfile.path = \"{board}\"\n\
+         [[module]]\nname = \"file\"\npath = \"{file}\"\nchannels = [\"stderr\"]\nsinks = [\"board\"]\n\
+         grants = [\"sink\", \"clock\"]\n[module.config]\nsink = \"board\"\n",
+        board = place.path("board").display(),
+        file = guest("file").display(),
+    ));
+    let site = place.path("peal.toml").display().to_string();
+    let own = place.path("attached.toml");
+    std::fs::write(&own, WATCHDOG.replace("FILE", &guest("watchdog").display().to_string())).unwrap();
+    let program = vec![program("peal-foreign").into(), "hears".into(), "silent".into()];
+    let attached = attach(&[], &["--config", own.to_str().unwrap()], &program);
+    // A proc that others have ended is no failure of the job.
+    let done = run(&mut Launcher::Peal.job(3, &["--config", &site], attached)).expect_status(0);
+    assert_eq!(done.stdout.matches("nothing more").count(), 2, "the silent one is ended: {}", done.stdout);
+    assert!(!done.stderr.contains("sends no heartbeat"), "the site writes that elsewhere: {}", done.stderr);
+    let board = std::fs::read_to_string(place.path("board")).unwrap();
+    // Each proc has handlers of its own, the silent one, too; each is told as the proc that it is before.
+    for rank in 0..3 {
+        let by = format!(",{rank}] ");
+        let lines =
+            board.lines().filter(|line| line.contains(&by) && line.ends_with(":2 sends no heartbeat, action: kill"));
+        assert_eq!(lines.count(), 1, "rank {rank}: {board}");
+    }
 }
 
 /// In a PMIx environment in which no server answers: enough for a program that asks for none.

@@ -1,7 +1,8 @@
 //! Procs of two jobs that connect: unmodified `libpmix` programs at one server, and what becomes of a connect where one of them goes.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 use peal_client::{Client, ClientError};
-use peal_model::{Info, Infos, Nspace, Proc, Value, code, key};
+use peal_core::server::Purpose;
+use peal_model::{Info, Infos, KeyName, Nspace, Proc, Scope, Value, code, key};
 use peal_server::{EmbeddedFabric, ServerSettings, embedded::environment};
 use peal_tests::{
     Done, c_program, finish,
@@ -26,13 +27,43 @@ fn both() -> [Proc; 2] {
     JOBS.map(all)
 }
 
+/// Where two jobs are.
+#[derive(Clone, Copy, Debug)]
+enum At {
+    OneServer,
+    TwoServers,
+}
+
+impl At {
+    const ALL: [At; 2] = [At::OneServer, At::TwoServers];
+
+    /// The servers, and the address of each job's.
+    async fn start(self) -> (Vec<Node>, [String; 2]) {
+        let nodes = match self {
+            At::OneServer => vec![node().await],
+            At::TwoServers => two_nodes().await,
+        };
+        let uris = [nodes.first(), nodes.last()].map(|node| node.unwrap().server.uri().to_string());
+        (nodes, uris)
+    }
+}
+
+/// A job of two at each of two servers.
+async fn two_nodes() -> Vec<Node> {
+    let (fabric, mut nodes) = (EmbeddedFabric::new(), Vec::new());
+    for job in JOBS {
+        nodes.push(Node::start(ServerSettings::default(), &fabric, job, 2).await);
+    }
+    nodes
+}
+
 /// What each proc of two jobs of two prints, each job with its release; nothing where there is no `libpmix`.
-async fn connected(releases: [&Release; 2], args: &[&str]) -> Option<Vec<(String, Done)>> {
+async fn connected(at: At, releases: [&Release; 2], args: &[&str]) -> Option<Vec<(String, Done)>> {
     let program = c_program("connect")?;
-    let node = node().await;
-    let uri = node.server.uri().to_string();
-    let procs = JOBS.iter().zip(JOBS.iter().rev()).zip(releases).flat_map(|((job, other), release)| {
-        let (program, uri) = (&program, &uri);
+    let (_nodes, uris) = at.start().await;
+    let jobs = JOBS.iter().zip(JOBS.iter().rev()).zip(releases).zip(&uris);
+    let procs = jobs.flat_map(|(((job, other), release), uri)| {
+        let program = &program;
         (0..2).map(move |rank| {
             let mut command = Command::new(program);
             let variables = environment(&Nspace::new(job).unwrap(), "node", peal_model::Rank(rank), uri);
@@ -68,25 +99,25 @@ async fn procs_of_two_jobs_know_of_each_other_until_they_disconnect() {
     let releases = Release::all();
     // All with each release, and a job with the first and one with the last.
     let together = releases.iter().map(|one| [one, one]).chain([[&releases[0], releases.last().unwrap()]]);
-    for pair in together {
-        let Some(ended) = connected(pair, &[]).await else { return };
+    for (pair, at) in together.flat_map(|pair| At::ALL.map(|at| (pair, at))) {
+        let Some(ended) = connected(at, pair, &[]).await else { return };
         for (proc, done) in ended {
-            assert_eq!(printed(&done), format!("{KNOWN}{PARTED}"), "{pair:?} {proc}: {}", done.stderr);
+            assert_eq!(printed(&done), format!("{KNOWN}{PARTED}"), "{at:?} {pair:?} {proc}: {}", done.stderr);
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_is_connected_with_a_proc_that_dies_hears_of_it() {
-    for release in Release::all() {
-        let Some(ended) = connected([&release; 2], &["1"]).await else { return };
+    for (release, at) in Release::all().into_iter().flat_map(|release| At::ALL.map(|at| (release.clone(), at))) {
+        let Some(ended) = connected(at, [&release; 2], &["1"]).await else { return };
         for (proc, done) in ended {
             let then = match proc.as_str() {
                 "one:0" => PARTED.to_owned(),
                 "one:1" => String::new(),
                 _ => format!("hears -200 about other:1\n{PARTED}"),
             };
-            assert_eq!(printed(&done), format!("{KNOWN}{then}"), "{release:?} {proc}: {}", done.stderr);
+            assert_eq!(printed(&done), format!("{KNOWN}{then}"), "{at:?} {release:?} {proc}: {}", done.stderr);
         }
     }
 }
@@ -156,4 +187,86 @@ async fn a_connect_waits_for_no_fence_of_the_same_procs_and_after_disconnecting_
     node.server.handle().proc_ended(dies.me().clone(), None);
     let event = next(&mut hears).await;
     assert_eq!(event.infos.value_of(key::PMIX_EVENT_AFFECTED_PROC), Some(&Value::Proc(dies.me().clone())));
+}
+
+/// A job of two at each of two servers, and a client for each proc.
+async fn across() -> (Vec<Node>, Vec<Client>) {
+    let (nodes, mut clients) = (two_nodes().await, Vec::new());
+    for (node, job) in nodes.iter().zip(JOBS) {
+        for rank in 0..2 {
+            clients.push(node.client_of(job, rank).await);
+        }
+    }
+    (nodes, clients)
+}
+
+/// All of them connect or disconnect.
+async fn all_of(clients: &[Client], purpose: Purpose) {
+    let calls = clients.iter().cloned().map(|client| async move {
+        match purpose {
+            Purpose::Disconnect => client.disconnect_procs(&both(), &[]).await,
+            Purpose::Connect | Purpose::Fence => client.connect_procs(&both(), &[]).await,
+        }
+    });
+    for call in calls.map(tokio::spawn).collect::<Vec<_>>() {
+        soon("all have called it", call).await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn procs_of_two_servers_know_of_each_other_until_they_disconnect() {
+    let (nodes, clients) = across().await;
+    let [one, _, two, dies] = &clients[..] else { panic!() };
+    let word = KeyName("test.word");
+    two.put(Scope::Global, word.into(), Value::string("here"));
+    two.commit().await.unwrap();
+    let at_once = [Info::new(key::PMIX_IMMEDIATE, Value::Bool(true))];
+    assert!(one.get(two.me(), word, &at_once).await.is_err(), "nothing is known of it before");
+    for _ in 0..2 {
+        all_of(&clients, Purpose::Connect).await;
+        let size = one.get(&all("two"), key::PMIX_JOB_SIZE, &[Info::new(key::PMIX_OPTIONAL, Value::Bool(true))]).await;
+        assert_eq!(size.unwrap(), Value::Uint32(2), "its job data came with the answer");
+        assert_eq!(one.get(two.me(), word, &at_once).await.unwrap(), Value::string("here"));
+        let pair = [one.me().clone(), two.me().clone()];
+        let met = soon("they meet", async { tokio::join!(one.fence(&pair, &[]), two.fence(&pair, &[])) }).await;
+        assert!(met.0.is_ok() && met.1.is_ok(), "{met:?}");
+        all_of(&clients, Purpose::Disconnect).await;
+    }
+    let error = one.fence(&[one.me().clone(), two.me().clone()], &[]).await.unwrap_err();
+    assert_eq!(error.status(), code::PMIX_ERR_INVALID_NAMESPACE, "they do not know of each other any more");
+
+    all_of(&clients, Purpose::Connect).await;
+    let (handler, mut hears) = listener();
+    one.register(&[code::PMIX_ERR_PROC_TERM_WO_SYNC], everything(), handler).await.unwrap();
+    // Who leaves in order is missed by nobody.
+    two.clone().finalize().await.unwrap();
+    nodes[1].server.handle().proc_ended(dies.me().clone(), None);
+    let event = next(&mut hears).await;
+    assert_eq!(event.infos.value_of(key::PMIX_EVENT_AFFECTED_PROC), Some(&Value::Proc(dies.me().clone())));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_waits_to_connect_with_who_is_gone_at_another_server_or_nobody_there() {
+    let (nodes, clients) = across().await;
+    let [one, _, two, other] = &clients[..] else { panic!() };
+    let pair = [one.me().clone(), two.me().clone()];
+    let timeout = [Info::new(key::PMIX_TIMEOUT, Value::Uint32(1))];
+    assert_eq!(refused(one, &pair, &timeout).await, code::PMIX_ERR_TIMEOUT);
+    assert_eq!(refused(one, &[all("two")], &[]).await, code::PMIX_ERR_BAD_PARAM);
+    assert_eq!(refused(one, &[one.me().clone(), all("three")], &[]).await, code::PMIX_ERR_NOT_FOUND);
+    let disconnected = one.disconnect_procs(&pair, &[]).await.unwrap_err();
+    assert_eq!(disconnected.status(), code::PMIX_ERR_NOT_FOUND, "{disconnected}");
+    for (gone, dies) in [(two, false), (other, true)] {
+        let named = [one.me().clone(), gone.me().clone()];
+        let waits = one.clone();
+        let waits = tokio::spawn(async move { refused(&waits, &named, &[]).await });
+        // Its next request is behind that.
+        one.connect_procs(&[one.me().clone()], &[]).await.unwrap();
+        if dies {
+            nodes[1].server.handle().proc_ended(gone.me().clone(), None);
+        } else {
+            gone.clone().finalize().await.unwrap();
+        }
+        assert_eq!(soon("the wait ends", waits).await.unwrap(), code::PMIX_ERR_LOST_CONNECTION);
+    }
 }

@@ -1,6 +1,12 @@
 //! What Peal's client gets from servers that others wrote, compared with the tables in `docs/foreign-servers.md`.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
-use peal_tests::{Done, foreign::Launcher, program, root, run};
+use peal_model::Range;
+use peal_tests::{
+    Done,
+    daemon::Place,
+    foreign::{Launcher, attach},
+    guest, program, root, run,
+};
 use std::{
     collections::BTreeMap,
     ffi::OsStr,
@@ -121,6 +127,101 @@ fn hosts_tell_of_ends_what_is_written_down() {
             codes.dedup();
             let heard = if codes.is_empty() { "nothing".to_owned() } else { codes.join(", ") };
             assert_eq!(heard, *wanted, "{server:?}, {what}: {}\n{}", done.stdout, done.stderr);
+        });
+    }
+}
+
+/// What handlers of two procs want of a server when a third is silent.
+enum Want {
+    /// A line about it, and its end.
+    Watchdog,
+    /// Another event, of this range, which the handler's settings call so.
+    Event(Range, &'static str),
+}
+
+const WANTS: [Want; 4] = [
+    Want::Watchdog,
+    Want::Event(Range::Local, "local"),
+    Want::Event(Range::Session, "session"),
+    Want::Event(Range::Rm, "rm"),
+];
+
+impl Want {
+    /// The configuration of a handler that wants it.
+    fn configuration(&self) -> String {
+        let (name, grants, config) = match self {
+            Want::Watchdog => (
+                "watchdog",
+                r#""logging", "clock", "control", "report", "usage""#,
+                r#"action = "kill", log = "stderr""#.to_owned(),
+            ),
+            Want::Event(_, range) => (
+                "escalate",
+                r#""clock", "notify""#,
+                format!(r#"codes = "-109", count = 1, by = "source", into = -3501, range = "{range}""#),
+            ),
+        };
+        let path = guest(name);
+        format!("[[module]]\nname = \"{name}\"\npath = {path:?}\ngrants = [{grants}]\nconfig = {{ {config} }}\n")
+    }
+
+    /// What came of it, by the rows of the table.
+    fn came_of(&self, done: &Done) -> Vec<(String, String)> {
+        match self {
+            Want::Watchdog => {
+                let written = match done.stderr.matches("sends no heartbeat, action: kill").count() {
+                    2 => "written".to_owned(),
+                    4 => "written twice".to_owned(),
+                    other => format!("written {other} times"),
+                };
+                let refused = |line: &str| {
+                    Some(line.split_once("is refused by the server at ")?.1.rsplit_once(": ")?.1.to_owned())
+                };
+                let ended = match done.stderr.lines().find_map(refused) {
+                    Some(status) => status.split(" (").next().unwrap_or_default().to_owned(),
+                    None if done.stdout.matches("nothing more").count() == 2 => "the proc is ended".to_owned(),
+                    None => "nothing".to_owned(),
+                };
+                let rows =
+                    ["a line, PMIX_LOG_STDERR", "the end of another proc, PMIX_JOB_CTRL_KILL"].map(str::to_owned);
+                rows.into_iter().zip([written, ended]).collect()
+            }
+            Want::Event(range, _) => {
+                let both = |words| done.stderr.matches(words).count() == 2;
+                let said =
+                    [("has not answered within 1s: event -3501", "no answer"), ("is not sent: mpirun", "not sent")];
+                let answer = said.into_iter().find_map(|(words, answer)| both(words).then_some(answer)).unwrap_or("ok");
+                let heard = |(from, at): (u32, u32)| {
+                    let (source, by) = (format!(":{from}, "), format!("rank {at}: -3501 from "));
+                    done.stdout.lines().any(|line| line.starts_with(&by) && line.contains(&source))
+                };
+                let own = [(0, 0), (1, 1)].map(heard);
+                assert_eq!(own, [*range != Range::Rm; 2], "who raises it is told, if meant: {}", done.stdout);
+                let heard = match [(0, 1), (0, 2), (1, 0), (1, 2)].map(heard) {
+                    [true, true, true, true] => "heard",
+                    [false, false, false, false] => "heard nothing",
+                    _ => "heard by some",
+                };
+                vec![(format!("an event, {}", range.name()), format!("{answer}, {heard}"))]
+            }
+        }
+    }
+}
+
+#[test]
+fn what_handlers_want_comes_of_it_what_is_written_down() {
+    let table: BTreeMap<String, Vec<String>> = table("What handlers want").into_iter().collect();
+    for (column, server) in servers() {
+        together(&WANTS, |want| {
+            let place = Place::new();
+            place.configure(&want.configuration());
+            let file = place.path("peal.toml");
+            let options = ["--timeout", "1s", "--config", file.to_str().unwrap()];
+            let program = [program("peal-foreign").into_os_string(), "hears".into(), "silent".into()];
+            let done = run(&mut server.job(3, &[], attach(&[], &options, &program)));
+            for (row, came) in want.came_of(&done) {
+                assert_eq!(came, table[&row][column], "{server:?}, {row}: {}\n{}", done.stdout, done.stderr);
+            }
         });
     }
 }

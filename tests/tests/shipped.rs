@@ -183,6 +183,7 @@ fn a_guest_asks_for_what_it_uses_and_nothing_else() {
             &[Capability::Logging, Capability::Clock, Capability::Control, Capability::Report, Capability::Usage],
         ),
         ("mourn", &[Role::EventHandler, Role::Lifecycle], &[Capability::Report]),
+        ("restart", &[Role::EventHandler, Role::Lifecycle], &[Capability::Control]),
         ("trap-policy", &policies, &[]),
         ("stdio", &[Role::LogChannel], &[Capability::Sink]),
         ("syslog", &channel, &[Capability::Clock, Capability::Sink]),

@@ -1,11 +1,11 @@
 //! Programs that nobody started as part of a job: they come to the server of the system where there is one, or are alone.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
-use peal_client::{Client, ClientError, ClientSettings, Environment, Places};
-use peal_model::{Info, KeyName, Range, Scope, Status, Value, code, key};
+use peal_client::{Client, ClientError, ClientSettings, Construct, Environment, Places};
+use peal_model::{Info, KeyName, Nspace, Proc, Range, Scope, Status, Value, code, key};
 use peal_tests::{
     c_program,
     daemon::{Daemon, Place},
-    in_process::{listener, next, soon},
+    in_process::{everything, listener, next, soon},
     peers, run,
 };
 use std::{
@@ -86,6 +86,47 @@ async fn a_program_of_peals_client_comes_to_the_server_of_the_system() {
     assert_eq!(next(&mut hears).await.source.as_ref(), Some(client.me()));
     client.finalize().await.unwrap();
     proc.finalize().await.unwrap();
+}
+
+#[tokio::test]
+async fn alone_a_program_of_peals_client_has_what_is_its_own_and_the_rest_is_refused_at_once() {
+    let empty = tempfile::tempdir().unwrap();
+    let client = Client::alone(&places(empty.path()), ClientSettings::default()).await.unwrap();
+    let me = client.me().clone();
+    assert_eq!(me.to_string(), format!("singleton.{}.{}:0", peal_server::hostname(), std::process::id()));
+    assert_eq!((client.server(), client.peers()), (None, Vec::new()));
+    let size = client.get(&Proc::all(me.nspace.clone()), key::PMIX_JOB_SIZE, &[]).await;
+    assert_eq!(size.unwrap(), Value::Uint32(1));
+    let word = KeyName("alone.word");
+    client.put(Scope::Global, word.into(), Value::string("here"));
+    client.commit().await.unwrap();
+    assert_eq!(client.get(&me, word, &[]).await.unwrap(), Value::string("here"));
+    let missing = client.get(&me, KeyName("alone.other"), &[]).await.unwrap_err();
+    assert_eq!(missing.status(), code::PMIX_ERR_NOT_FOUND, "{missing}");
+    client.fence(&[], &[]).await.unwrap();
+
+    let (handler, mut hears) = listener();
+    client.register(&[NEWS], everything(), handler).await.unwrap();
+    client.notify(NEWS, Range::ProcLocal, Vec::new()).await.unwrap();
+    assert_eq!(next(&mut hears).await.source.as_ref(), Some(&me));
+
+    let other = Proc::all(Nspace::new("other").unwrap());
+    let line = [Info::new(key::PMIX_LOG_STDERR, Value::string("here"))];
+    let refused = [
+        client.fence(std::slice::from_ref(&other), &[]).await,
+        client.connect_procs(&[me, other], &[]).await,
+        client.log(&line, &[]).await.map(drop),
+        client.query(&[]).await.map(drop),
+        client.notify(NEWS, Range::Session, Vec::new()).await,
+        client.beat().await,
+        client.group_construct("crew", Construct::of(client.peers().as_slice())).await.map(drop),
+    ];
+    for refused in refused {
+        let error = refused.unwrap_err();
+        assert!(error.to_string().ends_with("needs a server, and this program runs alone"), "{error}");
+        assert_eq!(error.status(), code::PMIX_ERR_UNREACH);
+    }
+    client.finalize().await.unwrap();
 }
 
 #[tokio::test]

@@ -64,6 +64,7 @@ fn what_ships_does_what_its_cases_say() {
         "escalate",
         "watchdog",
         "mourn",
+        "restart",
         "same-user",
         "stdio",
         "report",

@@ -14,7 +14,7 @@ use peal_server::{
 use peal_tests::{
     Done, finish, guest,
     in_process::{Modules, Node, soon},
-    peal,
+    peal, run,
     text_form::assemble,
 };
 use std::{
@@ -121,6 +121,28 @@ fn a_handler_that_wants_no_termination_lets_the_job_go_on() {
     let done =
         Place::new().handlers([guest("keep-going")]).goes_on("handler \"keep-going\" of the job wants no termination");
     assert!(!done.stderr.contains("is being ended"), "{}", done.stderr);
+}
+
+#[test]
+fn a_handler_has_a_proc_started_again_as_often_as_it_may_be() {
+    let grants = "grants = [\"control\"]\nconfig = { times = 2 }";
+    let done = Place::new().site("restart", guest("restart"), grants).ends();
+    assert_eq!(done.stderr.matches("rank 0 started as process").count(), 3, "{}", done.stderr);
+}
+
+#[test]
+fn a_proc_that_was_started_again_is_no_failure_and_knows_where_to_go_on() {
+    let place = Place::new();
+    let (config, flag) = (place.path("peal.toml"), place.path("flag"));
+    let module = format!("[[module]]\nname = \"restart\"\npath = {:?}\ngrants = [\"control\"]\n", guest("restart"));
+    fs::write(&config, module + "config = { checkpoint = \"step-5\" }\n").unwrap();
+    // The others live until rank 1 is back.
+    let script = format!(
+        "case $PMIX_RANK,$PEAL_CHECKPOINT in 1,) kill -KILL $$ ;; 1,*) echo $PEAL_CHECKPOINT >$FLAG ;; *) {WAIT} ;; esac"
+    );
+    let mut command = peal(["run", "-n", "3", "--config", config.to_str().unwrap(), "--", "sh", "-c", &script]);
+    run(command.env("FLAG", &flag)).expect_status(0);
+    assert_eq!(fs::read_to_string(flag).unwrap(), "step-5\n");
 }
 
 #[test]

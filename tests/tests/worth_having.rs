@@ -100,6 +100,7 @@ fn the_settings_that_are_documented_can_be_used() {
         ("handlers", "escalate"),
         ("handlers", "watchdog"),
         ("handlers", "mourn"),
+        ("handlers", "restart"),
     ] {
         let source = std::fs::read_to_string(root().join("guests").join(kind).join(name).join("src/lib.rs")).unwrap();
         let lines = source.lines().map_while(|line| line.strip_prefix("//!")).map(str::trim_start);

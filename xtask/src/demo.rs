@@ -57,6 +57,12 @@ pub fn run(root: &Path) -> Result<()> {
             words: "run -n 1 --config docs/demo.toml -- target/debug/peal-asker".to_owned(),
             status: 0,
         },
+        Scene {
+            intro: "Of three processes one is killed. The site's component `restart` has it started again, told where to go on\n\
+                    (docs/demo-restart.toml); the others go on meanwhile, and nothing has failed.",
+            words: "run -n 3 --config docs/demo-restart.toml -- sh docs/demo-restart.sh".to_owned(),
+            status: 0,
+        },
     ];
     scenes.iter().try_for_each(|scene| scene.play(root))?;
     match mpi::program(root)? {

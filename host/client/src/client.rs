@@ -5,8 +5,9 @@ use crate::{
     events::Handlers,
     link::{Appointment, Connected, Link},
     lock,
-    queue::EventQueue,
-    session::{Session, handle_events},
+    queue::{Arrivals, EventQueue},
+    session::{Company, Session, handle_events},
+    singleton,
 };
 use peal_model::{
     CommandCode, Commit, Info, Infos, Key, Kval, Proc, RankData, Reply, Request, Scope, SharedData, Value, key,
@@ -61,9 +62,7 @@ impl Client {
 
     /// Connects for the first time. The server may give us another name than we have.
     pub(crate) async fn start(me: Proc, to: Appointment, settings: ClientSettings) -> Result<Client, ClientError> {
-        // One thread: a client's handlers see its events one after the other.
-        let threads = PoolSettings { threads: NonZeroUsize::MIN, ..PoolSettings::default() };
-        let handlers = Handlers::new(GuestPool::new(threads).map_err(ClientError::Thread)?);
+        let handlers = handlers()?;
         let (queue, arrivals) = EventQueue::new(settings.event_queue_bytes);
         let Connected { link, name } = Link::connect(to, &settings, queue.clone()).await?;
         let mut known = Known::new(settings.data_bytes);
@@ -72,7 +71,17 @@ impl Client {
             Reply::JobData(info) => known.learn_job(Arc::unwrap_or_clone(info)),
             _ => return Err(ClientError::UnfitAnswer { call: Call(CommandCode::JobData) }),
         }
-        let session = Arc::new(Session::new(name.unwrap_or(me), link, settings, handlers, queue));
+        Ok(Client::of(Session::new(name.unwrap_or(me), Some(link), settings, handlers, queue), arrivals, known))
+    }
+
+    /// A client that never has a server, and knows this.
+    pub(crate) fn without_server(me: Proc, known: Known, settings: ClientSettings) -> Result<Client, ClientError> {
+        let (queue, arrivals) = EventQueue::new(settings.event_queue_bytes);
+        Ok(Client::of(Session::new(me, None, settings, handlers()?, queue), arrivals, known))
+    }
+
+    fn of(session: Session, arrivals: Arrivals, known: Known) -> Client {
+        let session = Arc::new(session);
         let inner = Arc::new_cyclic(|inner: &Weak<Inner>| {
             let inner = inner.clone();
             let follow = move |advice| {
@@ -83,7 +92,7 @@ impl Client {
             let events = tokio::spawn(handle_events(session.clone(), arrivals, follow));
             Inner { session, known: Mutex::new(known), put: Mutex::default(), events }
         });
-        Ok(Client { inner, limit: None })
+        Client { inner, limit: None }
     }
 
     /// The same client, whose calls may take so long: `client.within(second).get(..)`. A call that is over its time fails
@@ -198,6 +207,9 @@ impl Client {
 
     /// Asks the server that calls go to, and waits for the answer as long as that call may take.
     pub(crate) async fn ask(&self, request: Request) -> Result<Reply, ClientError> {
+        if self.session().company == Company::Nobody {
+            return singleton::answer(self.me(), &request);
+        }
         let (command, limit) = (request.command(), self.limit_of(&request));
         let link = self.session().link(command)?;
         self.bounded(command, limit, link.ask(request)).await
@@ -248,6 +260,12 @@ impl Client {
         let server = self.session().link(command).ok().map(|link| link.whose());
         bounded(command, limit, server, call).await
     }
+}
+
+/// One thread: a client's handlers see its events one after the other.
+fn handlers() -> Result<Handlers, ClientError> {
+    let threads = PoolSettings { threads: NonZeroUsize::MIN, ..PoolSettings::default() };
+    Ok(Handlers::new(GuestPool::new(threads).map_err(ClientError::Thread)?))
 }
 
 /// Waits no longer than may be for what this server is to answer.

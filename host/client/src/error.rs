@@ -111,6 +111,12 @@ pub enum ClientError {
         /// What was called.
         call: Call,
     },
+    /// There is no server and never was: the program runs alone.
+    #[error("{call} needs a server, and this program runs alone")]
+    Alone {
+        /// What was called.
+        call: Call,
+    },
     /// The connection to the server is gone.
     #[error("{call}: the connection to the server at {server} is lost")]
     Lost {
@@ -224,6 +230,7 @@ impl ClientError {
                 PMIX_ERR_INIT
             }
             ClientError::NoServer { .. }
+            | ClientError::Alone { .. }
             | ClientError::TooMuchToSearch { .. }
             | ClientError::SeveralServers { .. }
             | ClientError::UnreadableFile { .. }

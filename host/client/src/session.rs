@@ -31,6 +31,7 @@ pub(crate) struct Session {
     /// The connections; calls go to the first of them. One that is lost stays until there is another, so that calls can say
     /// which server is gone.
     links: Mutex<Vec<Arc<Link>>>,
+    pub(crate) company: Company,
     /// Held while a change of the registrations is made here and told to the servers, so that all see the same order. Never
     /// while an answer is waited for, which may lie behind events whose handling needs it.
     pub(crate) changes: tokio::sync::Mutex<()>,
@@ -39,25 +40,39 @@ pub(crate) struct Session {
     runtime: tokio::runtime::Handle,
 }
 
+/// Whether there is anybody but us.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Company {
+    /// There is a server, or was one.
+    Servers,
+    /// There never is.
+    Nobody,
+}
+
 impl Session {
+    /// With the server that this connection leads to; without one, alone.
     pub(crate) fn new(
         me: Proc,
-        first: Arc<Link>,
+        first: Option<Arc<Link>>,
         settings: ClientSettings,
         handlers: Handlers,
         queue: EventQueue,
     ) -> Session {
-        first.held.set(true);
-        let links = Mutex::new(vec![first]);
+        first.iter().for_each(|first| first.held.set(true));
+        let company = if first.is_some() { Company::Servers } else { Company::Nobody };
+        let links = Mutex::new(first.into_iter().collect());
         let runtime = tokio::runtime::Handle::current();
         let (changes, over) = (tokio::sync::Mutex::default(), AllOver::default());
-        Session { me, settings, handlers, queue, links, changes, over, runtime }
+        Session { me, settings, handlers, queue, links, company, changes, over, runtime }
     }
 
     /// The connection that calls go to.
     pub(crate) fn link(&self, command: CommandCode) -> Result<Arc<Link>, ClientError> {
-        let first = lock(&self.links).first().cloned();
-        first.ok_or(ClientError::NoConnection { call: Call(command) })
+        let (first, call) = (lock(&self.links).first().cloned(), Call(command));
+        first.ok_or(match self.company {
+            Company::Servers => ClientError::NoConnection { call },
+            Company::Nobody => ClientError::Alone { call },
+        })
     }
 
     /// The servers that there are, the one that calls go to first.

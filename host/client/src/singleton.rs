@@ -1,31 +1,94 @@
-//! Programs that nobody started as part of a job, and that come to the server of the system all the same.
+//! Programs that nobody started as part of a job: they come to the server of the system, or run alone.
 use crate::{
-    Client, ClientError, ClientSettings, Places,
+    Call, Client, ClientError, ClientSettings, Places,
+    data::Known,
     link::{Appointment, user},
 };
-use peal_model::{Info, Nspace, Proc, Rank, Value, key};
+use peal_model::{Info, Kval, Nspace, Proc, Rank, RankData, Reply, Request, Value, code, key, rank};
 use peal_wire::PeerKind;
 
 impl Client {
     /// Connects to the server of the system, which leaves a file in these places, as the only proc of a job of its own: what
-    /// `PMIx_Init` does where no server has started the program. A program that would rather be alone goes on without a client where
-    /// this is [`ClientError::NoServer`].
+    /// `PMIx_Init` does where no server has started the program. Where this is [`ClientError::NoServer`], a program may go on with
+    /// [`Client::alone`].
     pub async fn singleton(places: &Places, settings: ClientSettings) -> Result<Client, ClientError> {
-        let places = places.clone();
-        let name = format!("singleton.{}.{}", places.host, std::process::id());
+        let (me, places) = (singleton(places)?, places.clone());
         let found = tokio::task::spawn_blocking(move || places.system()).await;
         let found = found.unwrap_or_else(|error| Err(ClientError::Thread(std::io::Error::other(error))))?;
-        // A host name may be as long as a namespace.
-        let name = name.get(..Nspace::MAX.min(name.len())).unwrap_or("singleton");
-        let nspace = Nspace::new(name).map_err(|_| ClientError::BadVariable {
-            variable: "PMIX_HOSTNAME",
-            value: name.to_owned(),
-            wanted: "the name of a host",
-        })?;
-        let me = Proc::new(nspace, Rank(0));
         let infos = vec![Info::new(key::PMIX_PROC_PID, Value::Pid(std::process::id()))];
         let peer = PeerKind::Singleton(user(), me.clone());
         let to = Appointment { server: found.server, release: found.release, peer, infos };
         Client::start(me, to, settings).await
+    }
+
+    /// The only proc of a job of its own that no server knows of, on the node of these places. It has what it puts and what is to be
+    /// said of such a job, meets itself in a fence, and hears the events that it raises for itself. Whatever else takes a server is
+    /// [`ClientError::Alone`], at once.
+    ///
+    /// A program that runs with a server and without:
+    ///
+    /// ```no_run
+    /// # async fn example(places: peal_client::Places) -> Result<(), peal_client::ClientError> {
+    /// use peal_client::{Client, ClientError, ClientSettings};
+    ///
+    /// let client = match Client::init().await {
+    ///     Err(ClientError::NotSet { .. }) => Client::singleton(&places, ClientSettings::default()).await,
+    ///     started => started,
+    /// };
+    /// let client = match client {
+    ///     Err(ClientError::NoServer { .. }) => Client::alone(&places, ClientSettings::default()).await,
+    ///     connected => connected,
+    /// }?;
+    /// # client.finalize().await
+    /// # }
+    /// ```
+    pub async fn alone(places: &Places, settings: ClientSettings) -> Result<Client, ClientError> {
+        let me = singleton(places)?;
+        let mut known = Known::new(settings.data_bytes);
+        job_data(&me, &places.host).into_iter().for_each(|data| known.learn(data));
+        Client::without_server(me, known, settings)
+    }
+}
+
+/// Who a program is that nobody started.
+fn singleton(places: &Places) -> Result<Proc, ClientError> {
+    let name = format!("singleton.{}.{}", places.host, std::process::id());
+    // A host name may be as long as a namespace.
+    let name = name.get(..Nspace::MAX.min(name.len())).unwrap_or("singleton");
+    let nspace = Nspace::new(name).map_err(|_| ClientError::BadVariable {
+        variable: "PMIX_HOSTNAME",
+        value: name.to_owned(),
+        wanted: "the name of a host",
+    })?;
+    Ok(Proc::new(nspace, Rank(0)))
+}
+
+/// What is to be said of a job of one proc.
+fn job_data(me: &Proc, host: &str) -> [RankData; 2] {
+    let one = |key| Kval::new(key, Value::Uint32(1));
+    let sizes =
+        [key::PMIX_JOB_SIZE, key::PMIX_LOCAL_SIZE, key::PMIX_NODE_SIZE, key::PMIX_NUM_NODES, key::PMIX_MAX_PROCS];
+    let mut job: Vec<Kval> = sizes.into_iter().map(one).collect();
+    job.push(Kval::new(key::PMIX_JOBID, Value::string(me.nspace.as_str())));
+    job.push(Kval::new(key::PMIX_LOCAL_PEERS, Value::string("0")));
+    let proc = vec![
+        Kval::new(key::PMIX_RANK, Value::Rank(me.rank)),
+        Kval::new(key::PMIX_LOCAL_RANK, Value::Uint16(0)),
+        Kval::new(key::PMIX_NODE_RANK, Value::Uint16(0)),
+        Kval::new(key::PMIX_HOSTNAME, Value::string(host)),
+    ];
+    let all = Proc::new(me.nspace.clone(), rank::PMIX_RANK_WILDCARD);
+    [RankData { proc: all, kvals: job }, RankData { proc: me.clone(), kvals: proc }]
+}
+
+/// What comes of a request where there is nobody but us.
+pub(crate) fn answer(me: &Proc, request: &Request) -> Result<Reply, ClientError> {
+    let is_ours = |proc: &Proc| proc.nspace == me.nspace;
+    match request {
+        Request::Commit(_) => Ok(Reply::Status(code::PMIX_SUCCESS)),
+        Request::Fence { procs, .. } if procs.iter().all(is_ours) => Ok(Reply::Status(code::PMIX_SUCCESS)),
+        // What there is was found already.
+        Request::Get { .. } => Ok(Reply::Status(code::PMIX_ERR_NOT_FOUND)),
+        _ => Err(ClientError::Alone { call: Call(request.command()) }),
     }
 }

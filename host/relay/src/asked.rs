@@ -1,7 +1,8 @@
-//! The relay's own requests, by tags that the client does not use.
+//! The relay's own requests, by tags that the client does not use, and how long each may take.
+use peal_core::Time;
 use peal_model::CommandCode;
 use peal_wire::{Tag, WireError};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 use thiserror::Error;
 
 /// The first of the relay's tags, which count down. Clients count up from [`Tag::FIRST_REQUEST`], and servers of 7.x use the upper
@@ -37,12 +38,31 @@ pub enum AskError {
 pub(crate) struct Asked {
     next: Tag,
     number: u64,
-    open: BTreeMap<Tag, (Ask, CommandCode)>,
+    /// How long each may take.
+    patience: Duration,
+    open: BTreeMap<Tag, Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    ask: Ask,
+    command: CommandCode,
+    wait: Wait,
+}
+
+/// How long an answer has been waited for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Wait {
+    /// It was not said yet what time it is.
+    New,
+    Until(Time),
+    /// Longer than it may take.
+    Late,
 }
 
 impl Asked {
-    pub(crate) fn new() -> Asked {
-        Asked { next: FIRST, number: 0, open: BTreeMap::new() }
+    pub(crate) fn new(patience: Duration) -> Asked {
+        Asked { next: FIRST, number: 0, patience, open: BTreeMap::new() }
     }
 
     /// One more, and the tag that its answer will have.
@@ -56,7 +76,7 @@ impl Asked {
         let (tag, ask) = (self.next, Ask(self.number));
         self.count();
         self.number = self.number.wrapping_add(1);
-        self.open.insert(tag, (ask, command));
+        self.open.insert(tag, Open { ask, command, wait: Wait::New });
         Ok((tag, ask))
     }
 
@@ -72,6 +92,34 @@ impl Asked {
 
     /// The answer with this tag has come: to which request that was one.
     pub(crate) fn answered(&mut self, tag: Tag) -> Option<(Ask, CommandCode)> {
-        self.open.remove(&tag)
+        self.open.remove(&tag).map(|open| (open.ask, open.command))
+    }
+
+    /// It is so late: from now on those are waited for that were made since that was said last. Returns those that have become late;
+    /// their answers may still come.
+    pub(crate) fn tick(&mut self, now: Time) -> Vec<Ask> {
+        let until = now + self.patience;
+        let mut late = Vec::new();
+        for open in self.open.values_mut() {
+            match open.wait {
+                Wait::New => open.wait = Wait::Until(until),
+                Wait::Until(at) if at <= now => {
+                    open.wait = Wait::Late;
+                    late.push(open.ask);
+                }
+                Wait::Until(_) | Wait::Late => {}
+            }
+        }
+        late.sort();
+        late
+    }
+
+    /// When the next one becomes late.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let until = |open: &Open| match open.wait {
+            Wait::Until(at) => Some(at),
+            Wait::New | Wait::Late => None,
+        };
+        self.open.values().filter_map(until).min()
     }
 }

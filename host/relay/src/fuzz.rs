@@ -2,15 +2,18 @@
 use crate::{Happening, Relay, Side, Verdict};
 use peal_model::Status;
 use peal_wire::Limits;
+use std::time::Duration;
 
+/// Nothing is late: no time passes.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// What the length of a piece has room for.
 const LONGEST: usize = 127;
 
 /// A relay without handlers passes on every byte; one with handlers never fails. The first bytes say how the rest is split between the
 /// two sides: a length, of which the lowest bit says whose turn it is, and so many bytes.
 pub fn streams(data: &[u8]) -> Result<(), String> {
-    let mut plain = Relay::new(Limits::default());
-    let mut handling = Relay::new(Limits::default());
+    let mut plain = Relay::new(Limits::default(), PATIENCE);
+    let mut handling = Relay::new(Limits::default(), PATIENCE);
     // There is no connection yet, so nothing can be wrong with it.
     let _ = handling.want(&[Status(-1), Status::DEFAULT_HANDLER]);
     for (side, piece) in pieces(data) {

@@ -5,11 +5,13 @@ use crate::{
     heard::{Heard, Parcel, Wish},
     relay::{Happening, Out, Side, Verdict},
 };
+use peal_core::Time;
 use peal_model::{CommandCode, Event, Proc, Request, Status};
 use peal_wire::{Codec, Frame, Header, Hello, Limits, Tag, Welcome, WireError};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
+    time::Duration,
 };
 
 /// How many registrations of the client may await their answer to be followed; what is beyond is passed on all the same.
@@ -46,7 +48,12 @@ struct Waiting {
 
 impl Joined {
     /// From both halves of the handshake; nothing if the client is not welcome.
-    pub(crate) fn new(hello: &Hello, welcome: Welcome, limits: Limits) -> Option<(Joined, Option<Proc>)> {
+    pub(crate) fn new(
+        hello: &Hello,
+        welcome: Welcome,
+        limits: Limits,
+        patience: Duration,
+    ) -> Option<(Joined, Option<Proc>)> {
         let (pindex, name) = match welcome {
             Welcome::Client { index } => (index.cast_signed(), None),
             Welcome::Tool { name, security, .. } if security.is_success() => (0, name),
@@ -58,7 +65,7 @@ impl Joined {
             pindex,
             up: Cutter::new(limits.max_message),
             down: Cutter::new(limits.max_message),
-            asked: Asked::new(),
+            asked: Asked::new(patience),
             heard: Heard::default(),
             registering: BTreeMap::new(),
             to_server: VecDeque::new(),
@@ -234,6 +241,12 @@ impl Joined {
     fn packed(&self, event: &Event, pindex: i32) -> Result<Vec<u8>, WireError> {
         let payload = self.codec.encode_event(event)?;
         Frame { pindex, tag: Tag::NOTIFY, payload }.encode()
+    }
+
+    /// It is so late. Returns when the next of the relay's own requests becomes late.
+    pub(crate) fn tick(&mut self, now: Time, out: &mut Out) -> Option<Time> {
+        out.happenings.extend(self.asked.tick(now).into_iter().map(|ask| Happening::Late { ask }));
+        self.asked.deadline()
     }
 
     /// Puts the relay's own frames into the streams, where these are between two of theirs.

@@ -3,11 +3,13 @@ use crate::{
     asked::{Ask, AskError},
     joined::Joined,
 };
+use peal_core::Time;
 use peal_model::{Event, Info, Proc, Reply, Request, Status};
 use peal_wire::{Hello, HelloDecoder, Limits, WelcomeDecoder, WireError};
 use std::{
     collections::{BTreeSet, VecDeque},
     sync::Arc,
+    time::Duration,
 };
 
 /// How much memory events may take that wait for handlers, in bytes, before the server should be read no further.
@@ -52,12 +54,18 @@ pub enum Happening {
         /// What it says.
         outcome: Result<Reply, WireError>,
     },
+    /// A request of the relay's has not been answered in time. The answer may still come.
+    Late {
+        /// Which one.
+        ask: Ask,
+    },
 }
 
 /// A connection between a client and its server.
 #[derive(Debug)]
 pub struct Relay {
     limits: Limits,
+    patience: Duration,
     phase: Phase,
     /// The codes that handlers want; `Status::DEFAULT_HANDLER` stands for all.
     own: BTreeSet<Status>,
@@ -83,10 +91,11 @@ enum Phase {
 }
 
 impl Relay {
-    /// Before the client has said anything.
-    pub fn new(limits: Limits) -> Relay {
+    /// Before the client has said anything. The server has so long for the relay's own requests; what the client asks for is between
+    /// the two.
+    pub fn new(limits: Limits, patience: Duration) -> Relay {
         let phase = Phase::Hello(HelloDecoder::new(limits));
-        Relay { limits, phase, own: BTreeSet::new(), out: Out::default() }
+        Relay { limits, patience, phase, own: BTreeSet::new(), out: Out::default() }
     }
 
     /// Handlers want events of these codes (none: of every code) beside those that they want already.
@@ -151,6 +160,13 @@ impl Relay {
         joined.flush(&mut self.out);
     }
 
+    /// It is so late. The relay's own requests are waited for from the first time on that this is said after they were made. Returns
+    /// when it should be said again, unless something happens before.
+    pub fn tick(&mut self, now: Time) -> Option<Time> {
+        let Phase::Joined(joined) = &mut self.phase else { return None };
+        joined.tick(now, &mut self.out)
+    }
+
     /// What is to be sent to one side.
     pub fn take(&mut self, to: Side) -> Vec<u8> {
         std::mem::take(match to {
@@ -213,7 +229,7 @@ impl Relay {
             match fed {
                 Ok(welcome) => {
                     pass_taken(all, input, &mut self.out.client);
-                    let joined = welcome.map(|welcome| Joined::new(hello, welcome, self.limits));
+                    let joined = welcome.map(|welcome| Joined::new(hello, welcome, self.limits, self.patience));
                     match joined {
                         Some(Some((joined, me))) => {
                             self.phase = Phase::Joined(Box::new(joined));

@@ -17,7 +17,7 @@ fn recorded_connections_pass_whole() {
 #[test]
 fn they_are_cut_as_they_came() {
     let (_, data) = recording::all().into_iter().find(|(name, _)| name == "client-basic").unwrap();
-    let mut relay = peal_relay::Relay::new(peal_wire::Limits::default());
+    let mut relay = peal_relay::Relay::new(peal_wire::Limits::default(), std::time::Duration::from_secs(1));
     let mut rest = data.as_slice();
     let mut welcomed = false;
     while let Some((length, behind)) = rest.split_first() {

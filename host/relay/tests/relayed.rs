@@ -1,15 +1,17 @@
 //! A relay between a client and its server, both of which are played here: what each sees, whatever the relay asks for beside.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
+use peal_core::Time;
 use peal_model::{CommandCode, Event, Info, KeyName, Nspace, Proc, Range, Rank, Reply, Request, Status, Value, code};
 use peal_relay::{Ask, Happening, Relay, Side, Verdict};
 use peal_wire::{
     BufferType, Codec, Credential, Encoding, Frame, FrameDecoder, GDS_HASH, Hello, Limits, PeerKind, Tag, User, Welcome,
 };
 use proptest::prelude::*;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 const NEWS: Status = Status(-3001);
 const OTHER: Status = Status(-3002);
+const PATIENCE: Duration = Duration::from_millis(100);
 
 fn me() -> Proc {
     Proc::new(Nspace::new("job").unwrap(), Rank(0))
@@ -35,7 +37,7 @@ impl Stage {
     /// Welcomed, with handlers that want these codes.
     fn new(wanted: &[Status]) -> Stage {
         let (limits, hello) = (Limits::default(), hello());
-        let mut relay = Relay::new(limits);
+        let mut relay = Relay::new(limits, PATIENCE);
         if !wanted.is_empty() {
             relay.want(wanted).unwrap();
         }
@@ -227,6 +229,35 @@ fn requests_of_handlers_are_answered_to_them_alone() {
 }
 
 #[test]
+fn a_server_that_does_not_answer_is_told_of_once_and_may_answer_all_the_same() {
+    let mut stage = Stage::new(&[NEWS]);
+    let late = |stage: &mut Stage| {
+        let happenings = std::iter::from_fn(|| stage.relay.happening());
+        let late = happenings.filter_map(|one| if let Happening::Late { ask } = one { Some(ask) } else { None });
+        late.collect::<Vec<Ask>>()
+    };
+    let registered = stage.at(Side::Server);
+    assert_eq!(stage.relay.tick(Time(1000)), Some(Time(1100)), "the registration of handlers is waited for, too");
+    let log = Request::Log { timestamp: 0, data: Vec::new(), directives: Vec::new() };
+    let ask = stage.relay.ask(&log).unwrap();
+    let asked = stage.at(Side::Server);
+    assert_eq!(stage.relay.tick(Time(1050)), Some(Time(1100)));
+    stage.answers(registered[0].tag, code::PMIX_SUCCESS);
+    assert_eq!(stage.relay.tick(Time(1149)), Some(Time(1150)), "what is answered is not late");
+    assert_eq!(late(&mut stage), []);
+    assert_eq!(stage.relay.tick(Time(1150)), None, "there is nothing more to wait for");
+    assert_eq!(late(&mut stage), [ask]);
+    assert_eq!(stage.relay.tick(Time(9000)), None);
+    assert_eq!(late(&mut stage), [], "it is told once");
+    stage.answers(asked[0].tag, code::PMIX_SUCCESS);
+    assert_eq!(stage.at(Side::Client), [], "nor is the answer the client's when it comes");
+    assert!(matches!(stage.relay.happening(), Some(Happening::Answered { ask: answered, .. }) if answered == ask));
+    // What the client asks for is between the two.
+    stage.asks(&log);
+    assert_eq!(stage.relay.tick(Time(9000)), None);
+}
+
+#[test]
 fn events_of_handlers_reach_the_client_that_asked_for_them() {
     let mut stage = Stage::new(&[]);
     stage.registers(&[NEWS]);
@@ -239,7 +270,7 @@ fn events_of_handlers_reach_the_client_that_asked_for_them() {
 
 #[test]
 fn what_is_not_understood_passes() {
-    let mut relay = Relay::new(Limits::default());
+    let mut relay = Relay::new(Limits::default(), PATIENCE);
     relay.want(&[NEWS]).unwrap();
     let strange = b"GET / HTTP/1.1\r\n\r\n";
     relay.feed(Side::Client, strange);

@@ -152,7 +152,8 @@ async fn hears(end: &str) -> Result<()> {
     });
     client.register(&[], &Levels::Both.directives(), handler.clone()).await?;
     // Some hosts raise these for those alone who ask for them by name.
-    client.register(&ENDS, &Levels::Both.directives(), handler).await?;
+    client.register(&ENDS, &Levels::Both.directives(), handler.clone()).await?;
+    client.register(&[NEWS], &Levels::Both.directives(), handler).await?;
     client.fence(&[], &[]).await?;
     if client.me().rank.0 as usize == client.peers().len() {
         match end {

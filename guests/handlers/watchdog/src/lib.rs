@@ -1,6 +1,7 @@
 //! Acts when the heartbeat of a proc stops, or a file that is watched stands still: finds out what the proc uses, writes that into the
 //! record of its job, sends a mail if it is to, and then ends or restarts the proc or its job, once for each alert. Where the
-//! application asked to deal with it itself (`PMIX_MONITOR_APP_CONTROL`) it says so to the trace and does nothing.
+//! application asked to deal with it itself (`PMIX_MONITOR_APP_CONTROL`) it says so to the trace and does nothing. The silent proc is the
+//! one that is affected; where an alert names none, its source, as the C library's servers have it.
 //!
 //! ```toml
 //! [[module]]
@@ -11,6 +12,7 @@
 //! action = "terminate"           # kill, terminate, restart or none (which is what it does unless it is told)
 //! of = "proc"                    # whom: the silent proc, or its whole "job"
 //! pause = 30                     # seconds: of a whole job that fell silent, the first alert is enough
+//! log = "job_record"             # where it is written; else "stderr", which most servers have
 //! mail = "ops@example.org"       # who is told; needs a log channel for mail
 //! ```
 //!
@@ -66,11 +68,29 @@ enum Of {
     Job,
 }
 
+/// Where it is written that somebody is silent.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Log {
+    JobRecord,
+    Stderr,
+}
+
+impl Log {
+    fn line(self, words: &str) -> Info {
+        match self {
+            Log::JobRecord => Info::new(key::PMIX_LOG_JOB_RECORD, words),
+            // Most servers write it as it is.
+            Log::Stderr => Info::new(key::PMIX_LOG_STDERR, format!("{words}\n")),
+        }
+    }
+}
+
 struct Settings {
     action: Action,
     of: Of,
     /// In milliseconds.
     pause: u64,
+    log: Log,
     mail: Option<String>,
     /// When it last acted upon a job.
     acted: Mutex<BTreeMap<String, u64>>,
@@ -79,7 +99,7 @@ struct Settings {
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
 fn init(config: &Config) -> Result<Vec<Registration>, String> {
-    config.only(&["action", "of", "pause", "mail"])?;
+    config.only(&["action", "of", "pause", "log", "mail"])?;
     let action = match config.text("action")?.unwrap_or("none") {
         "kill" => Action::Kill,
         "terminate" => Action::Terminate,
@@ -96,9 +116,14 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
     };
     let seconds = config.number("pause", 0..=86_400)?.unwrap_or(30);
     let pause = u64::try_from(seconds).unwrap_or_default() * 1000;
+    let log = match config.text("log")?.unwrap_or("job_record") {
+        "job_record" => Log::JobRecord,
+        "stderr" => Log::Stderr,
+        other => return Err(format!("the setting \"log\" is {other:?}; there are job_record and stderr")),
+    };
     let mail = config.text("mail")?.map(str::to_owned);
     // An instance is told its settings once.
-    let _ = SETTINGS.set(Settings { action, of, pause, mail, acted: Mutex::default() });
+    let _ = SETTINGS.set(Settings { action, of, pause, log, mail, acted: Mutex::default() });
     let alerts = [status::PMIX_MONITOR_HEARTBEAT_ALERT, status::PMIX_MONITOR_FILE_ALERT];
     let registration = alerts.into_iter().fold(Registration::new().name("watchdog"), Registration::code);
     let levels = [key::PMIX_EVENT_JOB_LEVEL, key::PMIX_EVENT_ENVIRO_LEVEL];
@@ -109,7 +134,11 @@ fn stop() {}
 
 fn watch(event: &Event) -> Outcome {
     let Some(settings) = SETTINGS.get() else { return Outcome::no_action() };
-    let Some(Value::Proc(silent)) = event.get(key::PMIX_EVENT_AFFECTED_PROC) else {
+    let affected = match event.get(key::PMIX_EVENT_AFFECTED_PROC) {
+        Some(Value::Proc(affected)) => Some(affected),
+        _ => event.source(),
+    };
+    let Some(silent) = affected else {
         log::warn(format!("alert {} names nobody whom it is about", event.code()));
         return Outcome::no_action();
     };
@@ -168,15 +197,15 @@ fn is_enough(settings: &Settings, job: &str) -> bool {
     false
 }
 
-/// Writes it into the record of the job, with what the proc uses, and into a mail. What cannot be told does not keep it from acting.
+/// Writes it where it is to be, with what the proc uses, and into a mail. What cannot be told does not keep it from acting.
 fn tell(settings: &Settings, words: &str, silent: &Proc) {
     let about = || [Info::new(key::PMIX_LOG_SOURCE, silent.clone())];
     let used = usage::of(std::slice::from_ref(silent)).unwrap_or_else(|status| {
         log::debug(format!("what {silent} uses is not known ({status})"));
         Vec::new()
     });
-    let record = std::iter::once(Info::new(key::PMIX_LOG_JOB_RECORD, words));
-    if let Err(status) = report::log(record.chain(used), about()) {
+    let line = std::iter::once(settings.log.line(words));
+    if let Err(status) = report::log(line.chain(used), about()) {
         log::warn(format!("{words}: this cannot be recorded ({status})"));
     }
     let Some(address) = &settings.mail else { return };

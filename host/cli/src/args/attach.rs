@@ -1,7 +1,7 @@
 //! What can be said of `peal attach` on the command line.
-use super::ConfigArgs;
+use super::{ConfigArgs, control::time};
 use clap::Args as ClapArgs;
-use std::{ffi::OsString, path::PathBuf};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 pub const ATTACH_EXAMPLES: &str = "\
 Examples:
@@ -23,6 +23,10 @@ pub struct Attach {
     /// Tell on standard error which events come, and what each handler answered
     #[arg(long)]
     pub events: bool,
+    /// How long the server may take for what handlers ask of it, such as 500ms or 2m; then it is said that it has not answered.
+    /// What the program asks for takes as long as ever
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "30s")]
+    pub timeout: Duration,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM", value_hint = clap::ValueHint::CommandWithArguments)]
     pub program: Vec<OsString>,

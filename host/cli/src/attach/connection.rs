@@ -1,5 +1,6 @@
 //! One connection of the program, and ours to the server for it.
 use super::handlers::Handlers;
+use peal_core::Time;
 use peal_model::{Event, Info, Proc, Range, Reply, Request, Value, code, key};
 use peal_relay::{Ask, Happening, Relay, Side, Verdict};
 use peal_wire::{Limits, ServerUri, WireError};
@@ -50,9 +51,10 @@ pub struct Between {
 struct Relayed {
     between: Arc<Between>,
     relay: Relay,
+    began: Instant,
     me: Option<Proc>,
-    /// What handlers want and the server has not answered, and until when it should.
-    asked: BTreeMap<Ask, (String, Instant)>,
+    /// What handlers want and the server has not answered.
+    asked: BTreeMap<Ask, String>,
     decide: mpsc::Sender<(u64, Verdict)>,
     order: mpsc::Sender<Order>,
 }
@@ -66,20 +68,21 @@ pub async fn relay(client: TcpStream, between: Arc<Between>) -> io::Result<()> {
     let (mut server_in, mut server_out) = server.into_split();
     let (decide, mut decisions) = mpsc::channel(ORDERS);
     let (order, mut orders) = mpsc::channel(ORDERS);
-    let relay = Relay::new(between.limits);
-    let mut relayed = Relayed { between, relay, me: None, asked: BTreeMap::new(), decide, order };
+    let relay = Relay::new(between.limits, between.patience);
+    let mut relayed =
+        Relayed { between, relay, began: Instant::now(), me: None, asked: BTreeMap::new(), decide, order };
     relayed.want();
     let (mut up, mut down) = (Vec::new(), Vec::new());
     let (mut from_client, mut from_server) = (vec![0; 64 * 1024], vec![0; 64 * 1024]);
     let mut server_is_there = true;
     loop {
+        let late = relayed.tick();
         relayed.look();
         up.extend(relayed.relay.take(Side::Server));
         down.extend(relayed.relay.take(Side::Client));
         if !server_is_there && relayed.relay.is_settled() && down.is_empty() {
             return client_out.shutdown().await;
         }
-        let late = relayed.asked.values().map(|(_, until)| *until).min();
         tokio::select! {
             got = client_in.read(&mut from_client), if up.len() < PENDING => {
                 let bytes = got.ok().and_then(|count| from_client.get(..count)).unwrap_or_default();
@@ -108,7 +111,7 @@ pub async fn relay(client: TcpStream, between: Arc<Between>) -> io::Result<()> {
                 relayed.want();
             }
             Some(order) = orders.recv() => relayed.obey(order),
-            () = sleep_until(late.unwrap_or_else(Instant::now)), if late.is_some() => relayed.tell_late(),
+            () = sleep_until(late.unwrap_or_else(Instant::now)), if late.is_some() => {}
         }
     }
 }
@@ -128,6 +131,12 @@ impl Relayed {
                 tracing::warn!(%error, "the server is not asked for events that handlers want");
             }
         }
+    }
+
+    /// Tells the relay what time it is. Returns when to do that again.
+    fn tick(&mut self) -> Option<Instant> {
+        let now = Time(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX));
+        self.relay.tick(now).and_then(|next| self.began.checked_add(Duration::from_millis(next.0)))
     }
 
     /// Looks at what has happened.
@@ -152,6 +161,10 @@ impl Relayed {
                     });
                 }
                 Happening::Answered { ask, outcome } => self.answered(ask, outcome),
+                Happening::Late { ask } => {
+                    let (server, patience) = (&self.between.server, self.between.patience);
+                    tracing::warn!("the server at {server} has not answered within {patience:?}: {}", self.what(ask));
+                }
             }
         }
     }
@@ -164,15 +177,15 @@ impl Relayed {
                 }
             }
             Order::Ask(request, what) => match self.relay.ask(&request) {
-                Ok(ask) => drop(self.asked.insert(ask, (what, Instant::now() + self.between.patience))),
+                Ok(ask) => drop(self.asked.insert(ask, what)),
                 Err(error) => tracing::warn!("{what} is not sent: {error}"),
             },
         }
     }
 
     fn answered(&mut self, ask: Ask, outcome: Result<Reply, WireError>) {
-        let what = self.asked.remove(&ask).map(|(what, _)| what);
-        let (what, server) = (what.as_deref().unwrap_or("the registration for handlers"), &self.between.server);
+        let (what, server) = (self.what(ask).to_owned(), &self.between.server);
+        self.asked.remove(&ask);
         match outcome.map(|reply| reply.status().ok()) {
             Ok(Ok(())) => tracing::debug!("{what} is done"),
             Ok(Err(status)) => tracing::warn!("{what} is refused by the server at {server}: {status}"),
@@ -180,16 +193,9 @@ impl Relayed {
         }
     }
 
-    /// Tells which requests the server has had long enough. Their answers may still come.
-    fn tell_late(&mut self) {
-        let (now, server, patience) = (Instant::now(), &self.between.server, self.between.patience);
-        self.asked.retain(|_, (what, until)| {
-            let in_time = *until > now;
-            if !in_time {
-                tracing::warn!("the server at {server} has not answered within {patience:?}: {what}");
-            }
-            in_time
-        });
+    /// What was asked for.
+    fn what(&self, ask: Ask) -> &str {
+        self.asked.get(&ask).map_or("the registration for handlers", String::as_str)
     }
 
     /// The server is gone: the program will see it, and the handlers hear it as those of any client do.

@@ -1,5 +1,5 @@
 //! The handlers, and where what they want beyond their answers goes: to the server, as what the program asks for.
-use super::connection::Order;
+use super::{connection::Order, surroundings::Runtime};
 use peal_core::{audience, registration::Codes, server::Allowance};
 use peal_model::{Event, Info, Nspace, Proc, Range, Rank, Request, Status, Step, code};
 use peal_relay::Verdict;
@@ -35,6 +35,7 @@ const OF_HOSTS: [Status; 19] = [
 pub struct Handlers {
     chain: LoneChain,
     nspace: Nspace,
+    runtime: Runtime,
     allowance: Allowance,
     lines: Mutex<Vec<Line>>,
 }
@@ -46,9 +47,9 @@ struct Line {
 }
 
 impl Handlers {
-    /// These, of procs of this job. So many events may follow from one.
-    pub fn new(chain: LoneChain, nspace: Nspace, allowance: Allowance) -> Handlers {
-        Handlers { chain, nspace, allowance, lines: Mutex::default() }
+    /// These, of procs of this job, whose server belongs to that runtime. So many events may follow from one.
+    pub fn new(chain: LoneChain, nspace: Nspace, runtime: Runtime, allowance: Allowance) -> Handlers {
+        Handlers { chain, nspace, runtime, allowance, lines: Mutex::default() }
     }
 
     /// The codes that they want events of, in lists of which an empty one means all.
@@ -110,8 +111,14 @@ impl Handlers {
         let event = Arc::new(Event { source: Some(me.clone()), ..event });
         if event.range != Range::ProcLocal {
             let (code, range, infos) = (event.code, event.range, event.infos.clone());
-            let what = format!("event {code} of range {}, which a handler raises,", range.name());
-            self.order(Order::Ask(Request::Notify { code, range, infos }, what)).await;
+            let what = format!("event {code} of range {} that a handler raises", range.name());
+            if self.runtime.bears(range) {
+                self.order(Order::Ask(Request::Notify { code, range, infos }, what)).await;
+            } else {
+                tracing::warn!(
+                    "{what} is not sent: mpirun of Open MPI 4 would answer nothing more after one of that range"
+                );
+            }
         }
         if audience::includes(&event, &me) {
             let handlers = self.clone();

@@ -32,8 +32,6 @@ use tokio::{
     time::timeout,
 };
 
-/// How long a server may take for what handlers want. One that has not answered by then is told of, and may still answer.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// How long connections of a program that has ended may go on: what is left of it may still speak.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -60,12 +58,12 @@ pub fn attach(mut args: Attach) -> Result<ExitCode> {
         let transcript = tokio::task::spawn_blocking(|| transcript.map(run::print_transcript));
         let Alone { chain, wanted, sinks, keeper, beginning } =
             Alone::start(prepared, nspace.clone(), &resolved.config);
-        let handlers = Arc::new(Handlers::new(chain, nspace, settings.core.allowance));
+        let handlers = Arc::new(Handlers::new(chain, nspace, surroundings.runtime, settings.core.allowance));
         let serving = tokio::spawn(handlers.clone().serve(wanted));
         let between = Between {
             server: surroundings.server,
             limits: settings.wire,
-            patience: PATIENCE,
+            patience: args.timeout,
             handlers: handlers.clone(),
         };
         let status = serve(&mut app, listener, Arc::new(between)).await.context("cannot wait for the program")?;

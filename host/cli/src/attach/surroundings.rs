@@ -1,11 +1,31 @@
 //! What the environment says of the server that started us, and what the program is told instead.
 use anyhow::{Context, Result, bail};
-use peal_model::Nspace;
+use peal_model::{Nspace, Range};
 use peal_wire::{ServerUri, variable};
 use std::{ffi::OsString, net::SocketAddr};
 
 /// How the variables begin that hold a server's address: one for each encoding that it speaks.
 const URIS: &str = "PMIX_SERVER_URI";
+
+/// Where Open MPI's runtime before 5.0 says where its daemon on this node is; that is the PMIx server, too, by the same name.
+const DAEMON: &str = "OMPI_MCA_orte_local_daemon_uri";
+
+/// Whose the server is, where that matters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Runtime {
+    /// `mpirun` of Open MPI 4 or before.
+    OpenMpi4,
+    /// Another, or nobody knows.
+    Other,
+}
+
+impl Runtime {
+    /// Whether the server goes on after an event of this range. That of Open MPI 4.1 answers nothing more, to nobody, once it has been
+    /// asked to pass one on.
+    pub fn bears(self, range: Range) -> bool {
+        self == Runtime::Other || matches!(range, Range::Local | Range::Custom | Range::ProcLocal)
+    }
+}
 
 /// The PMIx environment of this process.
 pub struct Surroundings {
@@ -13,6 +33,8 @@ pub struct Surroundings {
     pub nspace: Nspace,
     /// The server.
     pub server: ServerUri,
+    /// Whose it is.
+    pub runtime: Runtime,
     /// The variables that hold its address.
     uris: Vec<(String, ServerUri)>,
 }
@@ -39,7 +61,9 @@ impl Surroundings {
         let nspace = value(variable::NAMESPACE)
             .with_context(|| format!("{} is not set, though there is a PMIx server", variable::NAMESPACE))?;
         let nspace = Nspace::new(nspace).with_context(|| format!("{} is {nspace:?}", variable::NAMESPACE))?;
-        Ok(Surroundings { nspace, server, uris })
+        let is_the_server = |daemon: &str| daemon.split(';').next() == server.to_string().split(';').next();
+        let runtime = if value(DAEMON).is_some_and(is_the_server) { Runtime::OpenMpi4 } else { Runtime::Other };
+        Ok(Surroundings { nspace, server, runtime, uris })
     }
 
     /// The variables that lead to the server, with our address in the place of its own; none for those that lead elsewhere, which
@@ -74,6 +98,22 @@ mod tests {
         let us = Some("s.0;tcp4://127.0.0.1:7".to_owned());
         let all: Vec<_> = found.instead(ours).collect();
         assert_eq!(all, [("PMIX_SERVER_URI4", us.clone()), ("PMIX_SERVER_URI41", us), ("PMIX_SERVER_URI61", None)]);
+    }
+
+    #[test]
+    fn the_runtime_is_known_by_its_daemon_that_is_the_server() {
+        let runtime = |daemon| {
+            let found = read(&[
+                ("PMIX_NAMESPACE", "77"),
+                ("PMIX_SERVER_URI41", "76.0;tcp4://127.0.0.1:99"),
+                ("OMPI_MCA_orte_local_daemon_uri", daemon),
+            ]);
+            found.unwrap().runtime
+        };
+        assert_eq!(runtime("76.0;tcp://192.0.2.2:48565"), Runtime::OpenMpi4);
+        assert_eq!(runtime("1.0;tcp://127.0.0.1:1"), Runtime::Other, "Peal's own has such a variable for ranks");
+        assert!(Runtime::OpenMpi4.bears(Range::Local) && Runtime::Other.bears(Range::Session));
+        assert!(!Runtime::OpenMpi4.bears(Range::Session) && !Runtime::OpenMpi4.bears(Range::Rm));
     }
 
     #[test]

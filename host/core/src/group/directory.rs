@@ -1,6 +1,6 @@
 //! Which jobs there are, on which servers, and who of them has ended.
 use super::{JobFacts, ServerId, ranks_of};
-use peal_model::{Nspace, Proc, Rank, rank};
+use peal_model::{Identity, Nspace, Proc, Rank, rank};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How many jobs that are gone are told from those that nobody has heard of.
@@ -96,9 +96,9 @@ impl Directory {
         self.jobs.get(nspace).map(|job| job.at)
     }
 
-    /// As which user a job runs.
-    pub(super) fn owner(&self, nspace: &Nspace) -> Option<u32> {
-        self.jobs.get(nspace).map(|job| job.facts.uid)
+    /// As whom a job runs.
+    pub(super) fn owner(&self, nspace: &Nspace) -> Option<Identity> {
+        self.jobs.get(nspace).map(|job| job.facts.owner)
     }
 
     pub(super) fn is_at(&self, nspace: &Nspace, server: ServerId) -> bool {

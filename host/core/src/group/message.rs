@@ -1,7 +1,7 @@
 //! What servers tell each other of groups.
 use super::{Construct, GroupKey, Members, Refusal, Role, ServerId};
 use crate::Time;
-use peal_model::{Info, JobInfo, Nspace, Proc, Rank, RankData, Status, Value, code, key};
+use peal_model::{Identity, Info, JobInfo, Nspace, Proc, Rank, RankData, Status, Value, code, key};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -83,8 +83,8 @@ pub enum Message {
 pub struct JobFacts {
     /// How many procs it has.
     pub size: u32,
-    /// As which user they run.
-    pub uid: u32,
+    /// As whom they run.
+    pub owner: Identity,
 }
 
 /// What servers have the coordinator know.
@@ -312,7 +312,7 @@ pub struct Report {
 /// What events of a group say: which, about whom, and who is concerned.
 pub(super) fn about<'a>(group: &GroupKey, proc: &Proc, procs: impl Iterator<Item = &'a Proc>) -> Vec<Info> {
     vec![
-        Info::new(key::PMIX_GROUP_ID, Value::String(Some(group.name.clone()))),
+        Info::new(key::PMIX_GROUP_ID, Value::String(group.name.called().cloned())),
         Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc.clone())),
         Info::new(key::PMIX_GROUP_MEMBERSHIP, Value::procs(procs.cloned())),
     ]

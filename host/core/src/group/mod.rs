@@ -14,6 +14,7 @@ mod coming;
 mod deciding;
 mod directory;
 mod forming;
+mod key;
 mod lobby;
 mod members;
 mod message;
@@ -26,6 +27,7 @@ mod told;
 mod watch;
 
 pub use call::{Call, Construct, Role, Wishes};
+pub use key::{GroupKey, GroupName};
 pub use members::Members;
 pub use message::{
     Announced, Change, Contribution, Failure, Formed, Instance, JobFacts, Message, Operation, Outcome, Part, Report,
@@ -38,7 +40,7 @@ use crate::{Time, server::RequestId};
 use board::Board;
 use directory::{Directory, Whereabouts};
 use lobby::Lobby;
-use peal_model::{Info, Nspace, Proc, Rank, Status, Text};
+use peal_model::{Info, Nspace, Proc, Rank, Status};
 use standing::Known;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -51,15 +53,6 @@ use watch::Watches;
 /// A server's number in its fabric. Whoever joins later has a higher one, and none is given twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ServerId(pub u32);
-
-/// Which group: users have names of their own, so that nobody takes another's.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct GroupKey {
-    /// As whom its procs run.
-    pub uid: u32,
-    /// What they call it.
-    pub name: Text,
-}
 
 /// How long things may take, and how many there may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -125,6 +118,10 @@ pub enum Step {
 pub enum Answer {
     /// The group is there.
     Formed(Arc<Formed>),
+    /// The procs are connected.
+    Connected(Arc<Formed>),
+    /// They are not, because of this.
+    NotConnected(Status),
     /// It is done.
     Done,
     /// It is not, and why.
@@ -217,6 +214,14 @@ impl Groups {
 
     fn is_in(&self, key: &GroupKey, proc: &Proc) -> bool {
         self.known.get(key).is_some_and(|known| known.has(proc))
+    }
+
+    /// A proc leaves in order: who is connected with it does not hear of its end.
+    pub fn disconnect(&mut self, proc: &Proc, now: Time) -> Vec<Step> {
+        let connected = self.known.iter().filter(|(key, known)| key.name.called().is_none() && known.has(proc));
+        let keys: Vec<GroupKey> = connected.map(|(key, _)| key.clone()).collect();
+        keys.into_iter().for_each(|key| self.up(Upward::Leave { key, proc: proc.clone() }, now));
+        self.taken()
     }
 
     /// Procs have formed a group by themselves, whoever says so among them.

@@ -32,7 +32,7 @@ impl Refusal {
     /// What events say of it: answers have room for a status only.
     pub(super) fn told(&self, group: &GroupKey) -> Vec<Info> {
         let head = [
-            Info::new(key::PMIX_GROUP_ID, Value::String(Some(group.name.clone()))),
+            Info::new(key::PMIX_GROUP_ID, Value::String(group.name.called().cloned())),
             Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(self.proc.clone())),
             // It is for those who want to hear of it, and nothing that a program should die of.
             Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true)),

@@ -1,6 +1,6 @@
 //! What members of a group may know of each other, also of those that are at other servers.
 use super::{Groups, standing::Known};
-use peal_model::{Info, JobInfo, Nspace, Proc};
+use peal_model::{Identity, Info, JobInfo, Nspace, Proc};
 use std::{collections::BTreeSet, sync::Arc};
 
 impl Groups {
@@ -17,6 +17,11 @@ impl Groups {
     /// Whether this is a job of another server.
     pub fn is_elsewhere(&self, nspace: &Nspace) -> bool {
         self.directory.home(nspace).is_some_and(|server| server != self.me)
+    }
+
+    /// As whom a job of another server runs.
+    pub fn owner_elsewhere(&self, nspace: &Nspace) -> Option<Identity> {
+        self.directory.owner(nspace).filter(|_| self.is_elsewhere(nspace))
     }
 
     /// Whether somebody is in a group with one whom this names.

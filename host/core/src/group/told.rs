@@ -1,13 +1,36 @@
 //! What becomes here of what is decided: whoever waits for it is answered, and groups are known.
 use super::{
-    Answer, Change, Failure, GroupKey, Groups, Instance, Operation, Outcome, Part, Refusal, Step, What,
+    Answer, Change, Failure, Formed, GroupKey, GroupName, Groups, Instance, Operation, Outcome, Part, Refusal, Step,
+    What,
     lobby::{Latecomers, Whom},
     message::about,
     standing::Known,
 };
 use crate::{Time, server::RequestId};
-use peal_model::{Proc, code};
-use std::collections::BTreeSet;
+use peal_model::{Info, Proc, Value, code, key};
+use std::{collections::BTreeSet, sync::Arc};
+
+impl Answer {
+    /// A group is there.
+    fn formed(key: &GroupKey, formed: Arc<Formed>) -> Answer {
+        match key.name {
+            GroupName::Called(_) => Answer::Formed(formed),
+            GroupName::Connected(_) => Answer::Connected(formed),
+        }
+    }
+
+    /// Something came to nothing.
+    fn failed(key: &GroupKey, failure: Failure) -> Answer {
+        match (&key.name, failure.status) {
+            (GroupName::Called(_), _) => Answer::Failed(failure),
+            // Somebody has ended.
+            (GroupName::Connected(_), code::PMIX_GROUP_CONSTRUCT_ABORT) => {
+                Answer::NotConnected(code::PMIX_ERR_LOST_CONNECTION)
+            }
+            (GroupName::Connected(_), status) => Answer::NotConnected(status),
+        }
+    }
+}
 
 impl Groups {
     /// Something is decided: those who wait for it here are answered.
@@ -33,7 +56,7 @@ impl Groups {
                 }
                 for (to, part) in self.lobby.answered(key, Operation::Construct, before) {
                     if part.refusal.is_none() && formed.members.contains(&part.proc) {
-                        self.answer(to, Answer::Formed(formed.clone()));
+                        self.answer(to, Answer::formed(key, formed.clone()));
                     } else {
                         let failure = part.refusal.as_ref().map_or_else(|| Failure::exists(key), Refusal::failure);
                         self.fail(key, Operation::Construct, vec![(to, part)], &failure);
@@ -82,16 +105,24 @@ impl Groups {
         known.instance = instance;
         known.gone.insert(proc.clone());
         self.lobby.left(key, proc);
-        let code = match change {
-            Change::Left => Some(code::PMIX_GROUP_LEFT),
-            Change::Failed => known.formed.notifies.then_some(code::PMIX_GROUP_MEMBER_FAILED),
-        };
         let here: Vec<Proc> = known.members_at(self.me, &self.directory).into_iter().collect();
+        let telling = match (&key.name, change) {
+            (GroupName::Called(_), Change::Left) => Some(code::PMIX_GROUP_LEFT),
+            (GroupName::Called(_), Change::Failed) => known.formed.notifies.then_some(code::PMIX_GROUP_MEMBER_FAILED),
+            (GroupName::Connected(_), _) => None,
+        };
         let infos = about(key, proc, known.members());
         if here.is_empty() {
             self.forget(key);
-        } else if let Some(code) = code {
+        } else if let Some(code) = telling {
             self.tell(here, code, infos);
+        } else if let (GroupName::Connected(_), Change::Failed) = (&key.name, change) {
+            // Those of its own job the host tells.
+            let others: Vec<Proc> = here.into_iter().filter(|other| other.nspace != proc.nspace).collect();
+            let infos = vec![Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc.clone()))];
+            if !others.is_empty() {
+                self.tell(others, code::PMIX_ERR_PROC_TERM_WO_SYNC, infos);
+            }
         }
         // Who waited for them to call for its end does not any more.
         self.pass_on(now);
@@ -118,7 +149,7 @@ impl Groups {
             self.tell(procs, code::PMIX_GROUP_CONSTRUCT_ABORT, refusal.told(key));
         }
         for (to, _) in waited {
-            self.answer(to, Answer::Failed(failure.clone()));
+            self.answer(to, Answer::failed(key, failure.clone()));
         }
     }
 }

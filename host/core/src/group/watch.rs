@@ -62,8 +62,8 @@ impl Groups {
     /// Procs of other servers are lost.
     pub(super) fn tell_lost(&mut self, procs: &[Proc]) {
         for proc in procs.iter().filter(|proc| self.watches.watched.contains(&proc.nspace)) {
-            let Some(uid) = self.directory.owner(&proc.nspace) else { continue };
-            self.steps.push(Step::Lost { proc: proc.clone(), uid });
+            let Some(owner) = self.directory.owner(&proc.nspace) else { continue };
+            self.steps.push(Step::Lost { proc: proc.clone(), uid: owner.uid });
         }
     }
 }

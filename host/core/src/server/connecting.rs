@@ -2,9 +2,10 @@
 use super::{Action, Purpose, RequestId, Server, control::By, data::timeout, reply};
 use crate::{
     fence::{Arrival, Collect, Finished},
+    group::{Call, Construct, GroupKey, GroupName, Role},
     reach::Reach,
 };
-use peal_model::{Event, Info, JobInfo, Proc, Range, Reply, Status, Value, code, key};
+use peal_model::{Event, Info, JobInfo, Proc, Range, Reply, Status, Target, Value, code, key};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// What whoever wants to connect with a proc that has ended is told.
@@ -21,6 +22,9 @@ impl Server {
         infos: &[Info],
     ) -> Vec<Action> {
         let procs: BTreeSet<Proc> = procs.into_iter().collect();
+        if procs.iter().any(|proc| self.groups.is_elsewhere(&proc.nspace)) {
+            return self.connect_across(purpose, by, source, procs, infos);
+        }
         let full = || self.assemblages.count(&source) >= self.settings.max_fences;
         if procs.is_empty() {
             return vec![reply(by.to, code::PMIX_ERR_BAD_PARAM)];
@@ -30,6 +34,49 @@ impl Server {
         }
         let deadline = timeout(infos).map(|after| by.at + after);
         self.meet(purpose, procs, Arrival { proc: source, request: by.to, collect: Collect::Nothing, deadline })
+    }
+
+    /// The same with procs of other servers among them. They meet as a group does that is no group to them: it is decided in one place,
+    /// and what each has to know of the others comes with it.
+    fn connect_across(
+        &mut self,
+        purpose: Purpose,
+        By { to, at, .. }: By,
+        proc: Proc,
+        procs: BTreeSet<Proc>,
+        infos: &[Info],
+    ) -> Vec<Action> {
+        let uid = self.uid_of(&proc);
+        let may_name = |named: &Proc| match self.groups.owner_elsewhere(&named.nspace) {
+            Some(owner) => owner.uid == uid,
+            None => self.may_see(&proc, &named.nspace),
+        };
+        if !procs.iter().all(may_name) {
+            return vec![reply(to, code::PMIX_ERR_INVALID_NAMESPACE)];
+        }
+        if !procs.iter().any(|named| named.covers(&proc)) {
+            return vec![reply(to, code::PMIX_ERR_BAD_PARAM)];
+        }
+        let procs = Arc::new(procs);
+        let what = match purpose {
+            Purpose::Connect => {
+                let mut construct = Construct::of(Role::Leader(procs.clone()));
+                if let Err(error) = self.brings(&proc, &mut construct) {
+                    return vec![reply(to, error.status())];
+                }
+                Some(Arc::new(construct))
+            }
+            Purpose::Disconnect | Purpose::Fence => None,
+        };
+        let key = GroupKey { uid, name: GroupName::Connected(procs) };
+        let steps = self.groups.call(Call { to, key, proc, what, timeout: timeout(infos), refusal: None }, at);
+        self.stepped(steps)
+    }
+
+    /// Procs that somebody wants to connect with, with their owners, wherever they are.
+    pub(super) fn connectable(&self, procs: &[Proc]) -> Vec<Target> {
+        let owner = |proc: &Proc| self.identity(proc).or_else(|| self.groups.owner_elsewhere(&proc.nspace));
+        procs.iter().map(|proc| Target { proc: proc.clone(), owner: owner(proc) }).collect()
     }
 
     /// All have called it: from now on they are connected, unless one of them is gone.

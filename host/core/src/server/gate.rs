@@ -207,7 +207,7 @@ impl Server {
             let groups = self.groups_of(to.peer);
             return self.ask(PolicyRequest { groups, infos, directives, ..question }, asker, what);
         }
-        let targets = self.targets(&procs);
+        let targets = if hook == Hook::Group { self.connectable(&procs) } else { self.targets(&procs) };
         let what = What::Others { hook, users: &users };
         let case = Case { requester: requester.as_ref(), identity, server: self.server(), targets: &targets, what };
         match defaults::decide(self.settings.defaults.of(hook), &case) {

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     Time,
     defaults::{self, Case, What},
-    group::{self, GroupKey},
+    group::{self, GroupKey, GroupName},
     policy::Verdict,
     reach::Reach,
 };
@@ -134,7 +134,7 @@ impl Server {
             }
             // Not every release says whom its group has.
             Request::GroupDestruct { group, members, .. } => {
-                let key = |name: &Text| GroupKey { uid: self.uid_of(source), name: name.clone() };
+                let key = |name: &Text| GroupKey { uid: self.uid_of(source), name: GroupName::Called(name.clone()) };
                 let known = group.as_ref().and_then(|name| self.groups.members(&key(name)));
                 Some((GroupKind::Destruct, group.clone(), known.unwrap_or_else(|| members.clone())))
             }

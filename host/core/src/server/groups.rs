@@ -3,14 +3,15 @@ use super::{Action, RequestId, Server, grouping::named_in, reply};
 use crate::{
     Time,
     group::{
-        self, Announced, Answer, Call, Formed, GroupError, GroupKey, Groups, Message, Refusal, Saying, ServerId, Step,
+        self, Announced, Answer, Call, Formed, GroupError, GroupKey, GroupName, Groups, Message, Refusal, Saying,
+        ServerId, Step,
     },
     policy,
     reach::Reach,
 };
 use peal_model::{
-    Commit, DataArray, Event, GroupResult, Identity, Info, InfoFlags, Infos, KeyName, Kval, Nspace, Proc, Query, Range,
-    RankData, Reply, Request, Scope, Text, Value, code, key, rank,
+    Commit, DataArray, Event, GroupResult, Identity, Info, InfoFlags, Infos, JobInfo, KeyName, Kval, Nspace, Proc,
+    Query, Range, RankData, Reply, Request, Scope, Text, Value, code, key, rank,
 };
 use std::sync::Arc;
 
@@ -82,7 +83,9 @@ impl Server {
         refusal: Option<Refusal>,
         now: Time,
     ) -> Result<Vec<Step>, GroupError> {
-        let key = |server: &Server, name| Ok(GroupKey { uid: server.uid_of(&proc), name: group::name(name)? });
+        let key = |server: &Server, name| {
+            Ok(GroupKey { uid: server.uid_of(&proc), name: GroupName::Called(group::name(name)?) })
+        };
         let (key, what, timeout) = match request {
             Request::GroupConstruct { group, procs, directives } => {
                 let key = key(self, group)?;
@@ -102,7 +105,7 @@ impl Server {
     }
 
     /// What a proc has put for others, and its job: those at other servers will know it. What it has not committed yet is committed with that.
-    fn brings(&mut self, proc: &Proc, construct: &mut group::Construct) -> Result<(), GroupError> {
+    pub(super) fn brings(&mut self, proc: &Proc, construct: &mut group::Construct) -> Result<(), GroupError> {
         construct.job = self.jobs.get(&proc.nspace).map(|job| job.info.clone());
         if let Some(RankData { kvals, .. }) = construct.data.take() {
             // Nobody here waits for what is for others.
@@ -119,7 +122,7 @@ impl Server {
         else {
             return Vec::new();
         };
-        let key = GroupKey { uid: self.uid_of(source), name: name.clone() };
+        let key = GroupKey { uid: self.uid_of(source), name: GroupName::Called(name.clone()) };
         let steps = match event.code {
             code::PMIX_GROUP_INVITED => {
                 let invited = named_in(event);
@@ -193,7 +196,7 @@ impl Server {
     }
 
     fn of_group(&self, uid: u32, proc: Proc) -> Vec<Proc> {
-        let key = GroupKey { uid, name: Text::from(proc.nspace.as_str()) };
+        let key = GroupKey { uid, name: GroupName::Called(Text::from(proc.nspace.as_str())) };
         match (self.groups.members(&key), proc.rank) {
             (Some(members), rank::PMIX_RANK_WILDCARD) => members,
             // A rank in a group is a place among its members.
@@ -233,7 +236,7 @@ impl Server {
     pub fn groups_of_user(&self, uid: u32) -> Vec<GroupStatus> {
         let theirs = self.groups.known().filter(|(key, _)| key.uid == uid || uid == 0);
         let status = |(key, formed): (&GroupKey, &Arc<Formed>)| {
-            let (name, context_id) = (key.name.clone(), formed.context_id);
+            let (name, context_id) = (key.name.called()?.clone(), formed.context_id);
             Some(GroupStatus { uid: key.uid, name, context_id, members: self.groups.members(key)? })
         };
         theirs.filter_map(status).collect()
@@ -277,7 +280,7 @@ impl Server {
         self.stepped(steps)
     }
 
-    fn stepped(&mut self, steps: Vec<Step>) -> Vec<Action> {
+    pub(super) fn stepped(&mut self, steps: Vec<Step>) -> Vec<Action> {
         let (mut actions, mut told) = (Vec::new(), None);
         for step in steps {
             match step {
@@ -309,6 +312,11 @@ impl Server {
     fn group_answer(&self, to: RequestId, answer: Answer, told: &mut Option<Told>) -> Action {
         let reply = match answer {
             Answer::Done => Reply::Status(code::PMIX_SUCCESS),
+            Answer::NotConnected(status) => Reply::Status(status),
+            Answer::Connected(formed) => {
+                let own = self.peers.get(&to.peer).map(|peer| &peer.proc.nspace);
+                Reply::Connected { status: code::PMIX_SUCCESS, jobs: jobs_for(own, &formed) }
+            }
             Answer::Failed(group::Failure { status, reason, .. }) => {
                 let (members, jobs, infos) = (Vec::new(), Vec::new(), vec![policy::reason(reason)]);
                 Reply::Group(GroupResult { status, members, context_id: None, jobs, infos }.into())
@@ -344,9 +352,13 @@ fn formed_for(own: Option<&Nspace>, formed: &Formed) -> GroupResult {
         status: code::PMIX_SUCCESS,
         members: formed.members.iter().cloned().collect(),
         context_id: formed.context_id,
-        jobs: formed.jobs.iter().filter(|job| Some(&job.nspace) != own).map(|job| (**job).clone()).collect(),
+        jobs: jobs_for(own, formed),
         infos: infos.collect(),
     }
+}
+
+fn jobs_for(own: Option<&Nspace>, formed: &Formed) -> Vec<JobInfo> {
+    formed.jobs.iter().filter(|job| Some(&job.nspace) != own).map(|job| (**job).clone()).collect()
 }
 
 /// One of the procs of each job that is named, or several where they do not stand together: what is asked about jobs need not be asked of

@@ -1,6 +1,6 @@
 //! Clients come and go.
 use super::{Action, Peer, PeerId, Refusal, RequestId, Server, Standing, Upcall, reply};
-use crate::{Time, audience::Interests, job::Life, reach::Reach};
+use crate::{Time, audience::Interests, group::Groups, job::Life, reach::Reach};
 use peal_model::{Event, Identity, Info, Proc, Range, Reply, Status, UnixGroup, Value, code, key, rank};
 use std::sync::Arc;
 
@@ -88,6 +88,7 @@ impl Server {
         actions.extend(self.tool_left(to.peer));
         if self.leave(&source, Life::Finalized) {
             self.assemblages.leave(&source);
+            actions.extend(self.with_groups(|groups| groups.disconnect(&source, now)));
             actions.extend(self.departed(&source, now));
             actions.push(Action::Host(Upcall::ClientFinalized(source)));
         }
@@ -152,7 +153,9 @@ impl Server {
         self.declared.drop_proc(proc);
         actions.extend(self.checkpoint_lost(proc));
         // Its groups are those of who it was.
-        actions.extend(self.with_groups(|groups| [groups.ended(proc, now), groups.back(proc)].concat()));
+        let begins_anew =
+            |groups: &mut Groups| [groups.disconnect(proc, now), groups.ended(proc, now), groups.back(proc)].concat();
+        actions.extend(self.with_groups(begins_anew));
         self.assemblages.leave(proc);
         let waiting = self.fences.drop_proc(proc);
         actions.extend(waiting.into_iter().map(|to| reply(to, code::PMIX_ERR_PROC_RESTART)));

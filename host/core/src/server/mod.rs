@@ -240,7 +240,7 @@ impl Server {
     pub fn add_job(&mut self, spec: JobSpec) -> Vec<Action> {
         let mut actions = self.evict(&spec.nspace);
         self.retained.free_job(&spec.nspace);
-        let (nspace, facts) = (spec.nspace.clone(), JobFacts { size: spec.size(), uid: spec.identity.uid });
+        let (nspace, facts) = (spec.nspace.clone(), JobFacts { size: spec.size(), owner: spec.identity });
         self.jobs.insert(nspace.clone(), Job::new(spec));
         actions.extend(self.with_groups(|groups| groups.job_added(&nspace, facts)));
         self.settled(actions)

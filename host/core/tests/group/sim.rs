@@ -2,10 +2,13 @@
 use super::random::Random;
 use peal_core::{
     Time,
-    group::{Answer, Call, Construct, GroupKey, Groups, JobFacts, Message, Refusal, Saying, ServerId, Settings, Step},
+    group::{
+        Answer, Call, Construct, GroupKey, GroupName, Groups, JobFacts, Message, Refusal, Saying, ServerId, Settings,
+        Step,
+    },
     server::{PeerId, RequestId},
 };
-use peal_model::{Info, Nspace, Proc, Rank, Status, Text, Value, code, key};
+use peal_model::{Identity, Info, Nspace, Proc, Rank, Status, Text, Value, code, key};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
@@ -96,7 +99,7 @@ pub fn refusal(proc: &Proc) -> Refusal {
 }
 
 pub fn group_key(name: &str) -> GroupKey {
-    GroupKey { uid: UID, name: Text::from(name) }
+    GroupKey { uid: UID, name: GroupName::Called(Text::from(name)) }
 }
 
 impl Sim {
@@ -179,7 +182,9 @@ impl Sim {
 
     /// A job more.
     pub fn job_added(&mut self, server: u32, job: u32, procs: u32) {
-        self.step(ServerId(server), |groups, _| groups.job_added(&nspace(job), JobFacts { size: procs, uid: UID }));
+        self.step(ServerId(server), |groups, _| {
+            groups.job_added(&nspace(job), JobFacts { size: procs, owner: Identity { uid: UID, gid: UID } })
+        });
         self.homes.insert(nspace(job), ServerId(server));
         self.alive.extend((0..procs).map(|rank| proc(job, rank)));
     }
@@ -343,8 +348,9 @@ impl Sim {
 
     pub fn status(answer: &Answer) -> Status {
         match answer {
-            Answer::Formed(_) | Answer::Done => code::PMIX_SUCCESS,
+            Answer::Formed(_) | Answer::Connected(_) | Answer::Done => code::PMIX_SUCCESS,
             Answer::Failed(failure) => failure.status,
+            Answer::NotConnected(status) => *status,
         }
     }
 }

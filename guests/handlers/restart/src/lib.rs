@@ -1,0 +1,85 @@
+//! Starts a proc again that has ended abnormally, up to so many times, and wishes that the others of its job go on. Who was started
+//! again that often stays gone: what becomes of the job then is for others to say. Where nobody asks (the job is being ended, or none
+//! of it is left) it does nothing.
+//!
+//! ```toml
+//! [[module]]
+//! name = "restart"
+//! path = "restart.wasm"
+//! grants = ["control"]
+//! [module.config]
+//! times = 3                      # how often each proc; once, unless it is said
+//! checkpoint = "/scratch/last"   # what it is told to go on from; else it begins anew
+//! ```
+//!
+//! The number of its request for job control is among its results: `peal.restart.request`.
+use peal_sdk::{Config, Event, Info, Outcome, Proc, Registration, Value, control, handler, key, lifecycle, status};
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, OnceLock, PoisonError},
+};
+
+/// The most procs that are remembered at once.
+const ROOM: usize = 1024;
+
+struct Settings {
+    times: u32,
+    checkpoint: Option<String>,
+    /// How often procs were started again, those last that were so first.
+    started: Mutex<VecDeque<(Proc, u32)>>,
+}
+
+static SETTINGS: OnceLock<Settings> = OnceLock::new();
+
+fn init(config: &Config) -> Result<Vec<Registration>, String> {
+    config.only(&["times", "checkpoint"])?;
+    let times = config.number("times", 1..=1000)?.unwrap_or(1);
+    let times = u32::try_from(times).unwrap_or(1);
+    let checkpoint = config.text("checkpoint")?.map(str::to_owned);
+    // An instance is told its settings once.
+    let _ = SETTINGS.set(Settings { times, checkpoint, started: Mutex::default() });
+    let ends =
+        [status::PMIX_ERR_PROC_ABORTED_BY_SIG, status::PMIX_ERR_EXIT_NONZERO_TERM, status::PMIX_ERR_PROC_TERM_WO_SYNC];
+    Ok(vec![ends.into_iter().fold(Registration::new().name("restart"), Registration::code)])
+}
+
+fn stop() {}
+
+fn restart(event: &Event) -> Outcome {
+    // The host says how long it waits for an answer; if it does not wait, all is decided.
+    let is_asked = event.get(key::PMIX_EVENT_ACTION_TIMEOUT).is_some();
+    let (true, Some(settings), Some(Value::Proc(dead))) =
+        (is_asked, SETTINGS.get(), event.get(key::PMIX_EVENT_AFFECTED_PROC))
+    else {
+        return Outcome::no_action();
+    };
+    if !settings.may_start(&dead) {
+        return Outcome::no_action();
+    }
+    let from = settings.checkpoint.as_deref().map_or(Value::Undef, Value::from);
+    match control::request([dead], [Info::new(key::PMIX_JOB_CTRL_RESTART, from)]) {
+        Ok(number) => {
+            Outcome::partial().with(key::PMIX_EVENT_NO_TERMINATION, true).with("peal.restart.request", number)
+        }
+        Err(status) => Outcome::status(status),
+    }
+}
+
+impl Settings {
+    /// Whether a proc may start once more, which is counted.
+    fn may_start(&self, proc: &Proc) -> bool {
+        let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, times)) = started.iter_mut().find(|(known, _)| known == proc) {
+            *times += 1;
+            return *times <= self.times;
+        }
+        started.push_back((proc.clone(), 1));
+        if started.len() > ROOM {
+            started.pop_front();
+        }
+        true
+    }
+}
+
+handler!(restart);
+lifecycle!(init, stop);
