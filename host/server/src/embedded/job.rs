@@ -12,6 +12,7 @@ use super::{
     launch::{self, ControlGroups, JobRequest, LaunchError},
     output::{Outlets, Writers},
     pulls::{Pulled, Pulls},
+    query::JobTable,
     reporting::Reported,
     running::Children,
     stray::{self, Family},
@@ -22,7 +23,7 @@ use crate::{
     notice::{Notice, Notices, Wished},
 };
 use peal_core::{job::JobSpec, termination::Wish};
-use peal_model::{Identity, Info, Proc, Rank, Status, code, rank};
+use peal_model::{Identity, Info, Proc, ProcState, Rank, Status, code, rank};
 use rustix::process::{Signal, getegid, geteuid};
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -75,6 +76,7 @@ pub(crate) struct Job {
     /// Who writes to their inputs; given up with the job.
     feeding: JoinSet<()>,
     kin: Arc<Kin>,
+    table: Arc<JobTable>,
     pulls: Arc<Pulls>,
     inputs: Arc<Inputs>,
     pub(super) writers: watch::Sender<Writers>,
@@ -98,13 +100,14 @@ pub(crate) struct Shared {
     pub(crate) cleanups: Arc<Cleanups>,
     pub(crate) notices: Notices,
     pub(crate) kin: Arc<Kin>,
+    pub(super) table: Arc<JobTable>,
     pub(crate) pulls: Arc<Pulls>,
     pub(crate) inputs: Arc<Inputs>,
 }
 
 impl Job {
     pub(crate) fn new(server: ServerHandle, uri: &str, request: JobRequest, shared: Shared) -> Job {
-        let Shared { family, cleanups, notices, kin, pulls, inputs } = shared;
+        let Shared { family, cleanups, notices, kin, table, pulls, inputs } = shared;
         let identity = Identity { uid: geteuid().as_raw(), gid: getegid().as_raw() };
         Job {
             server,
@@ -121,6 +124,7 @@ impl Job {
             output: JoinSet::new(),
             feeding: JoinSet::new(),
             kin,
+            table,
             pulls,
             inputs,
             writers: watch::Sender::new(Writers::Alive),
@@ -276,6 +280,7 @@ impl Job {
             Some(_) => &[Reported::Terminations, Reported::AbnormalTerminations],
             None => &[Reported::Terminations],
         };
+        self.table.proc_ended(&proc, self.state_of(&proc, end, abnormal.as_ref().map(|(status, _)| *status)));
         self.report(rank, wanted, &format!("rank {rank} of job {} {end}", proc.nspace.as_str().escape_debug()));
         let is_its_own_doing = !self.endings.has_asked(rank) && matches!(self.ending, Ending::Not);
         if is_its_own_doing && abnormal.is_some() && self.end.first_abnormal.is_none() {
@@ -291,6 +296,16 @@ impl Job {
         }
         self.endings.ended(rank);
         self.clean_behind(rank);
+    }
+
+    /// How the end of a proc stands in the table of procs.
+    fn state_of(&self, proc: &Proc, end: ProcEnd, abnormal: Option<Status>) -> ProcState {
+        let is_told_to_end = self.endings.has_asked(proc.rank) || !matches!(self.ending, Ending::Not);
+        match &self.end.abort {
+            Some((source, _)) if source == proc => ProcState::CALLED_ABORT,
+            _ if is_told_to_end && abnormal.is_some() => ProcState::KILLED_BY_CMD,
+            _ => end.state(abnormal),
+        }
     }
 
     /// Removes what was to be removed when this proc has ended, once nothing of it is left that was asked to end; at the end of the
@@ -370,8 +385,14 @@ impl Job {
         }
     }
 
-    fn ask_to_end(&mut self, because: Status) {
+    /// Tells those who want to know why the job is about to end.
+    pub(super) fn ends_because(&self, because: Status) {
+        self.table.ending(&self.request.nspace, because);
         self.notices.tell(Notice::JobEnding { nspace: self.request.nspace.clone(), because });
+    }
+
+    fn ask_to_end(&mut self, because: Status) {
+        self.ends_because(because);
         self.ending = Ending::Asked(Instant::now() + self.request.keeping.grace);
         self.kin.end_relatives(&self.request.nspace, because);
         // A stopped process would not see the request.

@@ -3,7 +3,6 @@ use super::{
     COMMANDS, EmbeddedHost, Inputs, JobRequest, LaunchError, Launching, RunningJob,
     job::{Job, Shared},
     kin::Kinship,
-    pulls,
     spawn::{self, Bond, Wanted},
 };
 use crate::{handle::AddJobError, host::Spawned};
@@ -34,8 +33,8 @@ impl EmbeddedHost {
         self.table.insert(&request, commands);
         self.cleanups.open(request.nspace.clone());
         let (family, cleanups, notices) = (self.family.clone(), self.cleanups.clone(), self.notices.clone());
-        let (kin, pulls) = (self.kin.clone(), self.pulls.clone());
-        let shared = Shared { family, cleanups, notices, kin, pulls, inputs: inputs.clone() };
+        let (kin, table, pulls) = (self.kin.clone(), self.table.clone(), self.pulls.clone());
+        let shared = Shared { family, cleanups, notices, kin, table, pulls, inputs: inputs.clone() };
         let work = Job::new(server.clone(), uri, request, shared);
         let task = work.start(inbox).await?;
         Ok(RunningJob::new(task, inputs))
@@ -70,9 +69,9 @@ impl EmbeddedHost {
             (Bond::Together, Some(own)) => Kinship::Of(own.family),
             (Bond::Together, None) | (Bond::Apart, _) => Kinship::Alone,
         };
-        if kinship == Kinship::Alone && forwarded.0 != 0 {
-            self.pulls.add(source.clone(), vec![Proc::all(nspace.clone())], forwarded, pulls::BY_ITSELF)?;
-        }
+        let is_pulled = kinship == Kinship::Alone && forwarded.0 != 0;
+        let hold = || self.pulls.hold(source.clone(), vec![Proc::all(nspace.clone())], forwarded);
+        let pulled = is_pulled.then(hold).transpose()?;
         let mut job = self.start(request, kinship).await.map_err(|error| {
             tracing::warn!(requester = %source, %error, "a job cannot be spawned");
             spawn::status(&error)
@@ -80,6 +79,7 @@ impl EmbeddedHost {
         let (server, spawned) = (launching.server.clone(), nspace.clone());
         tokio::spawn(async move {
             let end = job.ended().await;
+            drop(pulled);
             if told_of_end {
                 server.notify(spawn::end_of(spawned, &end, source));
             }

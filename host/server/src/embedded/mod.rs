@@ -15,6 +15,8 @@ mod kin;
 mod launch;
 mod launching;
 mod lines;
+mod listed;
+mod memory;
 mod output;
 mod process;
 mod publishing;
@@ -218,7 +220,10 @@ impl Host for EmbeddedHost {
     }
 
     fn supported(&self) -> &[Supported] {
-        supported::HOST
+        match self.launching.get() {
+            Some(_) => supported::LAUNCHER,
+            None => supported::SERVER,
+        }
     }
 
     fn job_added(&self, job: &JobSpec) {

@@ -12,7 +12,7 @@ const EACH: usize = 64;
 const ALL: usize = 4096;
 
 /// The default registration of a tool for what it starts has this id, on either side.
-pub(super) const BY_ITSELF: u64 = 0;
+const BY_ITSELF: u64 = 0;
 
 #[derive(Debug)]
 struct Pull {
@@ -76,6 +76,17 @@ impl Pulls {
         }
     }
 
+    /// The same for what a tool starts, which did not ask for it by itself: it ends when the answer is dropped.
+    pub(super) fn hold(
+        self: &Arc<Pulls>,
+        puller: Proc,
+        sources: Vec<Proc>,
+        channels: IofChannel,
+    ) -> Result<Held, Status> {
+        let id = self.add(puller.clone(), sources, channels, BY_ITSELF)?;
+        Ok(Held { pulls: self.clone(), puller, id })
+    }
+
     /// A proc or tool is gone.
     pub(super) fn forget(&self, puller: &Proc) {
         self.lock().pulls.retain(|_, pull| pull.puller != *puller);
@@ -90,6 +101,21 @@ impl Pulls {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // Nothing in here panics half-way, so what a poisoned lock guards is whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a tool pulls of a job that it has started, as long as it is about to run or runs.
+#[derive(Debug)]
+pub(super) struct Held {
+    pulls: Arc<Pulls>,
+    puller: Proc,
+    id: u64,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // A tool that is gone has none any more.
+        let _ = self.pulls.remove(&self.puller, self.id);
     }
 }
 
@@ -138,6 +164,17 @@ mod tests {
         assert!(of(0, out).is_empty());
         pulls.forget(&proc("job", Rank(0)));
         assert!(of(1, err).is_empty());
+    }
+
+    #[test]
+    fn what_a_tool_pulls_of_a_job_that_it_starts_goes_with_that() {
+        let pulls = Arc::new(Pulls::default());
+        let source = proc("job", Rank(0));
+        let of = || pulls.of(&source, IofChannel::STDOUT).len();
+        let held = pulls.hold(proc("tool", Rank(0)), vec![source.clone()], IofChannel::STDOUT).unwrap();
+        assert_eq!(of(), 1);
+        drop(held);
+        assert_eq!(of(), 0);
     }
 
     #[test]
