@@ -1,8 +1,10 @@
 //! What a tool of the C library is told of jobs, their procs and the server (`PMIx_Query_info`), as `docs/queries.md` says.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
-use peal_model::{KeyName, key};
+use peal_client::ToolSettings;
+use peal_model::{Identity, KeyName, key};
 use peal_tests::{c_program, daemon::Place, run, running::Running};
-use std::{path::Path, process::Command};
+use rustix::process::{getegid, geteuid};
+use std::{fs, path::Path, process::Command};
 
 /// A proc that does not end when it is asked to.
 const STUBBORN: &str = "trap 'echo told' TERM; echo ready; while :; do sleep 1000 & wait; done";
@@ -109,4 +111,41 @@ fn who_starts_jobs_says_what_of_that_is_for_debuggers_and_who_does_not_says_neit
     assert_eq!(ask(&[status], "team"), ["query: SUCCESS".to_owned(), format!("{}: SUCCESS", status.0)]);
     let memory = ask(&[key::PMIX_QUERY_MEMORY_USAGE], "team");
     assert_eq!((numbers(&memory, key::PMIX_DAEMON_MEMORY).len(), memory.len()), (1, 3), "{memory:?}");
+}
+
+/// Both libraries look for themselves; the C library's has to find exactly one server before it does so.
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_are_found_by_their_files_and_nobody_is_asked() {
+    let servers = [Running::asleep(1, &[]), Running::asleep(1, &[])];
+    let dir = servers[0].dir();
+    let of = |field: KeyName, value: &str| format!("{} {}: {value}", key::PMIX_SERVER_INFO_ARRAY.0, field.0);
+    if let Some(lines) = told(dir, &[key::PMIX_QUERY_AVAIL_SERVERS], &[]) {
+        let pid = of(key::PMIX_SERVER_PIDINFO, &servers[0].pid().to_string());
+        assert_eq!((lines.len(), lines.iter().filter(|line| **line == pid).count()), (9, 1), "{lines:?}");
+    }
+    let places = |dir: &Path| {
+        let mut settings = ToolSettings::from(|_| None).unwrap();
+        settings.places.directory = dir.to_owned();
+        settings.places
+    };
+    let found = places(dir).servers().await.unwrap();
+    let [server] = &found[..] else { panic!("{found:?}") };
+    let own = Identity { uid: geteuid().as_raw(), gid: getegid().as_raw() };
+    assert_eq!((server.pid, server.identity), (Some(servers[0].pid()), Some(own)));
+    assert!(server.release.is_some() && server.started.is_some(), "{server:?}");
+
+    // The files of the other one beside them, and a torn one.
+    let session = format!("peal-{}", own.uid);
+    for entry in servers[1].dir().join(&session).read_dir().unwrap().map(Result::unwrap) {
+        if entry.file_name().to_str().unwrap().starts_with("pmix.") {
+            fs::copy(entry.path(), dir.join(entry.file_name())).unwrap();
+        }
+    }
+    fs::write(dir.join(format!("pmix.{}.tool.torn", places(dir).host)), "no address\n").unwrap();
+    let mut pids: Vec<u32> = places(dir).servers().await.unwrap().iter().filter_map(|server| server.pid).collect();
+    pids.sort_unstable();
+    let mut wanted = servers.each_ref().map(Running::pid);
+    wanted.sort_unstable();
+    assert_eq!(pids, wanted);
+    assert_eq!(places(&dir.join("nowhere")).servers().await.unwrap(), []);
 }
