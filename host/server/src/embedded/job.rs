@@ -229,7 +229,7 @@ impl Job {
         let mut children = Children::watch();
         // Of those that have ended by now nobody tells us.
         self.family.reap_orphans();
-        while !self.running.is_empty() || self.endings.are_busy() || !self.deeds.is_empty() {
+        while !self.running.is_empty() || self.endings.are_busy() || !self.deeds.is_empty() || self.owes_an_answer() {
             let kill_at = match self.ending {
                 Ending::Asked(at) => Some(at),
                 Ending::Not | Ending::Killed | Ending::Controlled => None,
@@ -288,14 +288,23 @@ impl Job {
             self.end.exit_status = end.exit_status();
         }
         match abnormal {
-            // What becomes of the others depends on it.
-            Some((status, infos)) if is_its_own_doing && !self.running.is_empty() => {
+            Some((status, infos)) if is_its_own_doing && self.has_others() => {
                 self.ask_handlers(proc, status, infos);
             }
             abnormal => self.server.proc_ended(proc, abnormal),
         }
         self.endings.ended(rank);
         self.clean_behind(rank);
+    }
+
+    /// Whether there are others, of whom it depends on the end of a proc what becomes.
+    fn has_others(&self) -> bool {
+        !self.running.is_empty() || self.kin.has_relatives(&self.request.nspace)
+    }
+
+    /// Whether relatives wait to be told what the end of the last proc means for them.
+    fn owes_an_answer(&self) -> bool {
+        !self.asked.is_empty() && self.kin.has_relatives(&self.request.nspace)
     }
 
     /// How the end of a proc stands in the table of procs.

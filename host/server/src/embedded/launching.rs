@@ -1,6 +1,6 @@
 //! Starts jobs: those that whoever has the host wants, and those that procs and tools spawn.
 use super::{
-    COMMANDS, EmbeddedHost, Inputs, JobRequest, LaunchError, Launching, RunningJob,
+    COMMANDS, EmbeddedHost, Inputs, JobCommand, JobRequest, LaunchError, Launching, RunningJob,
     job::{Job, Shared},
     kin::Kinship,
     spawn::{self, Bond, Wanted},
@@ -65,9 +65,10 @@ impl EmbeddedHost {
         let (nspace, offset) = self.kin.next(&like.request.nspace);
         let Wanted { request, bond, told_of_end, forwarded } =
             spawn::read((nspace.clone(), offset), source.clone(), &like.request, infos, apps)?;
-        let kinship = match (bond, own) {
-            (Bond::Together, Some(own)) => Kinship::Of(own.family),
-            (Bond::Together, None) | (Bond::Apart, _) => Kinship::Alone,
+        let (kinship, needed) = match (bond, own) {
+            (Bond::Kin, Some(own)) => (Kinship::Of(own.family), None),
+            (Bond::Dependent, Some(own)) => (Kinship::Of(own.family), Some(own.commands)),
+            (Bond::Kin | Bond::Dependent, None) | (Bond::Apart, _) => (Kinship::Alone, None),
         };
         let is_pulled = kinship == Kinship::Alone && forwarded.0 != 0;
         let hold = || self.pulls.hold(source.clone(), vec![Proc::all(nspace.clone())], forwarded);
@@ -77,8 +78,15 @@ impl EmbeddedHost {
             spawn::status(&error)
         })?;
         let (server, spawned) = (launching.server.clone(), nspace.clone());
+        let commands = self.kin.find(&nspace).map(|job| job.commands);
         tokio::spawn(async move {
-            let end = job.ended().await;
+            let end = tokio::select! {
+                end = job.ended() => end,
+                () = outlived(needed) => {
+                    end_with_parent(commands).await;
+                    job.ended().await
+                }
+            };
             drop(pulled);
             if told_of_end {
                 server.notify(spawn::end_of(spawned, &end, source));
@@ -86,6 +94,21 @@ impl EmbeddedHost {
             spawning.ended(end);
         });
         Ok(Spawned { nspace, kvals: Vec::new() })
+    }
+}
+
+/// Waits until a job has ended, if there is one to wait for.
+async fn outlived(parent: Option<mpsc::Sender<JobCommand>>) {
+    match parent {
+        Some(parent) => parent.closed().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn end_with_parent(child: Option<mpsc::Sender<JobCommand>>) {
+    if let Some(child) = child {
+        // One that has ended meanwhile does not hear it.
+        let _ = child.send(JobCommand::EndWithRelative { because: code::PMIX_ERR_JOB_CANCELED }).await;
     }
 }
 
