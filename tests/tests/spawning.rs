@@ -3,12 +3,18 @@
 use peal_tests::{
     c_program,
     daemon::Place,
-    guest, run,
+    finish, guest, run,
     running::Running,
     spawned::{DONE, sides, spawned, unpoliced},
 };
 use serde_json::Value;
-use std::{ffi::CString, fs, path::Path, process::Command};
+use std::{
+    ffi::CString,
+    fs,
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Command, Stdio},
+};
 
 #[test]
 fn two_applications_are_one_job_and_each_has_its_own_environment_and_directory() {
@@ -223,4 +229,44 @@ fn a_tool_gets_the_output_of_what_it_has_spawned() {
     let done = tool(&["notify", "output", "--", "1", "/bin/echo", "forwarded"]);
     assert!(done.stdout.lines().any(|line| line == "forwarded"), "{done:?}");
     running.interrupt();
+}
+
+/// A tool that pulls, not started yet.
+fn puller(running: &Running, program: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.arg(running.nspace()).args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.env("PMIX_SYSTEM_TMPDIR", running.dir()).env_remove("PMIX_SERVER_URI41");
+    command
+}
+
+#[test]
+fn who_pulls_late_gets_the_last_of_what_was_written_before() {
+    let Some(program) = c_program("pull") else { return };
+    // Of one of them that is all that will ever come.
+    let script = "echo ready; [ $PMIX_RANK = 1 ] && exec sleep 1000 >&-; exec sleep 1000";
+    let running = Running::start(2, &[], script);
+    let done = run(&mut puller(&running, &program, &["3"])).expect_status(0);
+    let mut lines: Vec<&str> = done.stdout.lines().filter(|line| *line != "pulls").collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["rank 0: ready", "rank 1: ready", "rank 1: the end"]);
+    let done = run(&mut puller(&running, &program, &["3", "3"])).expect_status(0);
+    assert!(done.stdout.contains("rank 0: dy\n"), "{}", done.stdout);
+    running.interrupt();
+}
+
+#[test]
+fn what_was_written_before_comes_first_unless_the_site_keeps_nothing() {
+    let Some(program) = c_program("pull") else { return };
+    for (setting, lines) in [("16384", &["rank 0: ready", "rank 0: told"][..]), ("0", &["rank 0: told"])] {
+        let script = "trap 'echo told' USR1; echo ready; while :; do sleep 1000 & wait; done";
+        let running = Running::start(1, &["--set", &format!("run.kept_output_bytes={setting}")], script);
+        let mut pulling = puller(&running, &program, &[&lines.len().to_string()]).spawn().unwrap();
+        let mut output = BufReader::new(pulling.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let begun: Vec<String> = output.by_ref().take(lines.len()).collect();
+        running.ask(&["ctl", "signal", "USR1", &running.nspace()]).expect_status(0);
+        let got: Vec<String> = begun.into_iter().chain(output).filter(|line| line != "pulls").collect();
+        assert_eq!(got, lines, "{setting}");
+        finish(pulling).expect_status(0);
+        running.interrupt();
+    }
 }

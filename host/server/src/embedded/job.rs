@@ -189,6 +189,7 @@ impl Job {
             server: self.server.clone(),
             source: proc.clone(),
             channel,
+            kept: self.request.keeping.kept_output,
         })?;
         let mut child = self.family.start(proc.clone(), || {
             let child = launch::spawn((&self.request, &self.spec), rank, &self.uri, (&mark, checkpoint))?;
@@ -248,6 +249,7 @@ impl Job {
             }
         }
         self.clear_up(&mut inbox).await;
+        self.pulls.job_ended(&self.request.nspace);
         let exit_status = self.end.exit_status;
         let line = format!("job {} ended with exit status {exit_status}", self.request.nspace.as_str().escape_debug());
         self.report(rank::PMIX_RANK_WILDCARD, &[Reported::JobEvents, Reported::Completion], &line);

@@ -1,10 +1,13 @@
 //! Which attributes the embedded host honours, in which calls.
-use super::spawn;
+use super::{pulls, spawn};
 use peal_core::supported::Supported;
 use peal_model::key;
 
 /// What it honours beside what the server does, where it starts jobs. First what it does not where it only serves them.
 pub(super) const LAUNCHER: &[Supported] = &[
+    ("PMIx_IOF_deregister", &[]),
+    ("PMIx_IOF_pull", &pulls::SERVED),
+    ("PMIx_IOF_push", &[key::PMIX_IOF_COMPLETE]),
     ("PMIx_Spawn", &spawn::SERVED),
     (
         "PMIx_Job_control",
@@ -50,4 +53,4 @@ pub(super) const LAUNCHER: &[Supported] = &[
 ];
 
 /// The same, where others start them.
-pub(super) const SERVER: &[Supported] = LAUNCHER.split_at(1).1;
+pub(super) const SERVER: &[Supported] = LAUNCHER.split_at(4).1;
