@@ -213,6 +213,25 @@ fn what_is_spawned_outlives_its_parent_or_does_not() {
     }
 }
 
+#[test]
+fn who_fails_alone_takes_its_parent_along_unless_they_are_apart() {
+    for (words, goes_on) in [("", 0), ("together ", 0), ("apart ", 1)] {
+        let place = unpoliced();
+        let to_parent = place.path("parent");
+        pipe(&to_parent);
+        if goes_on > 0 {
+            // It waits for whoever reads there.
+            let to_parent = to_parent.clone();
+            std::thread::spawn(move || fs::write(to_parent, "end\n"));
+        }
+        let words = format!("{words}until={} -- 1 @ child exit=3", to_parent.display());
+        let Some(done) = spawned(&place, &words) else { return };
+        assert_eq!(done.status, Some(3), "{words}: {}", done.stderr);
+        let finalized = done.stdout.lines().filter(|line| *line == "rank 0: finalize: SUCCESS (0)").count();
+        assert_eq!(finalized, 1 + goes_on, "{words}: {}", done.stdout);
+    }
+}
+
 /// A tool has as many pulls as it may, and none is left of what was not started.
 #[test]
 fn a_tool_gets_the_output_of_what_it_has_spawned() {

@@ -89,7 +89,9 @@ mod tests {
         let own = (Proc::new(Nspace::new("job").unwrap(), Rank(3)), std::process::id());
         let told = |qualifiers: &[KeyName]| {
             let qualifiers: Vec<Info> = qualifiers.iter().map(|key| Info::new(*key, Value::Bool(true))).collect();
-            let Value::DataArray(array) = used(&qualifiers, &[own.clone()]).unwrap().value else { panic!() };
+            let Value::DataArray(array) = used(&qualifiers, std::slice::from_ref(&own)).unwrap().value else {
+                panic!()
+            };
             array.as_infos().unwrap().iter().map(|info| info.key.clone()).collect::<Vec<_>>()
         };
         let (server, proc, average) =
