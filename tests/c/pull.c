@@ -2,13 +2,17 @@
  *
  *     pull NSPACE PIECES [BYTES]       with no more than so many bytes of what each has written before
  */
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <time.h>
 
 #include <pmix_tool.h>
+
+/* For what must come; reached only when something is broken. */
+#define PATIENCE_SECONDS 20
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
@@ -42,6 +46,7 @@ int main(int argc, char **argv)
 {
     pmix_proc_t me, all;
     pmix_info_t most;
+    struct timespec deadline;
     uint32_t bytes = argc > 3 ? (uint32_t) atoi(argv[3]) : 0;
     if (argc < 3) {
         return EXIT_FAILURE;
@@ -53,9 +58,13 @@ int main(int argc, char **argv)
     need("pull", PMIx_IOF_pull(&all, 1, argc > 3 ? &most : NULL, argc > 3 ? 1 : 0, PMIX_FWD_STDOUT_CHANNEL, on_output, NULL, NULL));
     puts("pulls");
     fflush(stdout);
+    clock_gettime(CLOCK_REALTIME, &deadline);
+    deadline.tv_sec += PATIENCE_SECONDS;
     pthread_mutex_lock(&lock);
-    while (left > 0) {
-        pthread_cond_wait(&changed, &lock);
+    while (left > 0 && ETIMEDOUT != pthread_cond_timedwait(&changed, &lock, &deadline)) {
+    }
+    if (left > 0) {
+        printf("missing: %d pieces\n", left);
     }
     pthread_mutex_unlock(&lock);
     need("finalize", PMIx_tool_finalize());

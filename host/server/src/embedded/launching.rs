@@ -65,12 +65,13 @@ impl EmbeddedHost {
         let (nspace, offset) = self.kin.next(&like.request.nspace);
         let Wanted { request, bond, told_of_end, forwarded } =
             spawn::read((nspace.clone(), offset), source.clone(), &like.request, infos, apps)?;
+        // What procs have spawned appears where their own output does.
+        let is_pulled = own.is_none() && forwarded.0 != 0;
         let (kinship, needed) = match (bond, own) {
             (Bond::Kin, Some(own)) => (Kinship::Of(own.family), None),
             (Bond::Dependent, Some(own)) => (Kinship::Of(own.family), Some(own.commands)),
             (Bond::Kin | Bond::Dependent, None) | (Bond::Apart, _) => (Kinship::Alone, None),
         };
-        let is_pulled = kinship == Kinship::Alone && forwarded.0 != 0;
         let hold = || self.pulls.hold(source.clone(), vec![Proc::all(nspace.clone())], forwarded);
         let pulled = is_pulled.then(hold).transpose()?;
         let mut job = self.start(request, kinship).await.map_err(|error| {
