@@ -1,10 +1,12 @@
 /* A PMIx program that has a job spawned as its arguments say, and tells what comes of it; what it spawns may be itself.
  *
- *     spawn [DIRECTIVE]... [-- PROCS [DIRECTIVE]... PROGRAM [ARGUMENT]...]...   the directives are the job's, or those of an application
- *     spawn child [NAME | read | exit=N | die]...                              says what a proc that was spawned can know of itself
+ *     spawn [tool] [DIRECTIVE]... [-- PROCS [DIRECTIVE]... PROGRAM [ARGUMENT]...]...   the directives are the job's, or of an application
+ *     spawn child [NAME | read | set=NAME | exit=N | die]...                        says what a proc that was spawned can know of itself
  *
  * Directives: set=, add=, prepend= and append=NAME=VALUE, unset=NAME, wdir=DIR, tag, to=DIR, notify, unknown (required and
- * served by nobody), input (of rank 0, which is then pushed); of an application also cwd=DIR and env=NAME=VALUE.
+ * served by nobody), input (of rank 0, which is then pushed), target=RANK or all (the same of others), output (is forwarded), apart,
+ * together, log=job, completion, procs or failures; of an application also cwd=DIR, env=NAME=VALUE and pset=NAME. Beside these: times=N
+ * (spawn as often), until=PIPE (read a line there before it ends), die (and then abort). As a tool it finds its server by its files.
  */
 #include "say.h"
 
@@ -12,6 +14,11 @@
 #include <pmix_tool.h>
 #include <pthread.h>
 #include <time.h>
+
+/* Since release 5.0. */
+#ifndef PMIX_SPAWN_CHILD_SEP
+#define PMIX_SPAWN_CHILD_SEP "pmix.spchildsep"
+#endif
 
 /* For what must come; reached only when something is broken. */
 #define PATIENCE_SECONDS 20
@@ -76,6 +83,9 @@ static bool comes(const bool *it)
 /* ---- what is asked for ---------------------------------------------------- */
 
 static bool notified, pushes;
+static int times = 1;
+static const char *until;
+static bool dies;
 
 /* What stands behind `name=` in a word; nothing if that is another word. */
 static char *behind(char *word, const char *name)
@@ -103,10 +113,17 @@ static bool load(pmix_info_t *info, char *word)
                                             {"prepend", PMIX_PREPEND_ENVAR},
                                             {"append", PMIX_APPEND_ENVAR}};
     static const char *const texts[][2] = {
-        {"unset", PMIX_UNSET_ENVAR}, {"wdir", PMIX_WDIR}, {"to", PMIX_OUTPUT_TO_DIRECTORY}};
+        {"unset", PMIX_UNSET_ENVAR}, {"wdir", PMIX_WDIR}, {"to", PMIX_OUTPUT_TO_DIRECTORY}, {"pset", PMIX_PSET_NAME}};
     static const char *const flags[][2] = {{"tag", PMIX_TAG_OUTPUT},
                                            {"notify", PMIX_NOTIFY_COMPLETION},
                                            {"input", PMIX_FWD_STDIN},
+                                           {"output", PMIX_FWD_STDOUT},
+                                           {"apart", PMIX_SPAWN_CHILD_SEP},
+                                           {"together", PMIX_SPAWN_CHILD_SEP},
+                                           {"log=job", PMIX_LOG_JOB_EVENTS},
+                                           {"log=completion", PMIX_LOG_COMPLETION},
+                                           {"log=procs", PMIX_LOG_PROC_TERMINATION},
+                                           {"log=failures", PMIX_LOG_PROC_ABNORMAL_TERMINATION},
                                            {"unknown", "test.unknown"}};
     for (size_t i = 0; i < sizeof envars / sizeof *envars; i++) {
         char *value = behind(word, envars[i][0]);
@@ -122,9 +139,17 @@ static bool load(pmix_info_t *info, char *word)
             return true;
         }
     }
+    if (NULL != behind(word, "target")) {
+        const char *value = behind(word, "target");
+        pmix_proc_t target;
+        PMIX_LOAD_PROCID(&target, "", 0 == strcmp(value, "all") ? PMIX_RANK_WILDCARD : (pmix_rank_t) atoi(value));
+        PMIX_INFO_LOAD(info, PMIX_STDIN_TGT, &target, PMIX_PROC);
+        pushes = true;
+        return true;
+    }
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
         if (0 == strcmp(word, flags[i][0])) {
-            bool yes = true;
+            bool yes = 0 != strcmp(word, "together");
             PMIX_INFO_LOAD(info, flags[i][1], &yes, PMIX_BOOL);
             if (0 == strcmp(word, "unknown")) {
                 PMIX_INFO_REQUIRED(info);
@@ -176,17 +201,27 @@ static void on_pushed(pmix_status_t status, void *unused)
     pthread_mutex_unlock(&lock);
 }
 
-/* Pushes some bytes, or the end of the input. The form without a function to call never returns in release 4.2.2. */
+/* What is not for the server: whether this is such a word. */
+static bool is_own(char *word)
+{
+    char *count = behind(word, "times"), *pipe = behind(word, "until");
+    times = NULL != count ? atoi(count) : times;
+    until = NULL != pipe ? pipe : until;
+    dies = dies || 0 == strcmp(word, "die");
+    return NULL != count || NULL != pipe || 0 == strcmp(word, "die");
+}
+
+/* Pushes some bytes, or the end of the input, to all that read. The form without a function to call never returns in release 4.2.2. */
 static void push(const char *nspace, char *bytes)
 {
-    pmix_proc_t first;
+    pmix_proc_t all;
     pmix_byte_object_t data = {.bytes = bytes, .size = NULL != bytes ? strlen(bytes) : 0};
     bool yes = true;
     pmix_info_t complete;
-    PMIX_LOAD_PROCID(&first, nspace, 0);
+    PMIX_LOAD_PROCID(&all, nspace, PMIX_RANK_WILDCARD);
     PMIX_INFO_LOAD(&complete, PMIX_IOF_COMPLETE, &yes, PMIX_BOOL);
     pushed = false;
-    pmix_status_t status = PMIx_IOF_push(&first, 1, &data, &complete, NULL == bytes ? 1 : 0, on_pushed, NULL);
+    pmix_status_t status = PMIx_IOF_push(&all, 1, &data, &complete, NULL == bytes ? 1 : 0, on_pushed, NULL);
     if (PMIX_SUCCESS != status || !comes(&pushed)) {
         miss("push: %s (%d)", PMIx_Error_string(status), status);
     }
@@ -198,9 +233,10 @@ static void spawn(char **words)
     pmix_app_t apps[MOST];
     size_t ninfos = 0, napps = 0;
     char nspace[PMIX_MAX_NSLEN + 1] = {0};
-    while (NULL != *words && ninfos < MOST && load(&infos[ninfos], *words)) {
-        ninfos++;
-        words++;
+    for (; NULL != *words && ninfos < MOST && 0 != strcmp(*words, "--"); words++) {
+        if (!is_own(*words) && load(&infos[ninfos], *words)) {
+            ninfos++;
+        }
     }
     while (NULL != *words && napps < MOST) {
         words = read_app(&apps[napps++], words + 1);
@@ -212,8 +248,11 @@ static void spawn(char **words)
             need("registration", PMIX_ERR_TIMEOUT);
         }
     }
-    pmix_status_t status = PMIx_Spawn(infos, ninfos, apps, napps, nspace);
-    say("spawn: %s (%d)", PMIx_Error_string(status), status);
+    pmix_status_t status = PMIX_SUCCESS;
+    for (int n = 0; n < times; n++) {
+        status = PMIx_Spawn(infos, ninfos, apps, napps, nspace);
+        say("spawn: %s (%d)", PMIx_Error_string(status), status);
+    }
     if (PMIX_SUCCESS != status) {
         return;
     }
@@ -229,9 +268,39 @@ static void spawn(char **words)
             miss("that it has ended");
         }
     }
+    if (NULL != until) {
+        char line[64];
+        FILE *pipe = fopen(until, "r");
+        if (NULL == pipe || NULL == fgets(line, sizeof line, pipe)) {
+            miss("a line on %s", until);
+        }
+    }
+    if (dies) {
+        abort();
+    }
 }
 
 /* ---- what is spawned ------------------------------------------------------ */
+
+/* The process sets of the user, and who is in one. */
+static void say_sets(const char *name)
+{
+    pmix_query_t queries[2];
+    pmix_info_t *found;
+    size_t count;
+    PMIX_QUERY_CONSTRUCT(&queries[0]);
+    PMIX_QUERY_CONSTRUCT(&queries[1]);
+    PMIX_ARGV_APPEND(errno, queries[0].keys, PMIX_QUERY_PSET_NAMES);
+    PMIX_ARGV_APPEND(errno, queries[1].keys, PMIX_QUERY_PSET_MEMBERSHIP);
+    PMIX_QUERY_QUALIFIERS_CREATE(&queries[1], 1);
+    PMIX_INFO_LOAD(&queries[1].qualifiers[0], PMIX_PSET_NAME, name, PMIX_STRING);
+    need("query", PMIx_Query_info(queries, 2, &found, &count));
+    for (size_t i = 0; i < count; i++) {
+        char *text = value_text(&found[i].value);
+        say("child's %s: %s", PMIX_CHECK_KEY(&found[i], PMIX_QUERY_PSET_NAMES) ? "sets" : name, text);
+        free(text);
+    }
+}
 
 static void say_own(const char *name, pmix_rank_t rank, const char *key)
 {
@@ -261,6 +330,8 @@ static int child(char **words)
         if (0 == strcmp(*words, "read")) {
             say("child reads: %s", NULL != fgets(line, sizeof line, stdin) ? strtok(line, "\n") : "nothing");
             say("child reads then: %s", NULL != fgets(line, sizeof line, stdin) ? line : "nothing");
+        } else if (NULL != behind(*words, "set")) {
+            say_sets(behind(*words, "set"));
         } else if (0 == strcmp(*words, "die")) {
             abort();
         } else if (NULL != behind(*words, "exit")) {
@@ -276,6 +347,12 @@ static int child(char **words)
 int main(int argc, char **argv)
 {
     int status = 0;
+    if (argc > 1 && 0 == strcmp(argv[1], "tool")) {
+        need("init", PMIx_tool_init(&me, NULL, 0));
+        spawn(argv + 2);
+        say_status("finalize", PMIx_tool_finalize(), PMIX_SUCCESS);
+        return failed ? 1 : 0;
+    }
     need("init", PMIx_Init(&me, NULL, 0));
     if (argc > 1 && 0 == strcmp(argv[1], "child")) {
         status = child(argv + 2);

@@ -14,6 +14,7 @@ pub mod raw;
 pub mod running;
 pub mod seeded;
 pub mod siege;
+pub mod spawned;
 pub mod text_form;
 
 use std::{

@@ -98,11 +98,17 @@ impl Running {
         self.job()["procs"].as_array().unwrap().iter().filter_map(|proc| proc["pid"].as_u64()).collect()
     }
 
-    /// Asks it to end. Not by SIGINT, which whoever runs tests in the background has ignored.
+    /// Asks it to end, and waits for that.
     #[track_caller]
     pub fn interrupt(self) -> Done {
-        kill_process(Pid::from_raw(self.pid().cast_signed()).unwrap(), Signal::TERM).unwrap();
+        self.ask_to_end();
         self.ends()
+    }
+
+    /// Asks it to end. Not by SIGINT, which whoever runs tests in the background has ignored.
+    #[track_caller]
+    pub fn ask_to_end(&self) {
+        kill_process(Pid::from_raw(self.pid().cast_signed()).unwrap(), Signal::TERM).unwrap();
     }
 
     /// Waits for its end. What its procs printed since is on its standard output.

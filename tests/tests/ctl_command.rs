@@ -15,11 +15,11 @@ fn kill_ends_who_is_named_and_nobody_else() {
     let told: Value = serde_json::from_str(&killed.stdout).unwrap();
     assert_eq!((&told["request"], &told["end"], &told["id"]), (&"kill".into(), &"done".into(), &"mine".into()));
     assert_eq!((told["not_done"].as_array().map(Vec::len), killed.stderr.as_str()), (Some(0), ""));
-    assert_eq!(job.states(), ["running", "ended", "running"]);
+    assert_eq!(job.states(), ["running", "killed", "running"]);
     // What is ended already can be ended.
     let again = job.ask(&["ctl", "kill", &format!("{name}:0-1")]).expect_status(0);
     assert_eq!((again.stdout.as_str(), again.stderr.as_str()), ("", ""));
-    assert_eq!(job.states(), ["ended", "ended", "running"]);
+    assert_eq!(job.states(), ["killed", "killed", "running"]);
     let done = job.interrupt();
     assert!(done.stderr.contains("rank 1 was ended by signal 9"), "{}", done.stderr);
 }
@@ -29,7 +29,7 @@ fn terminate_is_answered_when_the_procs_have_ended() {
     let job = Running::asleep(3, &[]);
     let name = job.nspace();
     job.ask(&["ctl", "terminate", &format!("{name}:0"), &format!("{name}:2")]).expect_status(0);
-    assert_eq!(job.states(), ["ended", "running", "ended"]);
+    assert_eq!(job.states(), ["killed", "running", "killed"]);
     job.interrupt();
 }
 

@@ -73,7 +73,7 @@ fn who_makes_room_is_alerted_before() {
     let target = format!("{}:0", job.nspace());
     let told = job.ask(&["ctl", "preempt", &target, "--action", "kill", "--grace", "1s", "--wait", "--id", "p"]);
     assert_eq!((told.expect_status(0).stdout.as_str(), job.line().as_str()), ("p done\n", "alerted"));
-    assert_eq!(job.states(), ["ended", "running"]);
+    assert_eq!(job.states(), ["killed", "running"]);
     let sleeps = Running::asleep(1, &[]);
     let refused = sleeps.ask(&["ctl", "preempt", &sleeps.nspace()]).expect_status(1);
     assert!(refused.stderr.starts_with("peal: preempt is refused: "), "{}", refused.stderr);

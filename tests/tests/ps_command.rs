@@ -34,7 +34,7 @@ fn jobs_and_procs_stand_in_a_table_or_json() {
 
     job.ask(&["ctl", "kill", &format!("{name}:1")]).expect_status(0);
     let told = job.job();
-    assert_eq!((&told["procs"][1]["state"], &told["procs"][1]["pid"]), (&"ended".into(), &Value::Null));
+    assert_eq!((&told["procs"][1]["state"], &told["procs"][1]["pid"]), (&"killed".into(), &Value::Null));
     let other = job.ask(&["ps", "nobody"]).expect_status(1);
     assert_eq!(
         (other.stdout.as_str(), other.stderr.as_str()),

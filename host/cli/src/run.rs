@@ -144,6 +144,7 @@ fn keeping(config: &Config) -> Keeping {
             peal_config::ControlGroups::Off => ControlGroups::Off,
         },
         max_spawned: config.run.max_spawned_jobs,
+        kept_output: config.run.kept_output,
     }
 }
 

@@ -41,6 +41,7 @@
 //! # }
 //! ```
 
+mod available;
 mod call;
 mod client;
 mod connected;
@@ -69,6 +70,7 @@ mod singleton;
 mod spawned;
 mod tool;
 
+pub use available::AvailableServer;
 pub use call::Call;
 pub use client::Client;
 pub use control::{CleanupRequest, Control, ControlRequest, Preemption};

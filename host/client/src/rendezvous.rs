@@ -47,6 +47,8 @@ pub struct Places {
 pub(crate) struct Found {
     pub(crate) server: ServerUri,
     pub(crate) release: Option<Release>,
+    /// The lines behind these, which servers of older releases leave out.
+    pub(crate) rest: Vec<String>,
 }
 
 /// How deep the tree below a directory is searched, and how much of it is looked at.
@@ -64,6 +66,8 @@ const RETRY: Duration = Duration::from_millis(10);
 enum Wanted {
     Exactly(String),
     Beginning(String),
+    /// Those of every server of this host.
+    OfHost(String),
 }
 
 impl Wanted {
@@ -71,6 +75,7 @@ impl Wanted {
         match self {
             Wanted::Exactly(wanted) => name == wanted,
             Wanted::Beginning(wanted) => name.starts_with(wanted),
+            Wanted::OfHost(host) => name == system(host) || name.starts_with(&tool(host)),
         }
     }
 
@@ -78,14 +83,34 @@ impl Wanted {
         match self {
             Wanted::Exactly(wanted) => wanted.clone(),
             Wanted::Beginning(wanted) => format!("{wanted}*"),
+            Wanted::OfHost(host) => format!("{}, {}*", system(host), tool(host)),
         }
     }
+}
+
+/// The name of the file of a host's server of the system.
+fn system(host: &str) -> String {
+    format!("pmix.sys.{host}")
+}
+
+/// The beginning of the names of files for tools on a host.
+fn tool(host: &str) -> String {
+    format!("pmix.{host}.tool")
+}
+
+/// What a search has found: readable files by the addresses in them, and what came in its way.
+#[derive(Default)]
+struct Search {
+    found: BTreeMap<String, (PathBuf, Found)>,
+    passed_by: usize,
+    unreadable: Option<ClientError>,
+    is_whole: bool,
 }
 
 impl Places {
     /// The server of the system, if it has left a file.
     pub(crate) fn system(&self) -> Result<Found, ClientError> {
-        let name = format!("pmix.sys.{}", self.host);
+        let name = system(&self.host);
         let path = self.directory.join(&name);
         match trusted(&path) {
             Ok(Some(file)) => read(&path, file),
@@ -97,45 +122,36 @@ impl Places {
 
     /// The server of this process id.
     pub(crate) fn pid(&self, pid: u32) -> Result<Found, ClientError> {
-        self.search(Wanted::Exactly(format!("pmix.{}.tool.{pid}", self.host)))
+        self.search(Wanted::Exactly(format!("{}.{pid}", tool(&self.host))))
     }
 
     /// The server of this name.
     pub(crate) fn nspace(&self, nspace: &Nspace) -> Result<Found, ClientError> {
-        self.search(Wanted::Exactly(format!("pmix.{}.tool.{nspace}", self.host)))
+        self.search(Wanted::Exactly(format!("{}.{nspace}", tool(&self.host))))
     }
 
     /// The only server that there is.
     pub(crate) fn any(&self) -> Result<Found, ClientError> {
-        self.search(Wanted::Beginning(format!("pmix.{}.tool", self.host)))
+        self.search(Wanted::Beginning(tool(&self.host)))
     }
 
     fn none(&self, wanted: String, passed_by: usize) -> ClientError {
         ClientError::NoServer { wanted, directory: self.directory.clone(), passed_by }
     }
 
+    /// Every server of this host.
+    pub(crate) fn every(&self) -> Result<Vec<Found>, ClientError> {
+        let wanted = Wanted::OfHost(self.host.clone());
+        let Search { found, unreadable, is_whole, .. } = self.look_for(&wanted)?;
+        match unreadable {
+            Some(error) if found.is_empty() => Err(error),
+            _ if !is_whole => Err(self.too_much(&wanted)),
+            _ => Ok(found.into_values().map(|(_, server)| server).collect()),
+        }
+    }
+
     fn search(&self, wanted: Wanted) -> Result<Found, ClientError> {
-        let (mut paths, mut left) = (Vec::new(), MAX_ENTRIES);
-        match fs::read_dir(&self.directory) {
-            Ok(entries) => walk(entries, &wanted, MAX_DEPTH, &mut left, &mut paths),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(source) => return Err(ClientError::UnreadableFile { path: self.directory.clone(), source }),
-        }
-        let mut found: BTreeMap<String, (PathBuf, Found)> = BTreeMap::new();
-        let (mut passed_by, mut unreadable) = (0, None);
-        for path in paths {
-            match trusted(&path) {
-                // What makes no sense leads nowhere: files come and go.
-                Ok(Some(file)) => {
-                    if let Ok(server) = read(&path, file) {
-                        found.entry(server.server.to_string()).or_insert((path, server));
-                    }
-                }
-                Ok(None) => passed_by += 1,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(source) => unreadable = Some(ClientError::UnreadableFile { path, source }),
-            }
-        }
+        let Search { found, passed_by, unreadable, is_whole } = self.look_for(&wanted)?;
         if found.len() > 1 {
             let found = found.into_values().map(|(path, _)| path).collect();
             return Err(ClientError::SeveralServers { wanted: wanted.text(), found });
@@ -143,13 +159,38 @@ impl Places {
         let only = found.into_values().next().map(|(_, server)| server);
         only.ok_or_else(|| match unreadable {
             Some(error) => error,
-            None if left == 0 => ClientError::TooMuchToSearch {
-                wanted: wanted.text(),
-                directory: self.directory.clone(),
-                limit: MAX_ENTRIES,
-            },
+            None if !is_whole => self.too_much(&wanted),
             None => self.none(wanted.text(), passed_by),
         })
+    }
+
+    fn too_much(&self, wanted: &Wanted) -> ClientError {
+        let (wanted, directory) = (wanted.text(), self.directory.clone());
+        ClientError::TooMuchToSearch { wanted, directory, limit: MAX_ENTRIES }
+    }
+
+    fn look_for(&self, wanted: &Wanted) -> Result<Search, ClientError> {
+        let (mut paths, mut left) = (Vec::new(), MAX_ENTRIES);
+        match fs::read_dir(&self.directory) {
+            Ok(entries) => walk(entries, wanted, MAX_DEPTH, &mut left, &mut paths),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => return Err(ClientError::UnreadableFile { path: self.directory.clone(), source }),
+        }
+        let mut search = Search { is_whole: left > 0, ..Search::default() };
+        for path in paths {
+            match trusted(&path) {
+                // What makes no sense leads nowhere: files come and go.
+                Ok(Some(file)) => {
+                    if let Ok(server) = read(&path, file) {
+                        search.found.entry(server.server.to_string()).or_insert((path, server));
+                    }
+                }
+                Ok(None) => search.passed_by += 1,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(source) => search.unreadable = Some(ClientError::UnreadableFile { path, source }),
+            }
+        }
+        Ok(search)
     }
 }
 
@@ -227,5 +268,6 @@ fn read(path: &Path, mut file: File) -> Result<Found, ClientError> {
     let server = line
         .parse()
         .map_err(|_| ClientError::BadFile { path: path.to_owned(), line: line.chars().take(80).collect() })?;
-    Ok(Found { server, release: lines.next().and_then(|line| line.parse().ok()) })
+    let release = lines.next().and_then(|line| line.parse().ok());
+    Ok(Found { server, release, rest: lines.map(str::to_owned).collect() })
 }

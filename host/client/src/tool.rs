@@ -123,12 +123,12 @@ async fn find(
     environment: Option<Environment>,
 ) -> Result<(Found, Option<Proc>), ClientError> {
     let started = |environment: Environment| {
-        (Found { server: environment.server, release: environment.release }, Some(environment.me))
+        (Found { server: environment.server, release: environment.release, rest: Vec::new() }, Some(environment.me))
     };
     let (attach, places) = (attach.clone(), places.clone());
     let look = move || {
         let found = match attach {
-            Attach::Uri(server) => Found { server, release: None },
+            Attach::Uri(server) => Found { server, release: None, rest: Vec::new() },
             Attach::File(path) => rendezvous::named(&path)?,
             Attach::System => places.system()?,
             Attach::Pid(pid) => places.pid(pid)?,

@@ -50,6 +50,9 @@ settings! {
         control_groups "run.control_groups": ControlGroups = ControlGroups::Try, Words, "\"off\"";
         /// How many jobs there may be at the same time that procs have spawned (PMIx_Spawn, MPI_Comm_spawn).
         max_spawned_jobs "run.max_spawned_jobs": usize = 64, Number(0, 65_535), "8";
+        /// How much of what a proc has written last to each output is kept for those who pull it later (PMIx_IOF_pull), in bytes. Of
+        /// all procs together it is 16 MiB at most.
+        kept_output "run.kept_output_bytes": usize = 16_384, Number(0, MILLION), "0";
         /// How many paths the procs of one job may register to be removed when they have ended, names to be ignored among them.
         cleanup_paths "run.cleanup_paths": usize = 4096, Number(0, MILLION), "64";
         /// How many files and directories are looked at to remove what one registration names.

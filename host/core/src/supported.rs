@@ -97,12 +97,14 @@ pub const SERVER: &[Supported] = &[
             key::PMIX_JOB_CTRL_ID,
             key::PMIX_PSET_NAME,
             key::PMIX_QUERY_ATTRIBUTE_SUPPORT,
+            key::PMIX_QUERY_DEBUG_SUPPORT,
             key::PMIX_QUERY_GROUP_MEMBERSHIP,
             key::PMIX_QUERY_GROUP_NAMES,
             key::PMIX_QUERY_NUM_GROUPS,
             key::PMIX_QUERY_NUM_PSETS,
             key::PMIX_QUERY_PSET_MEMBERSHIP,
             key::PMIX_QUERY_PSET_NAMES,
+            key::PMIX_QUERY_SPAWN_SUPPORT,
         ],
     ),
     (
@@ -119,9 +121,23 @@ pub const SERVER: &[Supported] = &[
     ("PMIx_Resolve_peers", &[]),
 ];
 
+/// The attributes with which debuggers have jobs spawned.
+const FOR_DEBUGGERS: [KeyName; 10] = [
+    key::PMIX_DEBUGGER_DAEMONS,
+    key::PMIX_DEBUG_APP_DIRECTIVES,
+    key::PMIX_DEBUG_DAEMONS_PER_NODE,
+    key::PMIX_DEBUG_DAEMONS_PER_PROC,
+    key::PMIX_DEBUG_JOB,
+    key::PMIX_DEBUG_JOB_DIRECTIVES,
+    key::PMIX_DEBUG_STOP_IN_APP,
+    key::PMIX_DEBUG_STOP_IN_INIT,
+    key::PMIX_DEBUG_STOP_ON_EXEC,
+    key::PMIX_DEBUG_TARGET,
+];
+
 /// What is answered of queries about the server's attributes and calls, and about those of the host environment: that is both, as nobody
 /// outside can tell them apart. Clients and tools know for themselves what their libraries honour. What can be said of procs that are
-/// spawned (`PMIX_QUERY_SPAWN_SUPPORT`) is in the same table.
+/// spawned (`PMIX_QUERY_SPAWN_SUPPORT`), and what of that is for debuggers (`PMIX_QUERY_DEBUG_SUPPORT`), is in the same table.
 ///
 /// There is one info for each call: `pattrs` of libpmix 4.2 takes the length of the first list for that of all in the same info.
 pub fn told(queries: &[Query], host: &[Supported]) -> Vec<Info> {
@@ -131,17 +147,20 @@ pub fn told(queries: &[Query], host: &[Supported]) -> Vec<Info> {
             if asked == key::PMIX_QUERY_ATTRIBUTE_SUPPORT.0 {
                 told.extend(answer(&query.qualifiers, host));
             } else if asked == key::PMIX_QUERY_SPAWN_SUPPORT.0 {
-                told.extend(of_spawn(host));
+                told.extend(of_spawn(host, key::PMIX_QUERY_SPAWN_SUPPORT, |_| true));
+            } else if asked == key::PMIX_QUERY_DEBUG_SUPPORT.0 {
+                told.extend(of_spawn(host, key::PMIX_QUERY_DEBUG_SUPPORT, |key| FOR_DEBUGGERS.contains(key)));
             }
         }
     }
     told
 }
 
-fn of_spawn(host: &[Supported]) -> Option<Info> {
+/// Those of the attributes of what is spawned that are meant; nothing where nothing can be spawned.
+fn of_spawn(host: &[Supported], asked: KeyName, is_meant: impl Fn(&KeyName) -> bool) -> Option<Info> {
     let (_, keys) = host.iter().find(|(call, _)| *call == "PMIx_Spawn")?;
-    let keys: Vec<&str> = keys.iter().map(|key| key.0).collect();
-    Some(Info::new(key::PMIX_QUERY_SPAWN_SUPPORT, Value::string(&keys.join(","))))
+    let keys: Vec<&str> = keys.iter().filter(|key| is_meant(key)).map(|key| key.0).collect();
+    Some(Info::new(asked, Value::string(&keys.join(","))))
 }
 
 fn answer(qualifiers: &[Info], host: &[Supported]) -> Vec<Info> {

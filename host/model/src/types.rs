@@ -140,6 +140,16 @@ impl ProcState {
     pub const RUNNING: ProcState = ProcState(number::PMIX_PROC_STATE_RUNNING as u8);
     /// It has ended.
     pub const TERMINATED: ProcState = ProcState(number::PMIX_PROC_STATE_TERMINATED as u8);
+    /// It was ended, as somebody wanted it.
+    pub const KILLED_BY_CMD: ProcState = ProcState(number::PMIX_PROC_STATE_KILLED_BY_CMD as u8);
+    /// A signal ended it.
+    pub const ABORTED_BY_SIG: ProcState = ProcState(number::PMIX_PROC_STATE_ABORTED_BY_SIG as u8);
+    /// It ended without having left in order.
+    pub const TERM_WO_SYNC: ProcState = ProcState(number::PMIX_PROC_STATE_TERM_WO_SYNC as u8);
+    /// It aborted its job.
+    pub const CALLED_ABORT: ProcState = ProcState(number::PMIX_PROC_STATE_CALLED_ABORT as u8);
+    /// It ended with another status than zero.
+    pub const TERM_NON_ZERO: ProcState = ProcState(number::PMIX_PROC_STATE_TERM_NON_ZERO as u8);
 }
 
 /// The state of a job (`pmix_job_state_t`), passed through.

@@ -117,6 +117,12 @@ impl ServerHandle {
         let _ = taken.await;
     }
 
+    /// The same without waiting for that, of what was written long ago.
+    pub(crate) fn forward_late(&self, to: Proc, output: Output) {
+        let (done, _) = oneshot::channel();
+        self.say(Internal::Forward { to, output, done });
+    }
+
     /// The jobs and how far their procs are, in the order of their names; nothing if the server has stopped.
     pub async fn jobs(&self) -> Option<Vec<Census>> {
         let (tell, told) = oneshot::channel();

@@ -87,6 +87,7 @@ fn state(listed: &Listed) -> &'static str {
         number::PMIX_PROC_STATE_ABORTED
         | number::PMIX_PROC_STATE_ABORTED_BY_SIG
         | number::PMIX_PROC_STATE_CALLED_ABORT => "aborted",
+        number::PMIX_PROC_STATE_TERM_NON_ZERO | number::PMIX_PROC_STATE_TERM_WO_SYNC => "failed",
         number::PMIX_PROC_STATE_FAILED_TO_START | number::PMIX_PROC_STATE_FAILED_TO_LAUNCH => "not started",
         number::PMIX_PROC_STATE_HEARTBEAT_FAILED => "silent",
         number::PMIX_PROC_STATE_UNDEF => UNKNOWN,

@@ -8,7 +8,6 @@ use super::{
     stray,
     tree::{self, Tree, Trees},
 };
-use crate::notice::Notice;
 use peal_core::job_control::JobAction;
 use peal_model::{Rank, code};
 use rustix::process::Signal;
@@ -122,8 +121,7 @@ impl Job {
         done.into_iter().for_each(Open::answer);
         if self.endings.cover(&self.running) && matches!(self.ending, Ending::Not) {
             self.end.exit_status = ProcEnd::Signalled(signal.as_raw()).exit_status();
-            let (nspace, because) = (self.request.nspace.clone(), code::PMIX_ERR_JOB_CANCELED);
-            self.notices.tell(Notice::JobEnding { nspace, because });
+            self.ends_because(code::PMIX_ERR_JOB_CANCELED);
             // Those whose time is over are killed one by one.
             self.ending = Ending::Controlled;
             self.give_up_restarts(|_| true, "its job ends");

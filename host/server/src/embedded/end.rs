@@ -1,7 +1,7 @@
 //! How procs and jobs end, what is told of it, and what that means for the exit status.
 use super::launch::{JobRequest, OnAbort};
 use peal_core::job::Life;
-use peal_model::{Info, Proc, Status, Value, code, key};
+use peal_model::{Info, Proc, ProcState, Status, Value, code, key};
 use std::{
     fmt,
     os::unix::process::ExitStatusExt,
@@ -42,6 +42,16 @@ impl ProcEnd {
         match self {
             ProcEnd::Exited(code) => code,
             ProcEnd::Signalled(signal) => 128 + signal,
+        }
+    }
+
+    /// How a table of procs shows an end that is abnormal in this way, if in any.
+    pub(crate) fn state(self, abnormal: Option<Status>) -> ProcState {
+        match (self, abnormal) {
+            (_, None) => ProcState::TERMINATED,
+            (ProcEnd::Signalled(_), Some(_)) => ProcState::ABORTED_BY_SIG,
+            (ProcEnd::Exited(0), Some(_)) => ProcState::TERM_WO_SYNC,
+            (ProcEnd::Exited(_), Some(_)) => ProcState::TERM_NON_ZERO,
         }
     }
 

@@ -12,6 +12,7 @@ use super::{
     launch::{self, ControlGroups, JobRequest, LaunchError},
     output::{Outlets, Writers},
     pulls::{Pulled, Pulls},
+    query::JobTable,
     reporting::Reported,
     running::Children,
     stray::{self, Family},
@@ -22,7 +23,7 @@ use crate::{
     notice::{Notice, Notices, Wished},
 };
 use peal_core::{job::JobSpec, termination::Wish};
-use peal_model::{Identity, Info, Proc, Rank, Status, code, rank};
+use peal_model::{Identity, Info, Proc, ProcState, Rank, Status, code, rank};
 use rustix::process::{Signal, getegid, geteuid};
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -85,6 +86,7 @@ pub(crate) struct Job {
     /// Who writes to their inputs; given up with the job.
     feeding: JoinSet<()>,
     kin: Arc<Kin>,
+    table: Arc<JobTable>,
     pulls: Arc<Pulls>,
     inputs: Arc<Inputs>,
     pub(super) writers: watch::Sender<Writers>,
@@ -108,13 +110,14 @@ pub(crate) struct Shared {
     pub(crate) cleanups: Arc<Cleanups>,
     pub(crate) notices: Notices,
     pub(crate) kin: Arc<Kin>,
+    pub(super) table: Arc<JobTable>,
     pub(crate) pulls: Arc<Pulls>,
     pub(crate) inputs: Arc<Inputs>,
 }
 
 impl Job {
     pub(crate) fn new(server: ServerHandle, uri: &str, request: JobRequest, shared: Shared) -> Job {
-        let Shared { family, cleanups, notices, kin, pulls, inputs } = shared;
+        let Shared { family, cleanups, notices, kin, table, pulls, inputs } = shared;
         let identity = Identity { uid: geteuid().as_raw(), gid: getegid().as_raw() };
         Job {
             server,
@@ -132,6 +135,7 @@ impl Job {
             output: JoinSet::new(),
             feeding: JoinSet::new(),
             kin,
+            table,
             pulls,
             inputs,
             writers: watch::Sender::new(Writers::Alive),
@@ -198,6 +202,7 @@ impl Job {
             server: self.server.clone(),
             source: proc.clone(),
             channel,
+            kept: self.request.keeping.kept_output,
         })?;
         let mut child = self.family.start(proc.clone(), || {
             let child = launch::spawn((&self.request, &self.spec), rank, &self.uri, (&mark, checkpoint))?;
@@ -257,7 +262,7 @@ impl Job {
         let mut children = Children::watch();
         // Of those that have ended by now nobody tells us.
         self.family.reap_orphans();
-        while !self.running.is_empty() || self.endings.are_busy() || !self.deeds.is_empty() {
+        while !self.running.is_empty() || self.endings.are_busy() || !self.deeds.is_empty() || self.owes_an_answer() {
             let kill_at = match self.ending {
                 Ending::Asked(at) => Some(at),
                 Ending::Not | Ending::Killed | Ending::Controlled => None,
@@ -276,6 +281,7 @@ impl Job {
             }
         }
         self.clear_up(&mut inbox).await;
+        self.pulls.job_ended(&self.request.nspace);
         let exit_status = self.end.exit_status;
         let line = format!("job {} ended with exit status {exit_status}", self.request.nspace.as_str().escape_debug());
         self.report(rank::PMIX_RANK_WILDCARD, &[Reported::JobEvents, Reported::Completion], &line);
@@ -308,6 +314,7 @@ impl Job {
             Some(_) => &[Reported::Terminations, Reported::AbnormalTerminations],
             None => &[Reported::Terminations],
         };
+        self.table.proc_ended(&proc, self.state_of(&proc, end, abnormal.as_ref().map(|(status, _)| *status)));
         self.report(rank, wanted, &format!("rank {rank} of job {} {end}", proc.nspace.as_str().escape_debug()));
         let is_its_own_doing = !self.endings.has_asked(rank) && matches!(self.ending, Ending::Not);
         if is_its_own_doing && abnormal.is_some() && self.end.first_abnormal.is_none() {
@@ -315,14 +322,33 @@ impl Job {
             self.end.exit_status = end.exit_status();
         }
         match abnormal {
-            // What becomes of the others depends on it.
-            Some((status, infos)) if is_its_own_doing && !self.running.is_empty() => {
+            Some((status, infos)) if is_its_own_doing && self.has_others() => {
                 self.ask_handlers(proc, status, infos);
             }
             abnormal => self.server.proc_ended(proc, abnormal),
         }
         self.endings.ended(rank);
         self.clean_behind(rank);
+    }
+
+    /// Whether there are others, of whom it depends on the end of a proc what becomes.
+    fn has_others(&self) -> bool {
+        !self.running.is_empty() || self.kin.has_relatives(&self.request.nspace)
+    }
+
+    /// Whether relatives wait to be told what the end of the last proc means for them.
+    fn owes_an_answer(&self) -> bool {
+        !self.asked.is_empty() && self.kin.has_relatives(&self.request.nspace)
+    }
+
+    /// How the end of a proc stands in the table of procs.
+    fn state_of(&self, proc: &Proc, end: ProcEnd, abnormal: Option<Status>) -> ProcState {
+        let is_told_to_end = self.endings.has_asked(proc.rank) || !matches!(self.ending, Ending::Not);
+        match &self.end.abort {
+            Some((source, _)) if source == proc => ProcState::CALLED_ABORT,
+            _ if is_told_to_end && abnormal.is_some() => ProcState::KILLED_BY_CMD,
+            _ => end.state(abnormal),
+        }
     }
 
     /// Removes what was to be removed when this proc has ended, once nothing of it is left that was asked to end; at the end of the
@@ -402,8 +428,14 @@ impl Job {
         }
     }
 
-    fn ask_to_end(&mut self, because: Status) {
+    /// Tells those who want to know why the job is about to end.
+    pub(super) fn ends_because(&self, because: Status) {
+        self.table.ending(&self.request.nspace, because);
         self.notices.tell(Notice::JobEnding { nspace: self.request.nspace.clone(), because });
+    }
+
+    fn ask_to_end(&mut self, because: Status) {
+        self.ends_because(because);
         self.ending = Ending::Asked(Instant::now() + self.request.keeping.grace);
         self.kin.end_relatives(&self.request.nspace, because);
         // A stopped process would not see the request.

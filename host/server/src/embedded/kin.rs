@@ -40,6 +40,17 @@ struct Inner {
     procs: u32,
 }
 
+impl Inner {
+    /// The others that belong together with a job and run.
+    fn relatives(&self, nspace: &Nspace) -> impl Iterator<Item = &Relative> {
+        let family = self.running.get(nspace).map(|job| job.family);
+        let is_related = move |other: &Nspace, job: &Relative| {
+            Some(job.family) == family && other != nspace && !job.commands.is_closed()
+        };
+        self.running.iter().filter(move |(other, job)| is_related(other, job)).map(|(_, job)| job)
+    }
+}
+
 /// What has become of the jobs that were spawned.
 #[derive(Default, Debug)]
 pub(crate) struct Offspring {
@@ -138,12 +149,14 @@ impl Kin {
         begun.then(|| Spawning(self.clone()))
     }
 
+    /// Whether others run that belong together with a job.
+    pub(crate) fn has_relatives(&self, nspace: &Nspace) -> bool {
+        self.lock().relatives(nspace).next().is_some()
+    }
+
     /// A job is ended because of this: so are its relatives.
     pub(crate) fn end_relatives(&self, nspace: &Nspace, because: Status) {
-        let inner = self.lock();
-        let Some(family) = inner.running.get(nspace).map(|job| job.family) else { return };
-        let relatives = inner.running.iter().filter(|(other, job)| job.family == family && *other != nspace);
-        for (_, job) in relatives {
+        for job in self.lock().relatives(nspace) {
             // One that is busy with so much else is ended by whoever waits for all of them.
             let _ = job.commands.try_send(JobCommand::EndWithRelative { because });
         }

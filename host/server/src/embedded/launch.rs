@@ -144,6 +144,8 @@ pub struct Keeping {
     pub control_groups: ControlGroups,
     /// How many jobs there may be at the same time that procs have spawned.
     pub max_spawned: usize,
+    /// How many bytes of what a proc wrote last to each output are kept for those who pull it later.
+    pub kept_output: usize,
 }
 
 impl Default for Keeping {
@@ -155,6 +157,7 @@ impl Default for Keeping {
             restart: RestartOf::default(),
             control_groups: ControlGroups::default(),
             max_spawned: 64,
+            kept_output: 16_384,
         }
     }
 }

@@ -1,9 +1,8 @@
 //! Starts jobs: those that whoever has the host wants, and those that procs and tools spawn.
 use super::{
-    COMMANDS, EmbeddedHost, Inputs, JobRequest, LaunchError, Launching, RunningJob,
+    COMMANDS, EmbeddedHost, Inputs, JobCommand, JobRequest, LaunchError, Launching, RunningJob,
     job::{Job, Shared},
     kin::Kinship,
-    pulls,
     spawn::{self, Bond, Wanted},
 };
 use crate::{handle::AddJobError, host::Spawned};
@@ -34,8 +33,8 @@ impl EmbeddedHost {
         self.table.insert(&request, commands);
         self.cleanups.open(request.nspace.clone());
         let (family, cleanups, notices) = (self.family.clone(), self.cleanups.clone(), self.notices.clone());
-        let (kin, pulls) = (self.kin.clone(), self.pulls.clone());
-        let shared = Shared { family, cleanups, notices, kin, pulls, inputs: inputs.clone() };
+        let (kin, table, pulls) = (self.kin.clone(), self.table.clone(), self.pulls.clone());
+        let shared = Shared { family, cleanups, notices, kin, table, pulls, inputs: inputs.clone() };
         let work = Job::new(server.clone(), uri, request, shared);
         let task = work.start(inbox).await?;
         Ok(RunningJob::new(task, inputs))
@@ -66,26 +65,51 @@ impl EmbeddedHost {
         let (nspace, offset) = self.kin.next(&like.request.nspace);
         let Wanted { request, bond, told_of_end, forwarded } =
             spawn::read((nspace.clone(), offset), source.clone(), &like.request, infos, apps)?;
-        let kinship = match (bond, own) {
-            (Bond::Together, Some(own)) => Kinship::Of(own.family),
-            (Bond::Together, None) | (Bond::Apart, _) => Kinship::Alone,
+        // What procs have spawned appears where their own output does.
+        let is_pulled = own.is_none() && forwarded.0 != 0;
+        let (kinship, needed) = match (bond, own) {
+            (Bond::Kin, Some(own)) => (Kinship::Of(own.family), None),
+            (Bond::Dependent, Some(own)) => (Kinship::Of(own.family), Some(own.commands)),
+            (Bond::Kin | Bond::Dependent, None) | (Bond::Apart, _) => (Kinship::Alone, None),
         };
-        if kinship == Kinship::Alone && forwarded.0 != 0 {
-            self.pulls.add(source.clone(), vec![Proc::all(nspace.clone())], forwarded, pulls::BY_ITSELF)?;
-        }
+        let hold = || self.pulls.hold(source.clone(), vec![Proc::all(nspace.clone())], forwarded);
+        let pulled = is_pulled.then(hold).transpose()?;
         let mut job = self.start(request, kinship).await.map_err(|error| {
             tracing::warn!(requester = %source, %error, "a job cannot be spawned");
             spawn::status(&error)
         })?;
         let (server, spawned) = (launching.server.clone(), nspace.clone());
+        let commands = self.kin.find(&nspace).map(|job| job.commands);
         tokio::spawn(async move {
-            let end = job.ended().await;
+            let end = tokio::select! {
+                end = job.ended() => end,
+                () = outlived(needed) => {
+                    end_with_parent(commands).await;
+                    job.ended().await
+                }
+            };
+            drop(pulled);
             if told_of_end {
                 server.notify(spawn::end_of(spawned, &end, source));
             }
             spawning.ended(end);
         });
         Ok(Spawned { nspace, kvals: Vec::new() })
+    }
+}
+
+/// Waits until a job has ended, if there is one to wait for.
+async fn outlived(parent: Option<mpsc::Sender<JobCommand>>) {
+    match parent {
+        Some(parent) => parent.closed().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn end_with_parent(child: Option<mpsc::Sender<JobCommand>>) {
+    if let Some(child) = child {
+        // One that has ended meanwhile does not hear it.
+        let _ = child.send(JobCommand::EndWithRelative { because: code::PMIX_ERR_JOB_CANCELED }).await;
     }
 }
 

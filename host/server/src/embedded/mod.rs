@@ -1,6 +1,7 @@
 //! The embedded host environment: starts the procs of a job on this node, forwards their output, reaps them, reports
 //! abnormal ends as events, and ends the job as configured.
 
+mod backlog;
 pub(crate) mod cell;
 mod cleanup;
 mod clearing;
@@ -15,6 +16,8 @@ mod kin;
 mod launch;
 mod launching;
 mod lines;
+mod listed;
+mod memory;
 mod output;
 mod process;
 mod publishing;
@@ -218,7 +221,10 @@ impl Host for EmbeddedHost {
     }
 
     fn supported(&self) -> &[Supported] {
-        supported::HOST
+        match self.launching.get() {
+            Some(_) => supported::LAUNCHER,
+            None => supported::SERVER,
+        }
     }
 
     fn job_added(&self, job: &JobSpec) {
@@ -290,16 +296,11 @@ impl Host for EmbeddedHost {
         &self,
         source: Proc,
         sources: Vec<Proc>,
-        _directives: Vec<Info>,
+        directives: Vec<Info>,
         channels: IofChannel,
         local_id: u64,
     ) -> Answer<'_, u64> {
-        // Of jobs that others start the output goes elsewhere.
-        let are_here = sources.iter().all(|source| self.kin.find(&source.nspace).is_some());
-        let begun = match are_here && !sources.is_empty() {
-            true => self.pulls.add(source, sources, channels, local_id),
-            false => Err(code::PMIX_ERR_NOT_FOUND),
-        };
+        let begun = self.pull(source, (sources, channels), local_id, &directives);
         Box::pin(std::future::ready(begun))
     }
 

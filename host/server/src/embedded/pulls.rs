@@ -1,6 +1,7 @@
 //! Who wants the output of procs (`PMIx_IOF_pull`), and its way to them.
+use super::{EmbeddedHost, backlog::Backlog};
 use crate::handle::ServerHandle;
-use peal_model::{Bytes, IofChannel, Proc, Status, code};
+use peal_model::{Bytes, Info, InfoFlags, Infos, IofChannel, KeyName, Nspace, Proc, Status, Value, code, key};
 use peal_wire::Output;
 use std::{
     collections::BTreeMap,
@@ -12,7 +13,39 @@ const EACH: usize = 64;
 const ALL: usize = 4096;
 
 /// The default registration of a tool for what it starts has this id, on either side.
-pub(super) const BY_ITSELF: u64 = 0;
+const BY_ITSELF: u64 = 0;
+
+/// What is done about what is asked beside. What procs wrote is kept anyway, the last of it.
+pub(super) const SERVED: [KeyName; 2] = [key::PMIX_IOF_CACHE_SIZE, key::PMIX_IOF_DROP_OLDEST];
+
+impl EmbeddedHost {
+    /// Begins a pull, and passes on what is kept of what these have written: behind the answer, as it takes its turn behind this.
+    pub(super) fn pull(
+        &self,
+        puller: Proc,
+        (sources, channels): (Vec<Proc>, IofChannel),
+        local_id: u64,
+        directives: &[Info],
+    ) -> Result<u64, Status> {
+        let is_unserved =
+            |info: &Info| info.flags.contains(InfoFlags::REQUIRED) && !SERVED.iter().any(|served| info.key == *served);
+        if directives.iter().any(is_unserved) {
+            return Err(code::PMIX_ERR_NOT_SUPPORTED);
+        }
+        let most = match directives.value_of(key::PMIX_IOF_CACHE_SIZE) {
+            None => usize::MAX,
+            Some(Value::Uint32(bytes)) => usize::try_from(*bytes).unwrap_or(usize::MAX),
+            Some(_) => return Err(code::PMIX_ERR_BAD_PARAM),
+        };
+        // Of jobs that others start the output goes elsewhere.
+        let launching = self.launching.get().ok_or(code::PMIX_ERR_NOT_FOUND)?;
+        if sources.is_empty() || !sources.iter().all(|source| self.kin.find(&source.nspace).is_some()) {
+            return Err(code::PMIX_ERR_NOT_FOUND);
+        }
+        let late = |output| launching.server.forward_late(puller.clone(), output);
+        self.pulls.add_late(puller.clone(), (sources, channels), local_id, (most, late))
+    }
+}
 
 #[derive(Debug)]
 struct Pull {
@@ -35,6 +68,19 @@ impl Pull {
 struct Inner {
     pulls: BTreeMap<u64, Pull>,
     last: u64,
+    backlog: Backlog,
+}
+
+impl Inner {
+    fn add(&mut self, pull: Pull) -> Result<u64, Status> {
+        let own = self.pulls.values().filter(|other| other.puller == pull.puller).count();
+        if own >= EACH || self.pulls.len() >= ALL {
+            return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
+        }
+        self.last += 1;
+        self.pulls.insert(self.last, pull);
+        Ok(self.last)
+    }
 }
 
 /// Who wants output of the procs of a host.
@@ -42,25 +88,27 @@ struct Inner {
 pub(super) struct Pulls(Mutex<Inner>);
 
 impl Pulls {
-    /// From now on this proc or tool gets what these write to these channels; the answer is a handle by which that ends.
+    /// From now on this proc or tool gets what these write to these channels; the answer is a handle by which that ends. What they have
+    /// written goes to `late`, no more than so many bytes of each, before anything that they write from now on.
     ///
     /// # Errors
     /// That there are as many as may be.
-    pub(super) fn add(
+    fn add_late(
         &self,
         puller: Proc,
-        sources: Vec<Proc>,
-        channels: IofChannel,
+        (sources, channels): (Vec<Proc>, IofChannel),
         local_id: u64,
+        (most, late): (usize, impl Fn(Output)),
     ) -> Result<u64, Status> {
         let mut inner = self.lock();
-        let own = inner.pulls.values().filter(|pull| pull.puller == puller).count();
-        if own >= EACH || inner.pulls.len() >= ALL {
-            return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
+        let pull = Pull { puller, sources, channels, local_id };
+        let id = inner.add(pull)?;
+        if let Some(pull) = inner.pulls.get(&id) {
+            for (source, channels, data) in inner.backlog.of(|source, channel| pull.wants(source, channel), most) {
+                let (source, data) = (source.clone(), Bytes::from(data.as_slice()));
+                late(Output { source, channels, local_id, infos: Vec::new(), data });
+            }
         }
-        inner.last += 1;
-        let id = inner.last;
-        inner.pulls.insert(id, Pull { puller, sources, channels, local_id });
         Ok(id)
     }
 
@@ -76,13 +124,32 @@ impl Pulls {
         }
     }
 
+    /// The same for what a tool starts, which did not ask for it by itself: it ends when the answer is dropped.
+    pub(super) fn hold(
+        self: &Arc<Pulls>,
+        puller: Proc,
+        sources: Vec<Proc>,
+        channels: IofChannel,
+    ) -> Result<Held, Status> {
+        let pull = Pull { puller: puller.clone(), sources, channels, local_id: BY_ITSELF };
+        let id = self.lock().add(pull)?;
+        Ok(Held { pulls: self.clone(), puller, id })
+    }
+
     /// A proc or tool is gone.
     pub(super) fn forget(&self, puller: &Proc) {
         self.lock().pulls.retain(|_, pull| pull.puller != *puller);
     }
 
-    fn of(&self, source: &Proc, channel: IofChannel) -> Vec<(Proc, u64)> {
-        let inner = self.lock();
+    /// A job has ended: nobody can pull from it any more.
+    pub(super) fn job_ended(&self, job: &Nspace) {
+        self.lock().backlog.forget(job);
+    }
+
+    /// Who wants what was written; so much of it is kept for those who will.
+    fn written(&self, (source, channel): (&Proc, IofChannel), written: &[u8], kept: usize) -> Vec<(Proc, u64)> {
+        let mut inner = self.lock();
+        inner.backlog.write((source, channel), written, kept);
         let wanting = inner.pulls.values().filter(|pull| pull.wants(source, channel));
         wanting.map(|pull| (pull.puller.clone(), pull.local_id)).collect()
     }
@@ -93,6 +160,21 @@ impl Pulls {
     }
 }
 
+/// What a tool pulls of a job that it has started, as long as it is about to run or runs.
+#[derive(Debug)]
+pub(super) struct Held {
+    pulls: Arc<Pulls>,
+    puller: Proc,
+    id: u64,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // A tool that is gone has none any more.
+        let _ = self.pulls.remove(&self.puller, self.id);
+    }
+}
+
 /// One output of one proc, for those who want it.
 #[derive(Clone)]
 pub(super) struct Pulled {
@@ -100,13 +182,15 @@ pub(super) struct Pulled {
     pub(super) server: ServerHandle,
     pub(super) source: Proc,
     pub(super) channel: IofChannel,
+    /// How many bytes are kept for those who pull later.
+    pub(super) kept: usize,
 }
 
 impl Pulled {
     /// Passes on what was written, or its end, which is nothing. Waits until the server has taken it, not until they have read it: who does
     /// not read loses some of it.
     pub(super) async fn forward(&self, written: &[u8]) {
-        for (puller, local_id) in self.pulls.of(&self.source, self.channel) {
+        for (puller, local_id) in self.pulls.written((&self.source, self.channel), written, self.kept) {
             let (source, channels) = (self.source.clone(), self.channel);
             let output = Output { source, channels, local_id, infos: Vec::new(), data: Bytes::from(written) };
             self.server.forward(puller, output).await;
@@ -123,15 +207,28 @@ mod tests {
         Proc::new(Nspace::new(job).unwrap(), rank)
     }
 
+    fn add(
+        pulls: &Pulls,
+        puller: Proc,
+        sources: Vec<Proc>,
+        channels: IofChannel,
+        local_id: u64,
+    ) -> Result<u64, Status> {
+        pulls.lock().add(Pull { puller, sources, channels, local_id })
+    }
+
+    fn of(pulls: &Pulls, source: &Proc, channel: IofChannel) -> Vec<u64> {
+        pulls.written((source, channel), b"x", 0).iter().map(|(_, id)| *id).collect()
+    }
+
     #[test]
     fn who_pulls_gets_what_was_named_until_that_ends() {
         let (pulls, tool) = (Pulls::default(), proc("tool", Rank(0)));
         let (out, err) = (IofChannel::STDOUT, IofChannel::STDERR);
         let all = proc("job", rank::PMIX_RANK_WILDCARD);
-        let first = pulls.add(tool.clone(), vec![all], out, 7).unwrap();
-        pulls.add(proc("job", Rank(0)), vec![proc("job", Rank(1))], IofChannel(out.0 | err.0), 8).unwrap();
-        let of =
-            |rank, channel| pulls.of(&proc("job", Rank(rank)), channel).iter().map(|(_, id)| *id).collect::<Vec<_>>();
+        let first = add(&pulls, tool.clone(), vec![all], out, 7).unwrap();
+        add(&pulls, proc("job", Rank(0)), vec![proc("job", Rank(1))], IofChannel(out.0 | err.0), 8).unwrap();
+        let of = |rank, channel| of(&pulls, &proc("job", Rank(rank)), channel);
         assert_eq!((of(0, out), of(1, out), of(1, err), of(0, err)), (vec![7], vec![7, 8], vec![8], vec![]));
         assert_eq!(pulls.remove(&proc("job", Rank(0)), first), Err(code::PMIX_ERR_NOT_FOUND), "it is another's");
         pulls.remove(&tool, first).unwrap();
@@ -141,9 +238,37 @@ mod tests {
     }
 
     #[test]
+    fn who_pulls_late_gets_the_last_of_what_was_written_before_the_rest() {
+        let (pulls, source, out) = (Pulls::default(), proc("job", Rank(0)), IofChannel::STDOUT);
+        pulls.written((&source, out), b"one\ntwo\n", 64);
+        pulls.written((&source, IofChannel::STDERR), b"error\n", 64);
+        let late = |most| {
+            let got = std::cell::RefCell::new(Vec::new());
+            let late = |output: Output| got.borrow_mut().push((output.local_id, output.data.as_slice().to_vec()));
+            pulls.add_late(proc("tool", Rank(0)), (vec![source.clone()], out), 7, (most, late)).unwrap();
+            got.into_inner()
+        };
+        assert_eq!(late(usize::MAX), [(7, b"one\ntwo\n".to_vec())]);
+        assert_eq!(late(4), [(7, b"two\n".to_vec())]);
+        assert_eq!(of(&pulls, &source, out), [7, 7]);
+        pulls.job_ended(&source.nspace);
+        assert_eq!(late(usize::MAX), []);
+    }
+
+    #[test]
+    fn what_a_tool_pulls_of_a_job_that_it_starts_goes_with_that() {
+        let pulls = Arc::new(Pulls::default());
+        let source = proc("job", Rank(0));
+        let held = pulls.hold(proc("tool", Rank(0)), vec![source.clone()], IofChannel::STDOUT).unwrap();
+        assert_eq!(of(&pulls, &source, IofChannel::STDOUT), [BY_ITSELF]);
+        drop(held);
+        assert!(of(&pulls, &source, IofChannel::STDOUT).is_empty());
+    }
+
+    #[test]
     fn nobody_has_more_than_may_be() {
         let pulls = Pulls::default();
-        let add = |job: &str| pulls.add(proc(job, Rank(0)), Vec::new(), IofChannel::STDOUT, 1);
+        let add = |job: &str| add(&pulls, proc(job, Rank(0)), Vec::new(), IofChannel::STDOUT, 1);
         assert!((0..EACH).all(|_| add("greedy").is_ok()));
         assert_eq!(add("greedy"), Err(code::PMIX_ERR_OUT_OF_RESOURCE));
         assert!(add("other").is_ok());

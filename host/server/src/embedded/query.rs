@@ -1,15 +1,16 @@
 //! What the host tells of its jobs (`PMIx_Query_info`): which there are, what they run, and where their procs are.
 use super::{
     JobCommand,
-    launch::{self, AppRequest, JobRequest},
+    launch::JobRequest,
+    listed::{Listed, Origin},
+    memory,
     stray::Family,
     used,
 };
 use crate::usage::{self, Fields};
 use peal_core::{job::JobSpec, owner::Owner};
 use peal_model::{
-    DataArray, Identity, Info, Infos, KeyName, Nspace, Proc, ProcInfo, ProcState, Query, Rank, Status, Text, Value,
-    code, key, rank,
+    DataArray, Identity, Info, Infos, KeyName, Nspace, Proc, ProcState, Query, Status, Text, Value, code, key, rank,
 };
 use rustix::process::{getegid, geteuid};
 use std::{
@@ -25,41 +26,37 @@ const MOST_KEYS: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct JobTable(Mutex<BTreeMap<Nspace, Arc<Listed>>>);
 
-#[derive(Debug)]
-struct Listed {
-    owner: Identity,
-    nspace: Nspace,
-    size: u32,
-    hostname: String,
-    origin: Origin,
-}
-
-/// Who started a job.
-#[derive(Debug)]
-enum Origin {
-    /// We did: what it runs, and what is closed when it has ended.
-    Launched { apps: Vec<AppRequest>, commands: mpsc::Sender<JobCommand> },
-    /// Somebody else, who will say when it has ended.
-    Adopted,
-}
-
 impl JobTable {
     /// Lists a job until it has ended.
     pub(super) fn insert(&self, request: &JobRequest, commands: mpsc::Sender<JobCommand>) {
         let owner = Identity { uid: geteuid().as_raw(), gid: getegid().as_raw() };
-        let (nspace, size, hostname) = (request.nspace.clone(), request.size(), request.hostname.clone());
+        let (nspace, hostname) = (request.nspace.clone(), request.hostname.clone());
         let origin = Origin::Launched { apps: request.apps.clone(), commands };
+        let listed = Listed::new(owner, (nspace.clone(), request.size()), hostname, origin);
         let mut jobs = self.jobs();
         jobs.retain(|_, job| job.is_there());
-        jobs.insert(nspace.clone(), Arc::new(Listed { owner, nspace, size, hostname, origin }));
+        jobs.insert(nspace, Arc::new(listed));
     }
 
     /// Lists a job that somebody else starts, until it is released.
     pub(super) fn adopt(&self, job: &JobSpec) {
-        let (owner, nspace, size) = (job.identity, job.nspace.clone(), job.size());
-        let hostname = job.hostname.clone();
-        let listed = Listed { owner, nspace: nspace.clone(), size, hostname, origin: Origin::Adopted };
+        let (nspace, hostname) = (job.nspace.clone(), job.hostname.clone());
+        let listed = Listed::new(job.identity, (nspace.clone(), job.size()), hostname, Origin::Adopted);
         self.jobs().insert(nspace, Arc::new(listed));
+    }
+
+    /// A job is being ended because of this.
+    pub(super) fn ending(&self, nspace: &Nspace, because: Status) {
+        if let Some(job) = self.jobs().get(nspace) {
+            job.ending(because);
+        }
+    }
+
+    /// A proc has ended like this.
+    pub(super) fn proc_ended(&self, proc: &Proc, state: ProcState) {
+        if let Some(job) = self.jobs().get(&proc.nspace) {
+            job.proc_ended(proc.rank, state);
+        }
     }
 
     /// Forgets a job that was adopted.
@@ -95,6 +92,10 @@ impl JobTable {
                 } else if used::is_asked(asked) {
                     let running = named.map(|job| job.running(family)).unwrap_or_default();
                     found.extend(used::about(asked, &query.qualifiers, &running)?);
+                } else if asked == key::PMIX_QUERY_MEMORY_USAGE.0 {
+                    let all = named.map_or(&jobs[..], std::slice::from_ref);
+                    let running: Vec<_> = all.iter().flat_map(|job| job.running(family)).collect();
+                    found.push(memory::used(&query.qualifiers, &running)?);
                 } else {
                     found.extend(about(asked, &jobs, named, family)?);
                 }
@@ -162,6 +163,9 @@ fn about(
     } else if is(key::PMIX_QUERY_NAMESPACE_INFO) {
         let infos: Vec<Info> = named.map_or(jobs, std::slice::from_ref).iter().map(|job| job.info()).collect();
         (key::PMIX_QUERY_NAMESPACE_INFO, Value::DataArray(DataArray::infos(infos)))
+    } else if is(key::PMIX_QUERY_JOB_STATUS) {
+        let job = named.ok_or(code::PMIX_ERR_BAD_PARAM)?;
+        (key::PMIX_QUERY_JOB_STATUS, Value::Status(job.status()))
     } else if let Some(key) =
         [key::PMIX_QUERY_PROC_TABLE, key::PMIX_QUERY_LOCAL_PROC_TABLE].into_iter().find(|k| is(*k))
     {
@@ -174,61 +178,11 @@ fn about(
     Ok(Some(Info::new(known.0, known.1)))
 }
 
-impl Listed {
-    fn is_there(&self) -> bool {
-        match &self.origin {
-            Origin::Launched { commands, .. } => !commands.is_closed(),
-            Origin::Adopted => true,
-        }
-    }
-
-    /// Its name and, if that is known, what it runs.
-    fn info(&self) -> Info {
-        let mut infos = vec![Info::new(key::PMIX_NSPACE, Value::string(self.nspace.as_str()))];
-        if let Origin::Launched { apps, .. } = &self.origin {
-            let line = Value::string(&launch::command(apps));
-            infos.push(Info::new(key::PMIX_CMD_LINE, line));
-        }
-        infos.push(Info::new(key::PMIX_JOB_SIZE, Value::Uint32(self.size)));
-        Info::new(key::PMIX_JOB_INFO_ARRAY, Value::DataArray(DataArray::infos(infos)))
-    }
-
-    /// Its procs that run, each with its process.
-    fn running(&self, family: &Family) -> Vec<(Proc, u32)> {
-        let procs = (0..self.size).map(|rank| Proc::new(self.nspace.clone(), Rank(rank)));
-        procs.filter_map(|proc| family.process_of(&proc).map(|pid| (proc, pid))).collect()
-    }
-
-    /// Its procs, by rank.
-    fn procs(&self, family: &Family) -> DataArray {
-        let apps = match &self.origin {
-            Origin::Launched { apps, .. } => apps.as_slice(),
-            Origin::Adopted => &[],
-        };
-        DataArray::proc_infos((0..self.size).map(|rank| {
-            let proc = Proc::new(self.nspace.clone(), Rank(rank));
-            let pid = family.process_of(&proc);
-            let program = launch::app_of(apps, proc.rank).map(|app| &app.program);
-            let state = match (pid, &self.origin) {
-                (Some(_), _) => ProcState::RUNNING,
-                (None, Origin::Launched { .. }) => ProcState::TERMINATED,
-                // Whoever started it knows.
-                (None, Origin::Adopted) => ProcState::UNDEF,
-            };
-            ProcInfo {
-                proc,
-                hostname: Some(self.hostname.as_str().into()),
-                executable: program.map(|program| Text::from_bytes(program.as_encoded_bytes())),
-                pid: pid.unwrap_or_default(),
-                state,
-            }
-        }))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::embedded::AppRequest;
+    use peal_model::Rank;
 
     fn request(nspace: &str) -> JobRequest {
         JobRequest::new(Nspace::new(nspace).unwrap(), AppRequest::new("app", vec!["--fast".into()], 2), "node")
@@ -269,6 +223,29 @@ mod tests {
         assert!(matches!(procs.items(), [Value::ProcInfo(first), Value::ProcInfo(_)]
             if first.state == ProcState::TERMINATED && first.executable == Some("app".into())));
         assert_eq!([answer(other, "first").unwrap(), answer(me, "second").unwrap()], [[], []]);
+    }
+
+    #[test]
+    fn a_job_runs_until_it_is_being_ended_and_its_procs_show_how_they_ended() {
+        let (table, family) = (JobTable::default(), Family::adopting());
+        let (commands, _inbox) = mpsc::channel(1);
+        table.insert(&request("job"), commands);
+        let me = Identity { uid: geteuid().as_raw(), gid: 0 };
+        let told = |asked: KeyName| {
+            let found = table.answer(me, &[query(&[asked], of_job("job"))], (&family, "")).unwrap();
+            found.value_of(asked).unwrap().clone()
+        };
+        assert_eq!(told(key::PMIX_QUERY_JOB_STATUS), Value::Status(code::PMIX_SUCCESS));
+        let job = Nspace::new("job").unwrap();
+        table.ending(&job, code::PMIX_ERR_PROC_REQUESTED_ABORT);
+        table.ending(&job, code::PMIX_ERR_JOB_CANCELED);
+        assert_eq!(told(key::PMIX_QUERY_JOB_STATUS), Value::Status(code::PMIX_ERR_PROC_REQUESTED_ABORT));
+        table.proc_ended(&Proc::new(job, Rank(1)), ProcState::CALLED_ABORT);
+        let Value::DataArray(procs) = told(key::PMIX_QUERY_PROC_TABLE) else { panic!("no table") };
+        assert!(matches!(procs.items(), [Value::ProcInfo(first), Value::ProcInfo(second)]
+            if first.state == ProcState::TERMINATED && second.state == ProcState::CALLED_ABORT));
+        let unnamed = query(&[key::PMIX_QUERY_JOB_STATUS], Vec::new());
+        assert_eq!(table.answer(me, &[unnamed], (&family, "")), Err(code::PMIX_ERR_BAD_PARAM));
     }
 
     #[test]

@@ -54,12 +54,14 @@ pub(super) const SERVED: [KeyName; 29] = [
     key::PMIX_PERSONALITY,
 ];
 
-/// Whether what is spawned goes on without who spawned it, and the other way round.
+/// Whether what is spawned goes on without who spawned it, and the other way round (`PMIX_SPAWN_CHILD_SEP`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Bond {
-    /// They end together when something goes wrong.
-    Together,
-    /// They do not (`PMIX_SPAWN_CHILD_SEP`).
+    /// They end together when something goes wrong; nothing is said about it.
+    Kin,
+    /// They do so, and what is spawned ends too when who spawned it has ended in order.
+    Dependent,
+    /// They do not.
     Apart,
 }
 
@@ -115,12 +117,16 @@ pub(super) fn read(
         hostname: like.hostname.clone(),
         keeping: like.keeping.clone(),
         input: input(infos)?,
-        reporting: reporting(infos),
+        reporting: reporting(infos, &like.reporting),
     };
     if request.size() > MOST_PROCS {
         return Err(code::PMIX_ERR_JOB_INSUFFICIENT_RESOURCES);
     }
-    let bond = if infos.is_true(key::PMIX_SPAWN_CHILD_SEP) { Bond::Apart } else { Bond::Together };
+    let bond = match infos.value_of(key::PMIX_SPAWN_CHILD_SEP) {
+        None => Bond::Kin,
+        Some(_) if infos.is_true(key::PMIX_SPAWN_CHILD_SEP) => Bond::Apart,
+        Some(_) => Bond::Dependent,
+    };
     Ok(Wanted { request, bond, told_of_end: infos.is_true(key::PMIX_NOTIFY_COMPLETION), forwarded: forwarded(infos) })
 }
 
@@ -208,7 +214,8 @@ fn input(infos: &[Info]) -> Result<Input, Status> {
     }
 }
 
-fn reporting(infos: &[Info]) -> Reporting {
+/// What is to be logged, to where the launcher logs anyway.
+fn reporting(infos: &[Info], like: &Reporting) -> Reporting {
     let wanted = [
         (key::PMIX_LOG_JOB_EVENTS, Reported::JobEvents),
         (key::PMIX_LOG_COMPLETION, Reported::Completion),
@@ -216,7 +223,7 @@ fn reporting(infos: &[Info]) -> Reporting {
         (key::PMIX_LOG_PROC_ABNORMAL_TERMINATION, Reported::AbnormalTerminations),
     ];
     let of = wanted.into_iter().filter(|(key, _)| infos.is_true(*key)).map(|(_, reported)| reported);
-    Reporting { of: of.collect(), to: Vec::new() }
+    Reporting { of: of.collect(), to: like.to.clone() }
 }
 
 /// What is told of the end of a job to who spawned it, if they wish (`PMIX_NOTIFY_COMPLETION`).

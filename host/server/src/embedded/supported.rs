@@ -1,10 +1,14 @@
 //! Which attributes the embedded host honours, in which calls.
-use super::spawn;
+use super::{pulls, spawn};
 use peal_core::supported::Supported;
 use peal_model::key;
 
-/// What it honours beside what the server does.
-pub(super) const HOST: &[Supported] = &[
+/// What it honours beside what the server does, where it starts jobs. First what it does not where it only serves them.
+pub(super) const LAUNCHER: &[Supported] = &[
+    ("PMIx_IOF_deregister", &[]),
+    ("PMIx_IOF_pull", &pulls::SERVED),
+    ("PMIx_IOF_push", &[key::PMIX_IOF_COMPLETE]),
+    ("PMIx_Spawn", &spawn::SERVED),
     (
         "PMIx_Job_control",
         &[
@@ -30,15 +34,23 @@ pub(super) const HOST: &[Supported] = &[
         &[
             key::PMIX_NSPACE,
             key::PMIX_PROCID,
+            key::PMIX_QUERY_JOB_STATUS,
+            key::PMIX_QUERY_LOCAL_ONLY,
             key::PMIX_QUERY_LOCAL_PROC_TABLE,
             key::PMIX_QUERY_LOG_CHANNELS,
+            key::PMIX_QUERY_MEMORY_USAGE,
             key::PMIX_QUERY_NAMESPACES,
             key::PMIX_QUERY_NAMESPACE_INFO,
             key::PMIX_QUERY_NODE_RESOURCE_USAGE,
             key::PMIX_QUERY_PROC_RESOURCE_USAGE,
             key::PMIX_QUERY_PROC_TABLE,
+            key::PMIX_QUERY_REPORT_AVG,
+            key::PMIX_QUERY_REPORT_MINMAX,
+            key::PMIX_RANK,
         ],
     ),
-    ("PMIx_Spawn", &spawn::SERVED),
     ("PMIx_Unpublish", &[]),
 ];
+
+/// The same, where others start them.
+pub(super) const SERVER: &[Supported] = LAUNCHER.split_at(4).1;

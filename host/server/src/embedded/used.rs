@@ -23,8 +23,8 @@ pub(super) fn about(asked: &str, qualifiers: &[Info], running: &[(Proc, u32)]) -
         });
     }
     let one = wanted(qualifiers)?;
-    let is_wanted = |(proc, _): &&(Proc, u32)| one.is_none_or(|rank| proc.rank == rank);
-    let mut found = running.iter().filter(is_wanted).filter_map(|(proc, pid)| usage::of_proc(proc, *pid, Fields::ALL));
+    let wanted = meant(one, running);
+    let mut found = wanted.filter_map(|(proc, pid)| usage::of_proc(proc, *pid, Fields::ALL));
     let value = match one {
         Some(_) => found.next().map(|usage| usage.value),
         None => Some(Value::DataArray(DataArray::infos(found))),
@@ -32,8 +32,13 @@ pub(super) fn about(asked: &str, qualifiers: &[Info], running: &[(Proc, u32)]) -
     Ok(value.map(|value| Info::new(key::PMIX_QUERY_PROC_RESOURCE_USAGE, value)))
 }
 
+/// Those of the procs that a query is about.
+pub(super) fn meant(one: Option<Rank>, running: &[(Proc, u32)]) -> impl Iterator<Item = &(Proc, u32)> {
+    running.iter().filter(move |(proc, _)| one.is_none_or(|rank| proc.rank == rank))
+}
+
 /// The one rank that a query is about; none: all of its job.
-fn wanted(qualifiers: &[Info]) -> Result<Option<Rank>, Status> {
+pub(super) fn wanted(qualifiers: &[Info]) -> Result<Option<Rank>, Status> {
     let all = rank::PMIX_RANK_WILDCARD;
     let rank = match (qualifiers.value_of(key::PMIX_PROCID), qualifiers.value_of(key::PMIX_RANK)) {
         (Some(Value::Proc(proc)), _) => proc.rank,

@@ -70,6 +70,11 @@ fn some(found: Vec<Info>, what: &str) -> UsageFound {
     if found.is_empty() { Err((code::PMIX_ERR_NOT_FOUND, format!("there is no {what} here"))) } else { Ok(found) }
 }
 
+/// What our own process uses.
+pub(crate) fn of_server(fields: Fields<'_>) -> Option<Info> {
+    process::own(fields)
+}
+
 /// What this node uses, as queries tell it.
 pub(crate) fn of_node() -> Info {
     node::usage(Fields::ALL)
@@ -83,6 +88,11 @@ static EVERYTHING: BTreeSet<Key> = BTreeSet::new();
 
 impl Fields<'_> {
     pub(crate) const ALL: Fields<'static> = Fields(&EVERYTHING);
+
+    /// No others than these.
+    pub(crate) fn these(keys: &BTreeSet<Key>) -> Fields<'_> {
+        Fields(keys)
+    }
 
     /// Whether this one is.
     fn want(self, key: KeyName) -> bool {

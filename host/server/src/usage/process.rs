@@ -30,6 +30,13 @@ pub(crate) fn of_proc(proc: &Proc, pid: u32, fields: Fields<'_>) -> Option<Info>
     assemble(&texts, head, fields)
 }
 
+/// The usage of our own process.
+pub(super) fn own(fields: Fields<'_>) -> Option<Info> {
+    let pid = std::process::id();
+    let (_, texts) = look(pid, fields).ok()?;
+    assemble(&texts, vec![Info::new(key::PMIX_PROC_PID, Value::Pid(pid))], fields)
+}
+
 /// The usage of any process of this user; root may ask for those of others.
 pub(super) fn of_pid(pid: u32, identity: Identity, fields: Fields<'_>) -> io::Result<Info> {
     let (owner, texts) = look(pid, fields)?;
