@@ -1,7 +1,7 @@
 //! A running job: one task that waits for its procs, ends it when it must, and says how it ended.
 use super::{
     JobCommand,
-    cell::{Cell, JobCell},
+    cell::JobCell,
     cleanup::Cleanups,
     control::Control,
     controlling::Deed,
@@ -9,14 +9,15 @@ use super::{
     ending::{Endings, Looked},
     input::Inputs,
     kin::Kin,
-    launch::{self, ControlGroups, JobRequest, LaunchError},
-    output::{Outlets, Writers},
-    pulls::{Pulled, Pulls},
+    launch::{JobRequest, LaunchError},
+    output::Writers,
+    pulls::Pulls,
     query::JobTable,
     reporting::Reported,
     running::Children,
+    starting::{self, Started},
     stray::{self, Family},
-    tree::{self, Tree, Trees},
+    tree::{Tree, Trees},
 };
 use crate::{
     handle::ServerHandle,
@@ -30,7 +31,7 @@ use std::{
     sync::Arc,
 };
 use tokio::{
-    sync::{mpsc, oneshot, watch},
+    sync::{mpsc, watch},
     task::{JoinHandle, JoinSet},
     time::Instant,
 };
@@ -47,14 +48,6 @@ pub(super) enum Ending {
     Controlled,
 }
 
-/// A process that was started and is not in its control group yet.
-struct Started {
-    pid: u32,
-    cell: Arc<Cell>,
-    /// Dropped when it is, or cannot be.
-    _taken: oneshot::Sender<()>,
-}
-
 /// What became of the question what a proc's abnormal end leads to.
 struct Consulted {
     /// How it ended.
@@ -68,27 +61,27 @@ pub(crate) struct Job {
     pub(super) server: ServerHandle,
     pub(super) request: JobRequest,
     /// What the server is told of it.
-    spec: JobSpec,
+    pub(super) spec: JobSpec,
     pub(super) family: Arc<Family>,
     pub(super) cleanups: Arc<Cleanups>,
     pub(super) notices: Notices,
     /// By what its procs find the server.
-    uri: String,
+    pub(super) uri: String,
     /// Process ids, which are process groups too, of the procs that run.
     pub(super) running: BTreeMap<Rank, u32>,
     /// What is known of the processes of each that has been started.
     pub(super) trees: Trees,
-    cell: Option<Arc<JobCell>>,
+    pub(super) cell: Option<Arc<JobCell>>,
     /// Those that are to be put into their control groups.
-    started: Vec<Started>,
-    waits: JoinSet<(Rank, ProcEnd)>,
+    pub(super) started: Vec<Started>,
+    pub(super) waits: JoinSet<(Rank, ProcEnd)>,
     pub(super) output: JoinSet<()>,
     /// Who writes to their inputs; given up with the job.
-    feeding: JoinSet<()>,
+    pub(super) feeding: JoinSet<()>,
     kin: Arc<Kin>,
     table: Arc<JobTable>,
-    pulls: Arc<Pulls>,
-    inputs: Arc<Inputs>,
+    pub(super) pulls: Arc<Pulls>,
+    pub(super) inputs: Arc<Inputs>,
     pub(super) writers: watch::Sender<Writers>,
     pub(super) ending: Ending,
     pub(super) endings: Endings,
@@ -121,7 +114,7 @@ impl Job {
         let identity = Identity { uid: geteuid().as_raw(), gid: getegid().as_raw() };
         Job {
             server,
-            cell: kept(&request),
+            cell: starting::kept(&request),
             spec: request.spec(identity),
             request,
             family,
@@ -169,93 +162,6 @@ impl Job {
                 Err(error)
             }
         }
-    }
-
-    /// Names the procs of those applications that have a name.
-    async fn define_process_sets(&self) {
-        let mut first = 0;
-        for app in &self.request.apps {
-            let ranks = first..first + app.procs;
-            first += app.procs;
-            let Some(name) = &app.process_set else { continue };
-            let members = ranks.map(|rank| self.proc(Rank(rank))).collect();
-            if let Some(Err(error)) = self.server.define_process_set(name.clone(), members).await {
-                tracing::warn!(job = %self.request.nspace, %error, "a process set cannot be defined");
-            }
-        }
-    }
-
-    fn spawn_all(&mut self) -> Result<(), LaunchError> {
-        let size = self.request.size();
-        if size == 0 {
-            return Err(LaunchError::Size { size, why: "at least one is needed".to_owned() });
-        }
-        (0..size).try_for_each(|rank| self.spawn(Rank(rank), None))
-    }
-
-    /// Starts one proc, for the first time or again.
-    pub(super) fn spawn(&mut self, rank: Rank, checkpoint: Option<&str>) -> Result<(), LaunchError> {
-        let proc = self.proc(rank);
-        let mark = tree::mark(&proc);
-        let outlets = Outlets::open(&self.request.output, rank, |channel| Pulled {
-            pulls: self.pulls.clone(),
-            server: self.server.clone(),
-            source: proc.clone(),
-            channel,
-            kept: self.request.keeping.kept_output,
-        })?;
-        let mut child = self.family.start(proc.clone(), || {
-            let child = launch::spawn((&self.request, &self.spec), rank, &self.uri, (&mark, checkpoint))?;
-            let number = child.id();
-            Ok::<_, LaunchError>((child, number))
-        })?;
-        let pid = child.id().unwrap_or_default();
-        let cell = self.cell.as_ref().and_then(|job| match job.cell(rank) {
-            Ok(cell) => Some(Arc::new(cell)),
-            Err(error) => {
-                tracing::debug!(%rank, %error, "a proc has no control group of its own");
-                None
-            }
-        });
-        let (taken, is_taken) = oneshot::channel();
-        self.started.extend(cell.clone().map(|cell| Started { pid, cell, _taken: taken }));
-        self.trees.insert(rank, Tree { leader: pid, mark, cell });
-        self.running.insert(rank, pid);
-        self.cleanups.runs(&proc);
-        self.notices.tell(Notice::ProcStarted { proc, pid });
-        outlets.forward(&mut child, &self.writers.subscribe(), &mut self.output);
-        if let Some(stdin) = child.stdin.take() {
-            self.inputs.connect(rank, stdin, &mut self.feeding);
-        }
-        self.waits.spawn(async move {
-            // Until somebody waits for it, its number stays its own. That nobody takes it any more is told by an error.
-            let _ = is_taken.await;
-            match child.wait().await {
-                Ok(status) => (rank, ProcEnd::from(status)),
-                Err(error) => {
-                    tracing::error!(%rank, %error, "cannot wait for a proc");
-                    (rank, ProcEnd::Exited(1))
-                }
-            }
-        });
-        Ok(())
-    }
-
-    /// Has the procs that were started put into their control groups, one right after the other and beside all else, since the
-    /// kernel takes its time. Whoever is not there yet is found by what else is known of it.
-    pub(super) fn keep_started(&mut self) {
-        let started = std::mem::take(&mut self.started);
-        if started.is_empty() {
-            return;
-        }
-        tokio::task::spawn_blocking(move || {
-            for Started { pid, cell, _taken } in started {
-                if let Err(error) = cell.take(pid) {
-                    // It has ended already, or is not ours to move.
-                    tracing::debug!(pid, %error, "a process is not put into its control group");
-                }
-            }
-        });
     }
 
     async fn run(mut self, mut inbox: mpsc::Receiver<JobCommand>) -> JobEnd {
@@ -457,23 +363,5 @@ impl Job {
 
     pub(super) fn proc(&self, rank: Rank) -> Proc {
         Proc::new(self.request.nspace.clone(), rank)
-    }
-}
-
-/// Where the procs of a job are kept, if the system lets us.
-fn kept(request: &JobRequest) -> Option<Arc<JobCell>> {
-    let made = match request.keeping.control_groups {
-        ControlGroups::Try => JobCell::make(),
-        ControlGroups::Off => return None,
-    };
-    match made {
-        Ok(cell) => {
-            tracing::info!(job = %request.nspace, "procs are paused by the freezer of their control groups");
-            Some(Arc::new(cell))
-        }
-        Err(error) => {
-            tracing::info!(job = %request.nspace, %error, "there are no control groups for procs: they are paused by signals");
-            None
-        }
     }
 }

@@ -27,6 +27,7 @@ mod reporting;
 mod running;
 mod sink;
 mod spawn;
+mod starting;
 mod stray;
 mod supported;
 mod tree;
