@@ -15,6 +15,7 @@ use super::{
     query::JobTable,
     reporting::Reported,
     running::Children,
+    sink::Outputs,
     starting::{self, Started},
     stray::{self, Family},
     tree::{Tree, Trees},
@@ -81,6 +82,7 @@ pub(crate) struct Job {
     kin: Arc<Kin>,
     table: Arc<JobTable>,
     pub(super) pulls: Arc<Pulls>,
+    pub(super) outputs: Outputs,
     pub(super) inputs: Arc<Inputs>,
     pub(super) writers: watch::Sender<Writers>,
     pub(super) ending: Ending,
@@ -105,12 +107,13 @@ pub(crate) struct Shared {
     pub(crate) kin: Arc<Kin>,
     pub(super) table: Arc<JobTable>,
     pub(crate) pulls: Arc<Pulls>,
+    pub(crate) outputs: Outputs,
     pub(crate) inputs: Arc<Inputs>,
 }
 
 impl Job {
     pub(crate) fn new(server: ServerHandle, uri: &str, request: JobRequest, shared: Shared) -> Job {
-        let Shared { family, cleanups, notices, kin, table, pulls, inputs } = shared;
+        let Shared { family, cleanups, notices, kin, table, pulls, outputs, inputs } = shared;
         let identity = Identity { uid: geteuid().as_raw(), gid: getegid().as_raw() };
         Job {
             server,
@@ -130,6 +133,7 @@ impl Job {
             kin,
             table,
             pulls,
+            outputs,
             inputs,
             writers: watch::Sender::new(Writers::Alive),
             ending: Ending::Not,

@@ -34,7 +34,8 @@ impl EmbeddedHost {
         self.cleanups.open(request.nspace.clone());
         let (family, cleanups, notices) = (self.family.clone(), self.cleanups.clone(), self.notices.clone());
         let (kin, table, pulls) = (self.kin.clone(), self.table.clone(), self.pulls.clone());
-        let shared = Shared { family, cleanups, notices, kin, table, pulls, inputs: inputs.clone() };
+        let outputs = self.outputs.clone();
+        let shared = Shared { family, cleanups, notices, kin, table, pulls, outputs, inputs: inputs.clone() };
         let work = Job::new(server.clone(), uri, request, shared);
         let task = work.start(inbox).await?;
         Ok(RunningJob::new(task, inputs))

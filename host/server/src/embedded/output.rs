@@ -3,6 +3,7 @@ use super::{
     launch::LaunchError,
     lines::{End, LONGEST_LINE, Lines, Tagger, Tagging},
     pulls::Pulled,
+    sink::{Outputs, Stream},
 };
 use peal_model::{IofChannel, Rank};
 use std::{
@@ -81,6 +82,7 @@ impl Outlets {
     pub(super) fn open(
         output: &Output,
         rank: Rank,
+        logged: &Outputs,
         pulled: impl Fn(IofChannel) -> Pulled,
     ) -> Result<Outlets, LaunchError> {
         let dir = output.kept.dir().map(|dir| dir.join(format!("rank.{rank}")));
@@ -91,6 +93,7 @@ impl Outlets {
             stdout: Outlet {
                 rank,
                 shown: is_shown.then(tokio::io::stdout),
+                logged: (logged.clone(), Stream::Stdout),
                 tagger: tagger(),
                 file: file("stdout")?,
                 pulled: Some(pulled(IofChannel::STDOUT)),
@@ -98,6 +101,7 @@ impl Outlets {
             stderr: Outlet {
                 rank,
                 shown: is_shown.then(tokio::io::stderr),
+                logged: (logged.clone(), Stream::Stderr),
                 tagger: tagger(),
                 file: file("stderr")?,
                 pulled: Some(pulled(IofChannel::STDERR)),
@@ -131,6 +135,8 @@ fn open_in(dir: &Path, name: &str) -> Result<Arc<File>, LaunchError> {
 struct Outlet<W> {
     rank: Rank,
     shown: Option<W>,
+    /// What procs log to the same stream: who logs and then writes is seen to have done so in that order.
+    logged: (Outputs, Stream),
     tagger: Tagger,
     file: Option<Arc<File>>,
     pulled: Option<Pulled>,
@@ -149,6 +155,8 @@ impl<W: AsyncWrite + Unpin> Outlet<W> {
             pulled.forward(&ready).await;
         }
         if let Some(shown) = &mut self.shown {
+            let (logged, stream) = &self.logged;
+            logged.written(*stream).await;
             // Nobody reads our own output any more: go on reading, so that the proc is not held up.
             let _ = shown.write_all(&self.tagger.tag(&ready)).await;
             let _ = shown.flush().await;
@@ -223,6 +231,7 @@ mod tests {
         Outlet {
             rank: Rank(0),
             shown: Some(to),
+            logged: (Outputs::default(), Stream::Stdout),
             tagger: Tagger::new(Rank(0), Tagging::Plain),
             file: None,
             pulled: None,

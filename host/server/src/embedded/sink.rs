@@ -58,6 +58,11 @@ impl Line {
         }
         Ok(())
     }
+
+    /// By what to ask it, if it has not written everything.
+    fn busy(&self) -> Option<mpsc::Sender<Piece>> {
+        (self.waiting.load(Ordering::Relaxed) > 0).then(|| self.send.clone())
+    }
 }
 
 /// Writes until nobody has more to say.
@@ -77,6 +82,15 @@ fn write(mut to: impl Write, mut pieces: mpsc::Receiver<Piece>, waiting: &Atomic
 struct Lines {
     stdout: Line,
     stderr: Line,
+}
+
+impl Lines {
+    fn of(&self, stream: Stream) -> &Line {
+        match stream {
+            Stream::Stdout => &self.stdout,
+            Stream::Stderr => &self.stderr,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -143,20 +157,20 @@ impl Outputs {
         let (Some(lines), Some(tagging)) = (&inner.lines, inner.tagging(&source.nspace)) else {
             return Err(code::PMIX_ERR_NOT_AVAILABLE);
         };
-        let line = match stream {
-            Stream::Stdout => &lines.stdout,
-            Stream::Stderr => &lines.stderr,
-        };
-        line.write(tagging.lines(source.rank, bytes))
+        lines.of(stream).write(tagging.lines(source.rank, bytes))
     }
 
     /// Waits until what was logged has been written.
     pub(crate) async fn flush(&self) {
-        let open = match &self.lock().lines {
-            Some(Lines { stdout, stderr }) => vec![stdout.send.clone(), stderr.send.clone()],
-            None => Vec::new(),
-        };
-        for send in open {
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            self.written(stream).await;
+        }
+    }
+
+    /// Waits until what was logged to a stream has been written there: what comes behind it there then stands behind it.
+    pub(crate) async fn written(&self, stream: Stream) {
+        let busy = self.lock().lines.as_ref().and_then(|lines| lines.of(stream).busy());
+        if let Some(send) = busy {
             let (tell, told) = oneshot::channel();
             // The writers end only with the process.
             let _ = send.send(Piece::Flushed(tell)).await;
@@ -261,5 +275,35 @@ mod tests {
         let written: Vec<bool> = (0..5).map(|_| outputs.write(&proc, Stream::Stdout, &piece).is_ok()).collect();
         // Each piece ends its line, so the fourth is too much already.
         assert_eq!(written, [true, true, true, false, false]);
+    }
+
+    /// Writes when it is told to.
+    struct Told(std::sync::mpsc::Receiver<()>, Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Told {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.recv().unwrap();
+            self.1.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_for_what_was_logged_waits_until_it_is_written() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let got = Arc::new(Mutex::new(Vec::new()));
+        let (outputs, proc) = outputs(Told(told, got.clone()), Tagging::Plain);
+        outputs.written(Stream::Stdout).await;
+        outputs.write(&proc, Stream::Stdout, b"logged\n").unwrap();
+        outputs.written(Stream::Stderr).await;
+        let mut written = std::pin::pin!(outputs.written(Stream::Stdout));
+        let at_once = std::future::poll_fn(|context| std::task::Poll::Ready(written.as_mut().poll(context).is_ready()));
+        assert!(!at_once.await, "nothing is written yet");
+        tell.send(()).unwrap();
+        written.await;
+        assert_eq!(*got.lock().unwrap(), b"logged\n");
     }
 }
