@@ -1,6 +1,6 @@
 //! An invitation as whoever leads sees it: who has answered, who does not come, and what is decided about those. It does nothing itself.
 use super::{Absence, NotFormed, contribution, events::may_be_about};
-use peal_model::{Event, Info, Infos, Proc, Value, code, key};
+use peal_model::{Event, Info, Infos, Proc, Range, Value, code, key};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What follows where somebody does not come and nobody decides.
@@ -109,6 +109,8 @@ impl Invitation {
             return;
         }
         let Some(source) = event.source.as_ref().filter(|_| may_be_about(event, &self.group)) else { return };
+        // What others are told as well may be of an earlier invitation to a group of that name.
+        let decides = *source == self.me && event.range == Range::ProcLocal;
         match event.code {
             code::PMIX_GROUP_INVITE_ACCEPTED if self.awaited.remove(source) => {
                 self.accepted.insert(source.clone(), contribution::by(source, &event.infos));
@@ -119,8 +121,8 @@ impl Invitation {
                 self.late.insert(source.clone());
             }
             code::PMIX_GROUP_INVITE_DECLINED => self.misses(source, Absence::Declined),
-            code::PMIX_GROUP_CONSTRUCT_ABORT if *source == self.me => self.called_off = true,
-            code::PMIX_GROUP_MEMBERSHIP_UPDATE if *source == self.me => {
+            code::PMIX_GROUP_CONSTRUCT_ABORT if decides => self.called_off = true,
+            code::PMIX_GROUP_MEMBERSHIP_UPDATE if decides => {
                 self.passed_over = self.told;
                 let others = event.infos.value_of(key::PMIX_GROUP_ADD_MEMBERS).and_then(Value::as_procs);
                 self.invite(others.unwrap_or_default());
@@ -199,7 +201,7 @@ impl Invitation {
 mod tests {
     use super::*;
     use crate::group::{Decision, Invited};
-    use peal_model::{Nspace, Range, Rank, Status};
+    use peal_model::{Nspace, Rank, Status};
 
     fn proc(rank: u32) -> Proc {
         Proc::new(Nspace::new("job").unwrap(), Rank(rank))
@@ -273,10 +275,13 @@ mod tests {
             let mut invitation = invited(Attendance::Needed, Deciding::Asked);
             assert_eq!(see(&mut invitation, [accepts(2), declines(1)]), Todo::Tell(proc(1)));
             assert_eq!(invitation.next(), Todo::Wait(Deciding::Asked));
-            // Nobody else decides.
-            let of_another = event(2, decision.event("crew"));
-            assert_eq!(see(&mut invitation, [of_another]), Todo::Wait(Deciding::Asked));
-            let todo = see(&mut invitation, [event(0, decision.event("crew"))]);
+            // Nobody else decides, and what all are told is no decision.
+            let no_decisions = [
+                Event { range: Range::ProcLocal, ..event(2, decision.event("crew")) },
+                event(0, decision.event("crew")),
+            ];
+            assert_eq!(see(&mut invitation, no_decisions), Todo::Wait(Deciding::Asked));
+            let todo = see(&mut invitation, [Event { range: Range::ProcLocal, ..event(0, decision.event("crew")) }]);
             (invitation, todo)
         };
         assert_eq!(decided(Decision::GoOn).1, Todo::End(Ok(vec![proc(0), proc(2)])));
