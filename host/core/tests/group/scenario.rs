@@ -225,8 +225,12 @@ fn constructs_agree(sim: &Sim, plans: &[Plan]) -> Result<(), String> {
                 endings.push((made, ending(answer)));
             }
         }
-        // Who was to be added by somebody who ended before, and is not missed, is expected by nobody.
-        let formed = endings.iter().find_map(|(_, ending)| ending.clone().ok());
+        // Who was to be added by somebody who ended before, and is not missed, is expected by nobody; also where those who did form
+        // the group have ended since.
+        let formed = sim.made.iter().filter(|made| plan.is_of(made)).find_map(|made| match made.answers.first() {
+            Some(Answer::Formed(formed)) => Some(formed.clone()),
+            _ => None,
+        });
         let goes_on = plan.wishes.fault_tolerant || plan.wishes.optional || plan.wishes.leads;
         if let Some(formed) = formed.filter(|_| goes_on) {
             endings.retain(|(made, _)| formed.members.contains(&made.proc) || !plan.added.contains(&made.proc));
