@@ -194,8 +194,19 @@ impl Forming {
         }
     }
 
-    /// Somebody has ended. Where that is not to be borne, whoever leads is asked; nobody does: it comes to nothing.
+    /// Somebody has ended. Once nobody is left who was to be in it, those who wait, not knowing of whom, wait for others to lead.
     pub(super) fn bury(&mut self, proc: &Proc, at: &Scene<'_>) {
+        self.miss(proc, at);
+        let is_left_to_nobody = self.is_whole() && self.failure.is_none() && self.inside().next().is_none();
+        if is_left_to_nobody {
+            let anew = Forming::new(self.deadline);
+            let (joined, refused) = (std::mem::take(&mut self.joined), std::mem::take(&mut self.refused));
+            *self = Forming { joined, refused, news: std::mem::take(&mut self.news), ..anew };
+        }
+    }
+
+    /// Where the end of somebody is not to be borne, whoever leads is asked; nobody does: it comes to nothing.
+    fn miss(&mut self, proc: &Proc, at: &Scene<'_>) {
         self.refused.remove(proc);
         let was_missing = self.missing.remove(proc);
         let construct = self.joined.remove(proc);
@@ -266,8 +277,7 @@ impl Forming {
         if let Some(failure) = &self.failure {
             return Some(Err(failure.clone()));
         }
-        let is_complete = self.asked.is_none() && self.missing.is_empty() && self.unknown.is_empty() && self.all_lead();
-        if is_complete {
+        if self.asked.is_none() && self.is_whole() {
             return Some(self.formed());
         }
         if self.asked.as_ref().is_some_and(|(_, until)| *until <= now) {
@@ -275,6 +285,11 @@ impl Forming {
             return Some(Err(Failure::new(code::PMIX_GROUP_CONSTRUCT_ABORT, reason)));
         }
         (self.deadline <= now).then(|| Err(self.late()))
+    }
+
+    /// Whether nobody is awaited any more.
+    fn is_whole(&self) -> bool {
+        self.missing.is_empty() && self.unknown.is_empty() && self.all_lead()
     }
 
     fn all_lead(&self) -> bool {
@@ -294,14 +309,17 @@ impl Forming {
         construct.role != Role::Member || self.invited.contains(proc)
     }
 
+    fn inside(&self) -> impl Iterator<Item = (&Proc, &Arc<Construct>)> {
+        self.joined.iter().filter(|(proc, construct)| self.is_in(proc, construct))
+    }
+
     fn formed(&self) -> Result<Formed, Failure> {
         if let Some(Method::Bootstrap(count)) = self.method
             && self.leading().count() + self.buried > count
         {
             return Err(Failure::conflict(format_args!("more than {count} lead, which is how many there should be")));
         }
-        let inside = || self.joined.iter().filter(|(proc, construct)| self.is_in(proc, construct));
-        let mut members: Vec<Proc> = inside().map(|(proc, _)| proc.clone()).collect();
+        let mut members: Vec<Proc> = self.inside().map(|(proc, _)| proc.clone()).collect();
         if let Some(order) = &self.order {
             // Who is not there any more has no place.
             let kept: Vec<Proc> = order.iter().filter(|proc| members.contains(proc)).cloned().collect();
@@ -310,14 +328,14 @@ impl Forming {
             }
             members = kept;
         }
-        let infos = inside().filter(|(_, construct)| !construct.infos.is_empty());
+        let infos = self.inside().filter(|(_, construct)| !construct.infos.is_empty());
         let mut jobs: BTreeMap<&Nspace, &Arc<JobInfo>> = BTreeMap::new();
-        for (_, construct) in inside() {
+        for (_, construct) in self.inside() {
             jobs.extend(construct.job.iter().map(|job| (&job.nspace, job)));
         }
         Ok(Formed {
             infos: infos.map(|(proc, construct)| (proc.clone(), construct.infos.clone())).collect(),
-            data: inside().filter_map(|(_, construct)| construct.data.clone()).collect(),
+            data: self.inside().filter_map(|(_, construct)| construct.data.clone()).collect(),
             jobs: jobs.into_values().cloned().collect(),
             notifies: self.wishes.notify,
             context_id: None,

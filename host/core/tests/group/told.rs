@@ -3,7 +3,7 @@ use super::{
     leader,
     sim::{Order, Sim, nspace, proc},
 };
-use peal_core::group::{Answer, Construct, Wishes};
+use peal_core::group::{Answer, Construct, Role, ServerId, Wishes};
 use peal_model::{Proc, Status, code};
 
 /// Has these construct a group, each wanting an order of members; what each is answered.
@@ -79,4 +79,23 @@ fn who_is_left_is_told_who_failed_and_who_is_left() {
         assert_eq!(told, vec![(code::PMIX_GROUP_MEMBER_FAILED, &all[dead], &left); left.len()]);
         assert!(sim.heard[heard..].iter().map(|heard| &heard.proc).eq(&left));
     }
+}
+
+#[test]
+fn whoever_waits_to_be_added_by_procs_of_which_nobody_is_left_is_added_by_the_next() {
+    let mut sim = Sim::new(3, 2, 1, Order::First);
+    sim.construct(&proc(1, 0), "g", Construct::of(Role::Member), None);
+    let leads = leader(&[proc(2, 0), proc(3, 0)]);
+    let bears_deaths = Construct { wishes: Wishes { fault_tolerant: true, ..leads.wishes }, ..leads };
+    sim.construct(&proc(2, 0), "g", bears_deaths, None);
+    sim.deliver_all();
+    for server in [2, 3] {
+        sim.server_dies(ServerId(server));
+        sim.deliver_all();
+    }
+    assert_eq!(sim.made[0].answers, [], "there is no group of nobody");
+    let next = Construct { additions: vec![proc(1, 0)], ..leader(&[proc(1, 1)]) };
+    sim.construct(&proc(1, 1), "g", next, None);
+    let [Answer::Formed(formed)] = &sim.made[0].answers[..] else { panic!("{:?}", sim.made[0]) };
+    assert!(formed.members.iter().eq(&[proc(1, 0), proc(1, 1)]));
 }
