@@ -108,9 +108,11 @@ impl Groups {
         }
     }
 
+    /// Gives a server a message. Ours comes when all that is decided now is on its way: what follows from it is decided later, and
+    /// every server hears of both in that order.
     pub(super) fn hand(&mut self, to: ServerId, message: Message, now: Time) {
         if to == self.me {
-            self.take(to, message, now);
+            self.own.push_back((message, now));
         } else if self.servers.contains(&to) {
             self.send(to, message);
         }

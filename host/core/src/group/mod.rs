@@ -43,7 +43,7 @@ use lobby::Lobby;
 use peal_model::{Info, Nspace, Proc, Rank, Status};
 use standing::Known;
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -149,6 +149,8 @@ pub struct Groups {
     takeover: Option<Takeover>,
     /// What came for a coordinator that we are not yet.
     early: Vec<(ServerId, Upward)>,
+    /// What we tell ourselves, and when.
+    own: VecDeque<(Message, Time)>,
     watches: Watches,
     steps: Vec<Step>,
     /// When there is something to do next: asked for far more often than it changes.
@@ -171,6 +173,7 @@ impl Groups {
             board: Board::new(me),
             takeover: None,
             early: Vec::new(),
+            own: VecDeque::new(),
             watches: Watches::default(),
             steps: Vec::new(),
             due: None,
@@ -383,6 +386,9 @@ impl Groups {
 
     /// What is to be done, at the end of everything that is.
     fn taken(&mut self) -> Vec<Step> {
+        while let Some((message, now)) = self.own.pop_front() {
+            self.take(self.me, message, now);
+        }
         let past = self.past.first_key_value().map(|(_, (at, _))| *at + self.settings.memory);
         self.due = [self.lobby.deadline(), self.board.deadline(&self.settings), past].into_iter().flatten().min();
         std::mem::take(&mut self.steps)

@@ -3,8 +3,8 @@ use super::random::Random;
 use peal_core::{
     Time,
     group::{
-        Answer, Call, Construct, GroupKey, GroupName, Groups, JobFacts, Message, Refusal, Saying, ServerId, Settings,
-        Step,
+        Answer, Call, Construct, GroupKey, GroupName, Groups, Instance, JobFacts, Message, Refusal, Saying, ServerId,
+        Settings, Step,
     },
     server::{PeerId, RequestId},
 };
@@ -72,6 +72,8 @@ pub struct Sim {
     /// The last call of each kind of each proc.
     last: BTreeMap<(Proc, String, bool), usize>,
     pub sent: usize,
+    /// The last that each server was told by each.
+    told: BTreeMap<(ServerId, ServerId), Instance>,
     order: Order,
     /// Deaths of procs that their server does not notice: a fault that is to be found.
     pub overlooks_deaths: bool,
@@ -115,6 +117,7 @@ impl Sim {
             made: Vec::new(),
             last: BTreeMap::new(),
             sent: 0,
+            told: BTreeMap::new(),
             order,
             overlooks_deaths: false,
             heard: Vec::new(),
@@ -142,6 +145,7 @@ impl Sim {
             match step {
                 Step::Send { to, message } => {
                     assert_ne!(to, at, "nobody sends anything to itself");
+                    self.tells_in_order(at, to, &message);
                     self.sent += 1;
                     if self.servers.contains_key(&to) {
                         self.links.entry((at, to)).or_default().push_back(Parcel::Message(message));
@@ -160,6 +164,14 @@ impl Sim {
                 Step::Tell { procs, code, infos } => self.hear(&procs, code, &infos),
             }
         }
+    }
+
+    /// What a coordinator decides everybody hears of in that order; one that takes over tells some of it again.
+    fn tells_in_order(&mut self, at: ServerId, to: ServerId, message: &Message) {
+        let Message::Down(outcome) = message else { return };
+        let before = self.told.insert((at, to), outcome.instance);
+        let is_first = at == ServerId(1);
+        assert!(!is_first || before.is_none_or(|before| before < outcome.instance), "{to:?} hears {outcome:?} late");
     }
 
     fn hear(&mut self, procs: &[Proc], code: Status, infos: &[Info]) {
