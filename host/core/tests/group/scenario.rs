@@ -44,6 +44,14 @@ impl Plan {
         let is_outsider = made.is_refused && self.refused.as_ref() != Some(&made.proc);
         made.group == self.name && (made.construct.is_none() || !is_outsider)
     }
+
+    /// What anybody was told that was formed, whether or not they are left.
+    fn formed(&self, sim: &Sim) -> Option<Arc<Formed>> {
+        sim.made.iter().filter(|made| self.is_of(made)).find_map(|made| match made.answers.first() {
+            Some(Answer::Formed(formed)) => Some(formed.clone()),
+            _ => None,
+        })
+    }
 }
 
 /// What may happen.
@@ -227,10 +235,7 @@ fn constructs_agree(sim: &Sim, plans: &[Plan]) -> Result<(), String> {
         }
         // Who was to be added by somebody who ended before, and is not missed, is expected by nobody; also where those who did form
         // the group have ended since.
-        let formed = sim.made.iter().filter(|made| plan.is_of(made)).find_map(|made| match made.answers.first() {
-            Some(Answer::Formed(formed)) => Some(formed.clone()),
-            _ => None,
-        });
+        let formed = plan.formed(sim);
         let goes_on = plan.wishes.fault_tolerant || plan.wishes.optional || plan.wishes.leads;
         if let Some(formed) = formed.filter(|_| goes_on) {
             endings.retain(|(made, _)| formed.members.contains(&made.proc) || !plan.added.contains(&made.proc));
@@ -356,12 +361,7 @@ fn aborted(status: Status) -> bool {
 fn dissolve(sim: &mut Sim, random: &mut Random, plans: &[Plan], weather: Weather) -> Result<(), String> {
     let mut deeds = Vec::new();
     for plan in plans {
-        let formed =
-            sim.made.iter().filter(|made| made.group == plan.name).find_map(|made| match made.answers.first() {
-                Some(Answer::Formed(formed)) => Some(formed.clone()),
-                _ => None,
-            });
-        let Some(formed) = formed else { continue };
+        let Some(formed) = plan.formed(sim) else { continue };
         for member in formed.members.iter() {
             match random.below(12) {
                 0 => deeds.push(Deed::Leave(member.clone(), plan.name.clone())),

@@ -1,6 +1,6 @@
 //! Control groups (cgroup v2): one for each proc, in one for its job, where the system lets us make them. What is in one the kernel
 //! freezes, thaws and kills as a whole, and nothing that a proc starts gets out of it.
-use super::process::Process;
+use super::process::{self, Process};
 use peal_model::Rank;
 use rustix::fs::{Mode, OFlags};
 use std::{
@@ -108,8 +108,8 @@ impl Cell {
 
 /// The directory of the cell in which a process is, if that is one of Peal's: `peal-PID-NUMBER/RANK` by its name.
 pub(crate) fn of(pid: u32) -> Option<OwnedFd> {
-    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-    let name = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let name = process::control_group(pid).ok()??;
+    let name = name.strip_prefix('/')?;
     let mut above = name.rsplit('/');
     let is_number = |word: &str| word.parse::<u64>().is_ok();
     let is_cell = is_number(above.next()?) && server_of(above.next()?).is_some();
@@ -151,9 +151,8 @@ fn take(dir: &Path, pid: u32) -> io::Result<()> {
 /// The directory of our own control group, and its name.
 fn own() -> io::Result<(PathBuf, String)> {
     let missing = || io::Error::new(io::ErrorKind::NotFound, "no control groups of version 2 are mounted");
-    let groups = fs::read_to_string("/proc/self/cgroup")?;
-    let name = groups.lines().find_map(|line| line.strip_prefix("0::")).ok_or_else(missing)?;
-    Ok((mount().ok_or_else(missing)?.join(name.trim_start_matches('/')), name.to_owned()))
+    let name = process::control_group("self")?.ok_or_else(missing)?;
+    Ok((mount().ok_or_else(missing)?.join(name.trim_start_matches('/')), name))
 }
 
 /// Where all control groups of version 2 are.

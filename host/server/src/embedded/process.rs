@@ -1,6 +1,10 @@
 //! Processes as the system lists them in `/proc`, and signals that reach the one that was meant.
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use std::{fs, io::Read};
+use std::{
+    fmt::Display,
+    fs,
+    io::{self, Read},
+};
 
 /// How much of a process's environment is read to find our mark in it, in bytes; it stands in front or behind of what there was.
 const ENVIRONMENT: u64 = 4 << 20;
@@ -91,8 +95,7 @@ impl Process {
 
     /// The control group of version 2 that it is in.
     pub(crate) fn control_group(&self) -> Option<String> {
-        let groups = fs::read_to_string(format!("/proc/{}/cgroup", self.id.pid)).ok()?;
-        groups.lines().find_map(|line| line.strip_prefix("0::")).map(str::to_owned)
+        control_group(self.id.pid).ok()?
     }
 
     /// What a variable of its environment was when its program began, if we may look.
@@ -104,6 +107,12 @@ impl Process {
         let value = variables.find_map(|variable| variable.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
         String::from_utf8(value.to_vec()).ok()
     }
+}
+
+/// The control group of version 2 that a process is in, by its number or "self", if there are such groups.
+pub(super) fn control_group(process: impl Display) -> io::Result<Option<String>> {
+    let groups = fs::read_to_string(format!("/proc/{process}/cgroup"))?;
+    Ok(groups.lines().find_map(|line| line.strip_prefix("0::")).map(str::to_owned))
 }
 
 #[cfg(test)]
