@@ -129,7 +129,6 @@ pub fn server_settings(config: &Config) -> ServerSettings {
         outbox: server.outbox,
         outbox_bytes: server.outbox_bytes,
         max_open_requests: server.max_open_requests,
-        request_queue: server.request_queue,
         chains: ChainSettings {
             queue: server.chain_queue,
             queue_bytes: server.chain_queue_bytes,

@@ -98,8 +98,6 @@ settings! {
         max_message_memory "server.max_message_memory": usize = 256 * MIB, Number(64 * 1024, TIB), "4194304";
         /// How many requests of one client may await their answers.
         max_open_requests "server.max_open_requests": usize = 4096, Number(1, MILLION), "256";
-        /// How many requests of all clients may wait for the server.
-        request_queue "server.request_queue": usize = 64, Number(1, MILLION), "1024";
         /// How many messages may wait for one client; one that does not read them is cut off.
         outbox "server.outbox": usize = 65_536, Number(1, MILLION), "1024";
         /// How much memory these may take, in bytes.

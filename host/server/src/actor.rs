@@ -1,20 +1,21 @@
-//! The one task that owns the server's state: everything that happens goes through it, in one order.
+//! What owns the server's state: everything that happens goes through it, in one order.
 use crate::{
     admission::Arrival,
     chains::{Asked, Chains, Entering},
     channels::{Asker, Channels},
-    deadline::until,
     decisions::Decisions,
     fabric::{Fabric, ServerId},
-    handle::{Abnormal, Inbox, Internal, ServerHandle},
+    handle::{Abnormal, Internal, ServerHandle},
     host::Host,
     hosted::Hosted,
     metrics::Metrics,
     monitor::Watchman,
     notice::{Notice, Notices},
+    order::far_first,
     outbox::{Full, Outbox, Outgoing},
     pulse::{Pulse, Pulses},
     spill::Spiller,
+    wanted::Wanted,
 };
 use peal_core::{
     Time,
@@ -29,29 +30,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
-
-/// How many messages of clients are had out of a queue before all others are looked at.
-const AT_ONCE: usize = 32;
-
-/// What connections say.
-#[derive(Debug)]
-pub(crate) enum FromClient {
-    /// Somebody wants to connect.
-    Admit(Admission),
-    /// A request, and the turn that it takes of its connection's.
-    Request { to: RequestId, request: Request, turn: OwnedSemaphorePermit },
-    /// A message that is no request, and the status that says so.
-    Unfit { to: RequestId, status: Status, turn: OwnedSemaphorePermit },
-    /// What makes no sense, and has no answer; its turn, unless the connection is at its end.
-    Garbled { peer: PeerId, status: Status, turn: Option<OwnedSemaphorePermit> },
-    /// A sign of life that was awaited: further ones are noted in the pulse.
-    Beat { peer: PeerId, pulse: Arc<Pulse>, turn: OwnedSemaphorePermit },
-    /// Everything before a milestone has been written.
-    Resume(PeerId),
-    /// The connection is closed.
-    Gone(PeerId),
-}
+use tokio::sync::oneshot;
 
 /// Somebody who wants to connect; what is for them goes to `outbox`.
 #[derive(Debug)]
@@ -94,81 +73,89 @@ pub(crate) struct Actor {
 }
 
 impl Actor {
-    /// Runs until it is told to stop; then lets the hosted chains finish what they have.
-    pub(crate) async fn run(mut self, mut inbox: Inbox) {
-        loop {
-            let actions = tokio::select! {
-                message = inbox.internal.recv() => match message {
-                    Some(Internal::Stop) | None => break,
-                    Some(message) => self.internal(message),
-                },
-                message = inbox.clients.recv() => match message {
-                    Some(message) => self.client(message),
-                    None => break,
-                },
-                Some(wanted) = inbox.wanted.recv() => self.wanted(wanted),
-                () = until(self.started, self.state.deadline()) => {
-                    let now = self.now();
-                    self.pulses.tick(&mut self.state, now)
-                }
-            };
-            self.act_all(actions);
-            self.clients(&mut inbox);
-            self.metrics.follow(self.state.counts());
-            self.spiller.breathe().await;
-        }
-        let losses = self.state.tell_losses();
-        self.act_all(losses);
-        // Whoever waits for us to listen must not: the chains that are drained below are among them.
-        drop(inbox);
-        // Closing the outboxes lets each connection write what it has and end.
-        self.outboxes.clear();
-        tokio::join!(self.chains.drain(), self.decisions.drain(self.drain_timeout), self.channels.drain());
-    }
-
-    /// What else clients have said already: to look at all else between any two requests would take longer than they do.
-    fn clients(&mut self, inbox: &mut Inbox) {
-        for _ in 1..AT_ONCE {
-            let Ok(message) = inbox.clients.try_recv() else { return };
-            let actions = self.client(message);
-            self.act_all(actions);
-        }
-    }
-
     pub(crate) fn now(&self) -> Time {
         Time::default() + self.started.elapsed()
     }
 
-    fn client(&mut self, message: FromClient) -> Vec<Action> {
-        match message {
-            FromClient::Admit(admission) => self.enter(admission),
-            FromClient::Request { to, request, turn: _turn } => {
-                if request == Request::Finalize {
-                    self.pulses.end(to.peer, &mut self.state);
-                }
-                self.state.request(to, request, self.now())
-            }
-            // Through the same queue as requests, so that answers keep their order.
-            FromClient::Unfit { to, status, turn: _turn } => {
-                let mut actions = self.state.answer(to, Reply::Status(status));
-                actions.extend(self.state.violated(to.peer, status));
-                actions
-            }
-            FromClient::Garbled { peer, status, turn: _turn } => self.state.violated(peer, status),
-            FromClient::Beat { peer, pulse, turn: _turn } => {
-                self.pulses.begin(peer, pulse, &mut self.state);
-                Vec::new()
-            }
-            FromClient::Resume(peer) => self.state.resume(peer),
-            FromClient::Gone(peer) => {
-                self.outboxes.remove(&peer);
-                self.pulses.end(peer, &mut self.state);
-                self.state.disconnected(peer, self.now())
-            }
+    /// A client asks for something.
+    pub(crate) fn request(&mut self, to: RequestId, request: Request) {
+        if request == Request::Finalize {
+            self.pulses.end(to.peer, &mut self.state);
         }
+        let actions = self.state.request(to, request, self.now());
+        self.act_all(actions);
     }
 
-    /// Somebody wants to connect: asks the policies, if there are any.
+    /// A client sent a message that is no request; the status says so.
+    pub(crate) fn unfit(&mut self, to: RequestId, status: Status) {
+        let answer = self.state.answer(to, Reply::Status(status));
+        self.act_all(answer);
+        self.garbled(to.peer, status);
+    }
+
+    /// A client sent what makes no sense and has no answer.
+    pub(crate) fn garbled(&mut self, peer: PeerId, status: Status) {
+        let actions = self.state.violated(peer, status);
+        self.act_all(actions);
+    }
+
+    /// There is a sign of life that was awaited: further ones are noted in the pulse.
+    pub(crate) fn beat(&mut self, peer: PeerId, pulse: Arc<Pulse>) {
+        self.pulses.begin(peer, pulse, &mut self.state);
+    }
+
+    /// Everything before a milestone has been written.
+    pub(crate) fn resume(&mut self, peer: PeerId) {
+        let actions = self.state.resume(peer);
+        self.act_all(actions);
+    }
+
+    /// A connection is closed.
+    pub(crate) fn gone(&mut self, peer: PeerId) {
+        self.outboxes.remove(&peer);
+        self.pulses.end(peer, &mut self.state);
+        let actions = self.state.disconnected(peer, self.now());
+        self.act_all(actions);
+    }
+
+    /// Time has passed.
+    pub(crate) fn tick(&mut self) {
+        let now = self.now();
+        let actions = self.pulses.tick(&mut self.state, now);
+        self.act_all(actions);
+    }
+
+    /// The host environment, the fabric or a worker of the server says something.
+    pub(crate) fn hear(&mut self, message: Internal) {
+        let actions = self.internal(message);
+        self.act_all(actions);
+    }
+
+    /// A hosted handler wants something.
+    pub(crate) fn want(&mut self, wanted: Wanted) {
+        let actions = self.wanted(wanted);
+        self.act_all(actions);
+    }
+
+    /// The server is about to stop: what it would have told of later it tells now.
+    pub(crate) fn tell_losses(&mut self) {
+        let losses = self.state.tell_losses();
+        self.act_all(losses);
+    }
+
+    /// Lets each connection write what it has and end, and the modules finish what was given to them.
+    pub(crate) async fn end(mut self) {
+        self.outboxes.clear();
+        tokio::join!(self.chains.drain(), self.decisions.drain(self.drain_timeout), self.channels.drain());
+    }
+
+    /// Somebody wants to connect.
+    pub(crate) fn knock(&mut self, admission: Admission) {
+        let actions = self.enter(admission);
+        self.act_all(actions);
+    }
+
+    /// Asks the policies, if there are any.
     fn enter(&mut self, admission: Admission) -> Vec<Action> {
         let Arrival { kind, proc, peer, groups, release, infos } = &admission.arrival;
         let end = peal_model::Peer { pid: peer.pid, release: release.clone() };
@@ -327,7 +314,8 @@ impl Actor {
         verdict.map(|verdict| self.decided(id, verdict)).unwrap_or_default()
     }
 
-    pub(crate) fn act_all(&mut self, actions: Vec<Action>) {
+    pub(crate) fn act_all(&mut self, mut actions: Vec<Action>) {
+        far_first(&mut actions, &self.outboxes);
         actions.into_iter().for_each(|action| self.act(action));
     }
 

@@ -1,9 +1,10 @@
 //! From a new connection to a client or tool of the server: the handshake, what the kernel says of it, and the actor's word.
 use crate::{
-    actor::{Admission, FromClient},
+    actor::Admission,
     connection::{Lobby, Stage},
     identity::{Checked, Claim, Claimant, Impostor, Peer},
     metrics::Counters,
+    office::Closed,
     outbox::Outbox,
 };
 use peal_core::server::{PeerId, Refusal};
@@ -172,8 +173,8 @@ pub(crate) async fn admit(
     let (admitted, answer) = oneshot::channel();
     let release = hello.release.as_str().to_owned();
     let arrival = Arrival { kind, proc, peer, groups, release, infos: hello.infos.clone() };
-    let admit = FromClient::Admit(Admission { arrival, outbox, admitted });
-    lobby.clients.send(admit).await.map_err(|_| Unwelcome::Stopping)?;
+    let admission = Admission { arrival, outbox, admitted };
+    lobby.office.enter(|actor| actor.knock(admission)).map_err(|Closed| Unwelcome::Stopping)?;
     let (id, proc) = answer.await.map_err(|_| Unwelcome::Stopping)??;
     let welcome = welcome(hello, id, &proc, lobby);
     Ok(Admitted { id, proc, welcome, _claim: claim })

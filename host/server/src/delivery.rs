@@ -1,6 +1,5 @@
 //! What is for a client, written in the order in which the server gave it, as much at once as the client is sure to take.
 use crate::{
-    actor::FromClient,
     connection::{Fault, Lobby},
     line::Line,
     outbox::Outgoing,
@@ -47,8 +46,7 @@ impl Delivery<'_> {
         match outgoing {
             Outgoing::Milestone => {
                 self.write(bunch).await?;
-                let resume = FromClient::Resume(self.peer);
-                return self.lobby.clients.send(resume).await.map_err(|_| Fault::Stopping);
+                return Ok(self.lobby.office.enter(|actor| actor.resume(self.peer))?);
             }
             Outgoing::Event(event) => match self.lobby.packing.event(event, &self.line.codec) {
                 Ok(frame) => self.add(&frame, bunch).await?,

@@ -1,5 +1,5 @@
 //! By which the host environment, the fabric and the server's own workers reach the actor: its queues.
-use crate::{actor::FromClient, chains::Asked, hosted::Hosted, notice::Wished, wanted::Wanted};
+use crate::{chains::Asked, hosted::Hosted, notice::Wished, wanted::Wanted};
 use peal_core::{
     defaults::Defaults,
     group::{Message, ServerId},
@@ -270,22 +270,18 @@ impl ServerHandle {
 /// The far ends of a server's queues.
 pub(crate) struct Inbox {
     pub(crate) internal: mpsc::UnboundedReceiver<Internal>,
-    pub(crate) clients: mpsc::Receiver<FromClient>,
     pub(crate) wanted: mpsc::Receiver<Wanted>,
 }
 
 /// The near ends, for those who talk to the server.
 pub(crate) struct Queues {
     pub(crate) handle: ServerHandle,
-    pub(crate) clients: mpsc::Sender<FromClient>,
     pub(crate) wanted: mpsc::Sender<Wanted>,
 }
 
-/// The queues of a server that is about to start; at most so many requests of clients wait.
-pub(crate) fn queues(requests: usize) -> (Queues, Inbox) {
+/// The queues of a server that is about to start.
+pub(crate) fn queues() -> (Queues, Inbox) {
     let (say, internal) = mpsc::unbounded_channel();
-    let (ask, clients) = mpsc::channel(requests);
     let (want, wanted) = mpsc::channel(WANTED);
-    let queues = Queues { handle: ServerHandle { internal: say }, clients: ask, wanted: want };
-    (queues, Inbox { internal, clients, wanted })
+    (Queues { handle: ServerHandle { internal: say }, wanted: want }, Inbox { internal, wanted })
 }

@@ -1,7 +1,7 @@
 //! The server core on tokio: connections, upcalls, hosted chains and the embedded host environment.
 //!
-//! A request travels like this: [`connection`](self) reads and decodes it, the one actor task steps the state machine of
-//! `peal-core`, and what follows goes to the clients' outboxes, to the [`Host`], to the [`Fabric`], or to the hosted
+//! A request travels like this: [`connection`](self) reads and decodes it, enters the office of the actor, who steps the state
+//! machine of `peal-core`, and what follows goes to the clients' outboxes, to the [`Host`], to the [`Fabric`], or to the hosted
 //! chains, which run on guest threads and never on tokio's.
 
 mod actor;
@@ -29,12 +29,15 @@ mod line;
 pub mod metrics;
 mod monitor;
 mod notice;
+mod office;
 mod open_requests;
+mod order;
 mod outbox;
 mod pace;
 mod packing;
 mod pulse;
 mod quiet;
+mod reading;
 mod rendezvous;
 mod server;
 mod shadow;

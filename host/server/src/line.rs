@@ -10,6 +10,15 @@ use std::{
 };
 use tokio::{net::tcp::OwnedWriteHalf, sync::Notify};
 
+/// What has been read behind a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Behind {
+    /// More of the client's.
+    More,
+    /// Nothing yet.
+    Nothing,
+}
+
 /// The line of one client.
 pub(crate) struct Line {
     writer: OwnedWriteHalf,
@@ -18,6 +27,8 @@ pub(crate) struct Line {
     pub(crate) open: OpenRequests,
     /// Whether the client is welcome: nothing is written before it is told.
     welcome: AtomicBool,
+    /// Whether more that it asks has been read already: several answers are written together.
+    asks_on: AtomicBool,
     /// The memory that what waits takes, in bytes. While it is nothing, the connection writes nothing, so that the actor, who
     /// alone makes it more, may ...
     waiting: AtomicUsize,
@@ -34,8 +45,8 @@ impl Line {
     pub(crate) fn new(writer: OwnedWriteHalf, codec: Codec, open: OpenRequests) -> Line {
         let pace = Pace::of(writer.as_ref());
         let (written, cut, unfit) = (Notify::new(), Notify::new(), Once::default());
-        let (welcome, waiting) = (AtomicBool::new(false), AtomicUsize::new(0));
-        Line { writer, pace, codec, open, welcome, waiting, written, cut, unfit }
+        let (welcome, asks_on, waiting) = (AtomicBool::new(false), AtomicBool::new(false), AtomicUsize::new(0));
+        Line { writer, pace, codec, open, welcome, asks_on, waiting, written, cut, unfit }
     }
 
     /// Tells the client that it is welcome.
@@ -43,6 +54,11 @@ impl Line {
         self.write_all(message).await?;
         self.welcome.store(true, Ordering::Release);
         Ok(())
+    }
+
+    /// The connection's: what has been read behind what the client is answered next.
+    pub(crate) fn read(&self, behind: Behind) {
+        self.asks_on.store(behind == Behind::More, Ordering::Relaxed);
     }
 
     /// Writes frames when the client has read enough of what came before.
@@ -84,11 +100,19 @@ impl Line {
     }
 
     fn frame_at_once(&self, tag: u32, reply: &Reply) -> Option<Vec<u8>> {
-        let is_quiet = self.waiting.load(Ordering::Acquire) == 0 && self.welcome.load(Ordering::Acquire);
+        let is_quiet = self.waiting.load(Ordering::Acquire) == 0
+            && self.welcome.load(Ordering::Acquire)
+            && !self.asks_on.load(Ordering::Relaxed);
         let command = self.open.only(tag).filter(|_| is_quiet)?;
         // What cannot be packed the connection says.
         let frame = packing::answer(tag, command, reply, &self.codec).ok()?;
         self.pace.room_at_once(frame.len()).then_some(frame)
+    }
+
+    /// Which processor its client last spoke on, as the kernel numbers them, if that is known.
+    pub(crate) fn cpu(&self) -> Option<usize> {
+        let cpu = rustix::net::sockopt::socket_incoming_cpu(self.writer.as_ref()).ok()?;
+        usize::try_from(cpu).ok()
     }
 
     /// The memory that what waits takes, in bytes.

@@ -14,6 +14,7 @@ use crate::{
     metrics::{Counters, Metrics},
     monitor::Watchman,
     notice::Notices,
+    office::Office,
     pulse::Pulses,
     quiet::Quiet,
     shadow::Shadows,
@@ -70,8 +71,6 @@ pub struct ServerSettings {
     pub outbox_bytes: usize,
     /// How many requests of one client may await their answer.
     pub max_open_requests: usize,
-    /// How many requests of all clients may wait for the server.
-    pub request_queue: usize,
     /// Those of the hosted chains.
     pub chains: ChainSettings,
     /// Those of log channels.
@@ -95,7 +94,6 @@ impl Default for ServerSettings {
             outbox: 65_536,
             outbox_bytes: 256 << 20,
             max_open_requests: 4096,
-            request_queue: 64,
             chains: ChainSettings::default(),
             channels: ChannelSettings::default(),
             drain_timeout: Duration::from_secs(5),
@@ -139,7 +137,7 @@ pub struct Server {
     metrics: Arc<Metrics>,
     chains: ChainView,
     shadows: Shadows,
-    actor: JoinHandle<()>,
+    office: JoinHandle<()>,
     /// None when it has been waited for.
     listener: Option<JoinHandle<()>>,
     stopping: watch::Sender<Stage>,
@@ -154,7 +152,7 @@ impl Server {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let uri = ServerUri { proc: parts.me, addr: listener.local_addr()? };
         let metrics: Arc<Metrics> = Arc::default();
-        let (Queues { handle, clients, wanted }, inbox) = handle::queues(settings.request_queue);
+        let (Queues { handle, wanted }, inbox) = handle::queues();
         let Hosted { chains, policies, channels } = parts.hosted;
         let notices = parts.notices;
         let shadows = Shadows::new(&parts.pools.shadows, &metrics);
@@ -200,10 +198,11 @@ impl Server {
             outbox_bytes: settings.outbox_bytes,
             handle: handle.clone(),
         };
+        let office = Arc::new(Office::of(actor));
         let (stopping, stage) = watch::channel(Stage::Accept);
         let lobby = Lobby {
             audit: parts.audit,
-            clients,
+            office: office.clone(),
             metrics: metrics.clone(),
             packing: Arc::default(),
             checker,
@@ -223,7 +222,7 @@ impl Server {
             metrics,
             chains: view,
             shadows,
-            actor: tokio::spawn(actor.run(inbox)),
+            office: tokio::spawn(office.run(inbox)),
             listener: Some(tokio::spawn(listen(listener, lobby, settings.max_connections, stage))),
             stopping,
             fabric: parts.fabric,
@@ -286,7 +285,7 @@ impl Server {
         self.handle.stop();
         // A receiver is there as long as the listener runs.
         let _ = self.stopping.send(Stage::Drain(self.drain_timeout));
-        for task in self.listener.into_iter().chain([self.actor]) {
+        for task in self.listener.into_iter().chain([self.office]) {
             report(task.await);
         }
     }

@@ -49,6 +49,20 @@ pub(crate) struct Spiller {
     backlog: watch::Sender<usize>,
 }
 
+/// What waits for the disk.
+pub(crate) struct Backlog(watch::Receiver<usize>);
+
+impl Backlog {
+    /// Waits until the disk has come so far that more may be spilled.
+    pub(crate) async fn breathe(&self) {
+        // After every message: mostly there is nothing to wait for.
+        if *self.0.borrow() > BACKLOG {
+            // Who writes is gone only with the server.
+            let _ = self.0.clone().wait_for(|backlog| *backlog <= BACKLOG).await;
+        }
+    }
+}
+
 impl Spiller {
     pub(crate) fn new(settings: SpillSettings, limits: Limits, handle: ServerHandle) -> Spiller {
         Spiller { settings, limits, handle, orders: None, backlog: watch::Sender::new(0) }
@@ -71,14 +85,9 @@ impl Spiller {
         self.tell(Order::Recall { peer, events });
     }
 
-    /// Waits until the disk has come so far that more may be spilled: whoever floods waits with it.
-    pub(crate) async fn breathe(&self) {
-        // After every message: mostly there is nothing to wait for.
-        if *self.backlog.borrow() <= BACKLOG {
-            return;
-        }
-        // The sender is ours.
-        let _ = self.backlog.subscribe().wait_for(|backlog| *backlog <= BACKLOG).await;
+    /// How much waits to be written.
+    pub(crate) fn backlog(&self) -> Backlog {
+        Backlog(self.backlog.subscribe())
     }
 
     fn tell(&mut self, order: Order) {

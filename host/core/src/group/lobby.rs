@@ -3,6 +3,7 @@ use super::{Contribution, Failure, GroupKey, Operation, Part, Role, What};
 use crate::{Time, server::RequestId};
 use peal_model::Proc;
 use std::{
+    cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
@@ -13,6 +14,8 @@ pub(super) struct Held {
     pub(super) to: RequestId,
     pub(super) part: Part,
     stage: Stage,
+    /// How many calls of the party came before.
+    before: u64,
 }
 
 /// How far a call is.
@@ -28,6 +31,8 @@ enum Stage {
 #[derive(Debug, Default)]
 struct Party {
     held: BTreeMap<Proc, Held>,
+    /// How many calls have come.
+    calls: u64,
     /// Who of this server is named and has not called, once somebody has named anybody.
     awaited: Option<BTreeSet<Proc>>,
     /// Whom the first who names anybody names.
@@ -76,6 +81,13 @@ impl Latecomers {
     }
 }
 
+impl Party {
+    fn hold(&mut self, to: RequestId, part: Part) {
+        self.held.insert(part.proc.clone(), Held { to, part, stage: Stage::Here, before: self.calls });
+        self.calls += 1;
+    }
+}
+
 /// All calls that are not answered, and how the last ended.
 #[derive(Debug, Default)]
 pub(super) struct Lobby {
@@ -96,7 +108,7 @@ impl Lobby {
         let party = self.parties.entry((key, Operation::of(part.construct.as_deref()))).or_default();
         if part.refusal.is_some() {
             // What it wants is nothing to the others.
-            party.held.insert(part.proc.clone(), Held { to, part, stage: Stage::Here });
+            party.hold(to, part);
             return;
         }
         party.deadline = party.deadline.into_iter().chain([deadline]).min();
@@ -116,7 +128,7 @@ impl Lobby {
         if let Some(awaited) = &mut party.awaited {
             awaited.remove(&part.proc);
         }
-        party.held.insert(part.proc.clone(), Held { to, part, stage: Stage::Here });
+        party.hold(to, part);
     }
 
     /// Whether a proc waits for this.
@@ -181,7 +193,8 @@ impl Lobby {
         self.parties.iter().filter_map(of).collect()
     }
 
-    /// Calls that something answers which was decided after they were made.
+    /// Calls that something answers which was decided after they were made. The last that came, for which all others
+    /// waited, is let go first, and so has a start of them where they meet again.
     pub(super) fn answered(
         &mut self,
         key: &GroupKey,
@@ -191,11 +204,12 @@ impl Lobby {
         let at = (key.clone(), operation);
         let Some(party) = self.parties.get_mut(&at) else { return Vec::new() };
         let answered = party.held.extract_if(.., |_, held| is_meant(&held.part));
-        let answered = answered.map(|(_, held)| (held.to, held.part)).collect();
+        let mut answered: Vec<Held> = answered.map(|(_, held)| held).collect();
         if party.held.is_empty() {
             self.parties.remove(&at);
         }
-        answered
+        answered.sort_unstable_by_key(|held| Reverse(held.before));
+        answered.into_iter().map(|held| (held.to, held.part)).collect()
     }
 
     /// Whoever is left of those who waited for something wants something else, and waits for nobody here.

@@ -128,7 +128,8 @@ impl Server {
             }
         };
         match finished.purpose {
-            Purpose::Fence => finished.waiting.into_iter().map(|to| reply(to, status)).collect(),
+            // The last that came, for which all others waited, is let go first, and so has a start of them where they meet again.
+            Purpose::Fence => finished.waiting.into_iter().rev().map(|to| reply(to, status)).collect(),
             Purpose::Connect => self.connected(finished, status),
             Purpose::Disconnect => self.parted(finished, status),
         }

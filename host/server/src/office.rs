@@ -1,0 +1,110 @@
+//! Where the actor is. Who has something to say enters, one at a time, and what that leads to is done before the next enters:
+//! a request is carried out by the task that has read it, for to hand it over to another would take longer than all the rest.
+use crate::{
+    actor::Actor,
+    deadline::until,
+    handle::{Inbox, Internal},
+    spill::Backlog,
+};
+use peal_core::Time;
+use std::{
+    fmt,
+    sync::{Arc, Mutex},
+    time::Instant,
+};
+use thiserror::Error;
+use tokio::sync::Notify;
+
+/// The office of one server.
+pub(crate) struct Office {
+    desk: Mutex<Desk>,
+    /// Told when something is to be done sooner than the office's own task believes.
+    sooner: Notify,
+    backlog: Backlog,
+    /// When the actor's clock was started.
+    started: Instant,
+}
+
+struct Desk {
+    /// None when the server has stopped.
+    actor: Option<Actor>,
+    /// Until when the office's own task sleeps.
+    sleeps: Option<Time>,
+}
+
+/// The server has stopped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[error("the server is stopping")]
+pub(crate) struct Closed;
+
+impl Office {
+    /// That of this actor.
+    pub(crate) fn of(actor: Actor) -> Office {
+        let (backlog, started) = (actor.spiller.backlog(), actor.started);
+        Office { desk: Mutex::new(Desk { actor: Some(actor), sleeps: None }), sooner: Notify::new(), backlog, started }
+    }
+
+    /// Says something to the actor, who is free sooner than anybody could have waited.
+    pub(crate) fn enter<T>(&self, say: impl FnOnce(&mut Actor) -> T) -> Result<T, Closed> {
+        // Whoever panicked in here has left the state half-way: nothing of it is to be trusted.
+        let mut desk = self.desk.lock().map_err(|_| Closed)?;
+        let Desk { actor, sleeps } = &mut *desk;
+        let actor = actor.as_mut().ok_or(Closed)?;
+        let said = say(actor);
+        actor.metrics.follow(actor.state.counts());
+        let due = actor.state.deadline();
+        if due.is_some_and(|due| sleeps.is_none_or(|until| due < until)) {
+            *sleeps = due;
+            self.sooner.notify_one();
+        }
+        Ok(said)
+    }
+
+    /// Waits until the disk has come so far that more may be spilled: whoever floods waits with it.
+    pub(crate) async fn breathe(&self) {
+        self.backlog.breathe().await;
+    }
+
+    /// Brings what the host environment, the fabric and the server's own workers say, and what the time does, until the server is
+    /// told to stop; then lets the hosted chains finish what they have.
+    pub(crate) async fn run(self: Arc<Office>, mut inbox: Inbox) {
+        while let Ok(deadline) = self.deadline() {
+            let entered = tokio::select! {
+                message = inbox.internal.recv() => match message {
+                    Some(Internal::Stop) | None => break,
+                    Some(message) => self.enter(|actor| actor.hear(message)),
+                },
+                Some(wanted) = inbox.wanted.recv() => self.enter(|actor| actor.want(wanted)),
+                () = until(self.started, deadline) => self.enter(Actor::tick),
+                () = self.sooner.notified() => Ok(()),
+            };
+            if entered.is_err() {
+                break;
+            }
+            self.breathe().await;
+        }
+        let Some(mut actor) = self.close() else { return };
+        actor.tell_losses();
+        // Whoever waits for us to listen must not: the chains that are drained below are among them.
+        drop(inbox);
+        actor.end().await;
+    }
+
+    /// When there is something to do, until when the caller sleeps.
+    fn deadline(&self) -> Result<Option<Time>, Closed> {
+        let mut desk = self.desk.lock().map_err(|_| Closed)?;
+        desk.sleeps = desk.actor.as_ref().ok_or(Closed)?.state.deadline();
+        Ok(desk.sleeps)
+    }
+
+    /// Nobody enters any more.
+    fn close(&self) -> Option<Actor> {
+        self.desk.lock().ok()?.actor.take()
+    }
+}
+
+impl fmt::Debug for Office {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Office").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,165 @@
+//! What a client says: read, cut into frames, decoded, and carried out.
+use crate::{
+    connection::{Fault, Lobby},
+    line::{Behind, Line},
+    pulse::Pulse,
+    quiet::{Once, warn_once},
+};
+use peal_core::server::{PeerId, RequestId};
+use peal_model::{CommandCode, Proc};
+use peal_wire::{Frame, FrameDecoder, Tag, WireError};
+use std::{
+    cell::RefCell,
+    future::poll_fn,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+use tokio::{
+    io::{AsyncRead, ReadBuf},
+    net::tcp::OwnedReadHalf,
+};
+
+/// How much is read at once, in bytes.
+const READ: usize = 64 * 1024;
+
+thread_local! {
+    /// What is read into: one for each thread and not for each connection, most of which are idle most of the time.
+    static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ]);
+}
+
+/// How many messages of one connection are carried out before others have their turn, however many it sends.
+const TURN: u32 = 8;
+
+/// The reading side of a connection.
+pub(crate) struct Reading<'a> {
+    peer: PeerId,
+    proc: &'a Proc,
+    line: &'a Line,
+    lobby: &'a Lobby,
+    pulse: Arc<Pulse>,
+    garbled: Once,
+    /// How many messages have been carried out in this turn.
+    turn: u32,
+}
+
+impl<'a> Reading<'a> {
+    pub(crate) fn of((peer, proc): (PeerId, &'a Proc), line: &'a Line, lobby: &'a Lobby) -> Reading<'a> {
+        let pulse = Arc::new(Pulse::new(lobby.started));
+        Reading { peer, proc, line, lobby, pulse, garbled: Once::default(), turn: 0 }
+    }
+
+    /// Reads until the client has no more to say; what was read already comes first.
+    pub(crate) async fn run(mut self, mut reader: OwnedReadHalf, read: Vec<u8>) -> Result<(), Fault> {
+        let mut decoder = FrameDecoder::new(&self.lobby.limits);
+        let mut cut = cut_frames(&mut decoder, &read);
+        drop(read);
+        loop {
+            let mut frames = cut.frames.into_iter();
+            while let Some(frame) = frames.next() {
+                self.line.read(if frames.as_slice().is_empty() { Behind::Nothing } else { Behind::More });
+                self.carry_out(frame).await?;
+            }
+            if let Some(error) = cut.error {
+                self.lobby.metrics.counters().messages_malformed.count();
+                return Err(error.into());
+            }
+            match poll_fn(|context| receive(&mut reader, &mut decoder, context)).await? {
+                Some(received) => cut = received,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    async fn carry_out(&mut self, frame: Frame) -> Result<(), Fault> {
+        if frame.tag == Tag::HEARTBEAT {
+            // Before whatever is behind it is asked: who has an answer to that knows that the heartbeat was had.
+            if !self.pulse.beat() {
+                return Ok(());
+            }
+            self.lobby.office.enter(|actor| actor.beat(self.peer, self.pulse.clone()))?;
+        } else {
+            self.request(frame).await?;
+            self.lobby.office.breathe().await;
+        }
+        self.turn += 1;
+        if self.turn == TURN {
+            self.turn = 0;
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+
+    async fn request(&self, frame: Frame) -> Result<(), Fault> {
+        let Reading { peer, line, lobby, .. } = *self;
+        let to = RequestId { peer, tag: frame.tag.0 };
+        let request = match line.codec.decode_request_of(&self.proc.nspace, &frame.payload) {
+            Ok(request) => request,
+            Err(error) => return self.unfit(to, &frame, error).await,
+        };
+        let command = request.command();
+        // The one request without an answer.
+        if command != CommandCode::DeregisterEvents {
+            self.open(to, command).await?;
+        }
+        Ok(lobby.office.enter(|actor| actor.request(to, request))?)
+    }
+
+    /// A request is not understood: its answer says so, if it can.
+    async fn unfit(&self, to: RequestId, frame: &Frame, error: WireError) -> Result<(), Fault> {
+        let counters = self.lobby.metrics.counters();
+        match error {
+            WireError::UnknownCommand { .. } => counters.requests_unknown.count(),
+            _ => counters.messages_malformed.count(),
+        }
+        warn_once!(self.garbled, peer = ?self.peer, %error, "a request is not understood");
+        let office = &self.lobby.office;
+        match self.line.codec.command_of(&frame.payload) {
+            Some(CommandCode::DeregisterEvents) => Ok(office.enter(|actor| actor.garbled(to.peer, error.status()))?),
+            // A status would be taken for the data: only the end of the connection says that something is wrong.
+            Some(CommandCode::JobData) => Err(Fault::JobData(error)),
+            _ => {
+                // An answer that is a status is packed as that to a finalize.
+                self.open(to, CommandCode::Finalize).await?;
+                Ok(office.enter(|actor| actor.unfit(to, error.status()))?)
+            }
+        }
+    }
+
+    async fn open(&self, to: RequestId, command: CommandCode) -> Result<(), Fault> {
+        self.line.room().await;
+        let opened = self.line.open.open(to.tag, command);
+        opened.inspect_err(|_| self.lobby.metrics.counters().clients_too_greedy.count())
+    }
+}
+
+/// Reads once, if there is anything: the frames that this completes, or nothing at the end.
+fn receive(
+    reader: &mut OwnedReadHalf,
+    decoder: &mut FrameDecoder,
+    context: &mut Context<'_>,
+) -> Poll<std::io::Result<Option<Cut>>> {
+    BUFFER.with_borrow_mut(|buffer| {
+        let mut buffer = ReadBuf::new(buffer);
+        ready!(Pin::new(reader).poll_read(context, &mut buffer))?;
+        let received = Some(buffer.filled()).filter(|received| !received.is_empty());
+        Poll::Ready(Ok(received.map(|received| cut_frames(decoder, received))))
+    })
+}
+
+/// The frames that end in what was received, and what is wrong behind them.
+struct Cut {
+    frames: Vec<Frame>,
+    error: Option<WireError>,
+}
+
+fn cut_frames(decoder: &mut FrameDecoder, mut received: &[u8]) -> Cut {
+    let mut frames = Vec::new();
+    loop {
+        match decoder.feed(&mut received) {
+            Ok(Some(frame)) => frames.push(frame),
+            Ok(None) => return Cut { frames, error: None },
+            Err(error) => return Cut { frames, error: Some(error) },
+        }
+    }
+}
