@@ -1,19 +1,19 @@
 //! Procs that are connected: who is in which assemblage, by the set of procs that they named (`PMIx_Connect`).
-use peal_model::{Nspace, Proc};
+use peal_model::{NamedProcs, Nspace, Proc};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// All assemblages of this server.
 #[derive(Debug, Default)]
-pub(crate) struct Assemblages(BTreeMap<BTreeSet<Proc>, BTreeSet<Proc>>);
+pub(crate) struct Assemblages(BTreeMap<NamedProcs, BTreeSet<Proc>>);
 
 impl Assemblages {
     /// These procs are connected, under the set that they named.
-    pub(crate) fn connect(&mut self, named: BTreeSet<Proc>, members: BTreeSet<Proc>) {
+    pub(crate) fn connect(&mut self, named: NamedProcs, members: BTreeSet<Proc>) {
         self.0.insert(named, members);
     }
 
     /// They are no more.
-    pub(crate) fn disconnect(&mut self, named: &BTreeSet<Proc>) {
+    pub(crate) fn disconnect(&mut self, named: &NamedProcs) {
         self.0.remove(named);
     }
 

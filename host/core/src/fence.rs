@@ -4,7 +4,7 @@ use crate::{
     deadlines::Deadlines,
     server::{PeerId, RequestId},
 };
-use peal_model::{Nspace, Proc, RankData};
+use peal_model::{NamedProcs, Nspace, Proc, RankData};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A fence under way on this server, as the fabric knows it.
@@ -60,7 +60,7 @@ pub struct Brought {
 struct Fence {
     id: FenceId,
     purpose: Purpose,
-    procs: BTreeSet<Proc>,
+    procs: NamedProcs,
     missing: BTreeSet<Proc>,
     arrived: BTreeSet<Proc>,
     waiting: Vec<RequestId>,
@@ -74,7 +74,7 @@ struct Fence {
 pub(crate) struct LocallyComplete {
     pub(crate) id: FenceId,
     pub(crate) purpose: Purpose,
-    pub(crate) procs: Vec<Proc>,
+    pub(crate) procs: NamedProcs,
     pub(crate) arrived: Vec<Proc>,
     pub(crate) collect: Collect,
     pub(crate) attendance: Attendance,
@@ -94,7 +94,7 @@ pub(crate) struct Arrival {
 pub(crate) struct Finished {
     pub(crate) purpose: Purpose,
     /// The procs named.
-    pub(crate) procs: BTreeSet<Proc>,
+    pub(crate) procs: NamedProcs,
     /// Those of them who arrived here, and who of them still wait.
     pub(crate) arrived: BTreeSet<Proc>,
     pub(crate) waiting: Vec<RequestId>,
@@ -105,7 +105,7 @@ pub(crate) struct Finished {
 #[derive(Debug)]
 pub(crate) struct Participants {
     /// The procs named, as a set: two fences are the same if their sets are.
-    pub(crate) procs: BTreeSet<Proc>,
+    pub(crate) procs: NamedProcs,
     /// Those of them that live here and can still arrive.
     pub(crate) expected: BTreeSet<Proc>,
     /// Whether one of them has ended already.
@@ -129,7 +129,7 @@ impl Fences {
 
     /// The fence of this set that waits for this proc, if there is one. A proc that calls twice with the same set before the
     /// first call is answered takes part in two fences.
-    pub(crate) fn awaiting(&self, purpose: Purpose, procs: &BTreeSet<Proc>, proc: &Proc) -> Option<FenceId> {
+    pub(crate) fn awaiting(&self, purpose: Purpose, procs: &NamedProcs, proc: &Proc) -> Option<FenceId> {
         let awaits = |fence: &&Fence| fence.missing.contains(proc) && fence.purpose == purpose && fence.procs == *procs;
         self.open.values().find(awaits).map(|fence| fence.id)
     }
@@ -251,7 +251,7 @@ impl Fence {
         self.missing.is_empty().then(|| LocallyComplete {
             id: self.id,
             purpose: self.purpose,
-            procs: self.procs.iter().cloned().collect(),
+            procs: self.procs.clone(),
             arrived: self.arrived.iter().cloned().collect(),
             collect: self.collect,
             attendance: self.attendance,

@@ -13,6 +13,7 @@ mod info;
 mod job;
 #[rustfmt::skip]
 pub mod names;
+mod named;
 mod policy;
 mod reply;
 mod request;
@@ -28,6 +29,7 @@ pub use event::{Event, Step};
 pub use ident::{IdentError, Key, KeyName, Nspace, Proc, Rank};
 pub use info::{Info, InfoFlags, Infos, Kval};
 pub use job::{JobEntry, JobInfo, RankData, SharedData};
+pub use named::NamedProcs;
 pub use names::{Attribute, data_type, key, number, rank, status as code};
 pub use policy::{
     Amendment, Application, ConnectionKind, GroupKind, Hook, Identity, LogRequest, Mail, Matter, Peer, PolicyOutcome,

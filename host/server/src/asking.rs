@@ -6,7 +6,7 @@ use peal_core::{
     server::{Brought, DemandId, FenceId, Purpose, RequestId, Upcall},
     supported,
 };
-use peal_model::{Proc, Reply, Request, Status, code};
+use peal_model::{NamedProcs, Reply, Request, Status, code};
 use std::{
     sync::Arc,
     task::{Context, Poll, Waker},
@@ -14,7 +14,7 @@ use std::{
 
 impl Actor {
     /// Gathers what other servers have for a fence.
-    pub(crate) fn gather(&mut self, id: FenceId, purpose: Purpose, procs: Vec<Proc>, brought: Brought) {
+    pub(crate) fn gather(&mut self, id: FenceId, purpose: Purpose, procs: NamedProcs, brought: Brought) {
         let (fabric, me) = (self.fabric.clone(), self.id);
         self.go_on(async move {
             let outcome = fabric.gather(me, purpose, procs, brought).await;

@@ -8,7 +8,7 @@ use peal_core::{
     reach::Reach,
     server::{Allowance, Attendance, Brought, Purpose},
 };
-use peal_model::{Event, LogRequest, Nspace, Proc, Status, code};
+use peal_model::{Event, LogRequest, NamedProcs, Nspace, Proc, Status, code};
 use std::{
     collections::BTreeMap,
     future::Future,
@@ -35,7 +35,7 @@ pub trait Fabric: Send + Sync + 'static {
 
     /// Hands what all servers that host one of these procs bring to each of them. Servers that gather for the same procs and
     /// purpose at the same time meet; each gets what the others bring, and whether all took part.
-    fn gather(&self, from: ServerId, purpose: Purpose, procs: Vec<Proc>, brought: Brought) -> Gathered<'_, Brought>;
+    fn gather(&self, from: ServerId, purpose: Purpose, procs: NamedProcs, brought: Brought) -> Gathered<'_, Brought>;
 
     /// Sends something about groups to another server, which gets what one sends it in its order. One that is gone gets nothing.
     fn group(&self, from: ServerId, to: ServerId, message: Message);
@@ -76,7 +76,7 @@ struct Inner {
     servers: BTreeMap<ServerId, (ServerHandle, Duty)>,
     /// Which servers host procs of a namespace.
     hosts: BTreeMap<Nspace, Vec<ServerId>>,
-    meetings: BTreeMap<(Purpose, Vec<Proc>), Vec<Meeting>>,
+    meetings: BTreeMap<(Purpose, NamedProcs), Vec<Meeting>>,
     next: u32,
 }
 
@@ -133,7 +133,13 @@ impl EmbeddedFabric {
 
     /// Adds a contribution to the first meeting for these procs that this server has not joined; when the last one has come,
     /// everybody is told.
-    fn meet(&self, from: ServerId, purpose: Purpose, procs: Vec<Proc>, brought: Brought) -> oneshot::Receiver<Brought> {
+    fn meet(
+        &self,
+        from: ServerId,
+        purpose: Purpose,
+        procs: NamedProcs,
+        brought: Brought,
+    ) -> oneshot::Receiver<Brought> {
         let (tell, told) = oneshot::channel();
         let mut inner = self.lock();
         let Inner { hosts, meetings, .. } = &mut *inner;
@@ -225,7 +231,7 @@ impl Fabric for EmbeddedFabric {
         }
     }
 
-    fn gather(&self, from: ServerId, purpose: Purpose, procs: Vec<Proc>, brought: Brought) -> Gathered<'_, Brought> {
+    fn gather(&self, from: ServerId, purpose: Purpose, procs: NamedProcs, brought: Brought) -> Gathered<'_, Brought> {
         let told = self.meet(from, purpose, procs, brought);
         Box::pin(async move { told.await.map_err(|_| code::PMIX_ERR_LOST_CONNECTION) })
     }
@@ -275,7 +281,7 @@ mod tests {
     #[tokio::test]
     async fn servers_that_host_the_same_job_meet_and_each_gets_what_the_others_bring() {
         let (fabric, one, two) = of_two();
-        let all = || vec![Proc::all(nspace())];
+        let all = || NamedProcs::from(vec![Proc::all(nspace())]);
         let (first, second) = tokio::join!(
             fabric.gather(one, Purpose::Fence, all(), brings(&[0], Attendance::Partial)),
             fabric.gather(two, Purpose::Fence, all(), brings(&[1], Attendance::Full))
@@ -290,7 +296,8 @@ mod tests {
         let goes: [Goes; 2] = [EmbeddedFabric::leave, |fabric, id| fabric.forgets(id, &nspace())];
         for goes in goes {
             let (fabric, one, two) = of_two();
-            let waiting = fabric.gather(one, Purpose::Fence, vec![Proc::all(nspace())], brings(&[0], Attendance::Full));
+            let waiting =
+                fabric.gather(one, Purpose::Fence, vec![Proc::all(nspace())].into(), brings(&[0], Attendance::Full));
             goes(&fabric, two);
             assert_eq!(waiting.await, Ok(brings(&[], Attendance::Partial)));
             assert!(fabric.lock().meetings.is_empty());

@@ -210,6 +210,9 @@ mod tests {
         line.wait(10);
         assert!(!at_once(&line, 102, done()), "what waits goes first");
         line.waited(10);
+        line.read(Behind::More);
+        assert!(!at_once(&line, 102, done()), "more has been asked already");
+        line.read(Behind::Nothing);
         assert!(at_once(&line, 102, done()));
     }
 

@@ -6,6 +6,9 @@ use std::mem::size_of;
 /// What an allocation costs beside its content: the counters of an `Arc` or the bookkeeping of the allocator.
 const ALLOCATION: usize = 2 * size_of::<usize>();
 
+/// For how many things there is room before the first of them is read, however many are announced.
+const AT_ONCE: usize = 64;
+
 /// Reads one payload from front to back.
 pub(crate) struct Reader<'a> {
     codec: &'a Codec,
@@ -42,6 +45,10 @@ impl<'a> Reader<'a> {
 
     /// The namespace of this name.
     pub(crate) fn nspace(&mut self, bytes: &[u8]) -> Result<Nspace, WireError> {
+        // Of one job, mostly: then there is nothing to look for in it.
+        if self.nspace.as_str().as_bytes() == bytes {
+            return Ok(self.nspace.clone());
+        }
         let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
         if self.nspace.as_str().as_bytes() != name {
             self.nspace = Nspace::new(&utf8("namespace", name)?)?;
@@ -65,14 +72,16 @@ impl<'a> Reader<'a> {
     /// The next bytes, as they are.
     pub(crate) fn bytes(&mut self, what: &'static str, len: u64) -> Result<&'a [u8], WireError> {
         let split = usize::try_from(len).ok().and_then(|len| self.data.split_at_checked(len));
-        let (bytes, rest) = split.ok_or(WireError::Truncated { what, needed: len, left: self.data.len() })?;
+        let short = || WireError::Truncated { what, needed: len, left: self.data.len() };
+        let (bytes, rest) = split.ok_or_else(short)?;
         self.data = rest;
         Ok(bytes)
     }
 
     /// The next byte.
     pub(crate) fn byte(&mut self, what: &'static str) -> Result<u8, WireError> {
-        let (byte, rest) = self.data.split_first().ok_or(WireError::Truncated { what, needed: 1, left: 0 })?;
+        let short = || WireError::Truncated { what, needed: 1, left: 0 };
+        let (byte, rest) = self.data.split_first().ok_or_else(short)?;
         self.data = rest;
         Ok(*byte)
     }
@@ -80,8 +89,8 @@ impl<'a> Reader<'a> {
     /// A flexible integer without sign, if it fits.
     pub(crate) fn unsigned<T: TryFrom<u64>>(&mut self, what: &'static str) -> Result<T, WireError> {
         let left = self.data.len();
-        let short = WireError::Truncated { what, needed: left as u64 + 1, left };
-        let (number, rest) = flex::take(self.data).ok_or(short)?;
+        let short = || WireError::Truncated { what, needed: left as u64 + 1, left };
+        let (number, rest) = flex::take(self.data).ok_or_else(short)?;
         self.data = rest;
         T::try_from(number).map_err(|_| WireError::OutOfRange { what, number: i128::from(number) })
     }
@@ -132,7 +141,7 @@ impl<'a> Reader<'a> {
         if count > self.data.len() as u64 {
             return Err(WireError::Truncated { what, needed: count, left: self.data.len() });
         }
-        let mut list = Vec::new();
+        let mut list = Vec::with_capacity(usize::try_from(count).unwrap_or(AT_ONCE).min(AT_ONCE));
         for _ in 0..count {
             self.push(what, &mut list, &mut read)?;
         }
@@ -209,7 +218,7 @@ impl<'a> Reader<'a> {
 
     fn charge(&mut self, bytes: usize) -> Result<(), WireError> {
         let left = self.memory_left.checked_sub(bytes);
-        self.memory_left = left.ok_or(WireError::TooBig { limit: self.codec.limits.max_memory })?;
+        self.memory_left = left.ok_or_else(|| WireError::TooBig { limit: self.codec.limits.max_memory })?;
         Ok(())
     }
 }

@@ -1,8 +1,8 @@
 //! What a proc calls, and what it brings to a construct.
 use super::{GroupKey, Refusal};
 use crate::server::RequestId;
-use peal_model::{Info, JobInfo, Proc, RankData};
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use peal_model::{Info, JobInfo, NamedProcs, Proc, RankData};
+use std::{sync::Arc, time::Duration};
 
 /// A call of construct or destruct.
 #[derive(Clone, PartialEq, Debug)]
@@ -52,7 +52,7 @@ impl Construct {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Role {
     /// It names all who lead, itself among them.
-    Leader(Arc<BTreeSet<Proc>>),
+    Leader(NamedProcs),
     /// It knows how many lead, itself counted (`PMIX_GROUP_BOOTSTRAP`).
     Bootstrap(usize),
     /// It was added by somebody who leads, and knows of nobody.

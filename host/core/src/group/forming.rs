@@ -4,7 +4,7 @@ use super::{
     directory::{Directory, Whereabouts},
 };
 use crate::Time;
-use peal_model::{JobInfo, Nspace, Proc, Status, code};
+use peal_model::{JobInfo, NamedProcs, Nspace, Proc, Status, code};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -14,7 +14,7 @@ use std::{
 #[derive(Debug)]
 enum Method {
     /// By name, as the first of them has it.
-    Collective(Arc<BTreeSet<Proc>>),
+    Collective(NamedProcs),
     /// There are so many.
     Bootstrap(usize),
 }
@@ -141,7 +141,7 @@ impl Forming {
         self.method.is_some()
     }
 
-    fn leads(&mut self, proc: &Proc, named: &Arc<BTreeSet<Proc>>, at: &Scene<'_>) {
+    fn leads(&mut self, proc: &Proc, named: &NamedProcs, at: &Scene<'_>) {
         match &self.method {
             None => {
                 self.method = Some(Method::Collective(named.clone()));
@@ -387,9 +387,9 @@ impl Forming {
 }
 
 /// Whether the same procs are meant, however they are named.
-fn is_same(one: &Arc<BTreeSet<Proc>>, other: &Arc<BTreeSet<Proc>>, directory: &Directory) -> bool {
-    let all = |named: &BTreeSet<Proc>| each::<BTreeSet<Proc>>(named, directory);
-    Arc::ptr_eq(one, other) || one == other || all(one) == all(other)
+fn is_same(one: &NamedProcs, other: &NamedProcs, directory: &Directory) -> bool {
+    let all = |named: &NamedProcs| each::<NamedProcs>(named, directory);
+    one == other || all(one) == all(other)
 }
 
 /// Each proc that is meant; jobs that nobody knows stay as they are named.

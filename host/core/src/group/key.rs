@@ -1,6 +1,6 @@
 //! Which group it is.
-use peal_model::{Proc, Text};
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use peal_model::{NamedProcs, Text};
+use std::fmt;
 
 /// Which group: users have names of their own, so that nobody takes another's.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -17,7 +17,7 @@ pub enum GroupName {
     /// Procs call it so.
     Called(Text),
     /// Procs that are connected, or want to be (`PMIx_Connect`), by the set that they name: to them it is no group.
-    Connected(Arc<BTreeSet<Proc>>),
+    Connected(NamedProcs),
 }
 
 impl GroupName {

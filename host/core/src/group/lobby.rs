@@ -1,7 +1,7 @@
 //! Where calls of a server's own procs wait: first for each other, then for what is decided.
 use super::{Contribution, Failure, GroupKey, Operation, Part, Role, What};
 use crate::{Time, server::RequestId};
-use peal_model::Proc;
+use peal_model::{NamedProcs, Proc};
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
@@ -36,7 +36,7 @@ struct Party {
     /// Who of this server is named and has not called, once somebody has named anybody.
     awaited: Option<BTreeSet<Proc>>,
     /// Whom the first who names anybody names.
-    named: Option<Arc<BTreeSet<Proc>>>,
+    named: Option<NamedProcs>,
     /// They do not agree: they are told so, however many are missing.
     disagrees: bool,
     deadline: Option<Time>,
@@ -137,7 +137,7 @@ impl Lobby {
     }
 
     /// Whether somebody who waits for the same names the same.
-    pub(super) fn is_named(&self, key: &GroupKey, named: &Arc<BTreeSet<Proc>>) -> bool {
+    pub(super) fn is_named(&self, key: &GroupKey, named: &NamedProcs) -> bool {
         let party = self.parties.get(&(key.clone(), Operation::Construct));
         party.and_then(|party| party.named.as_ref()).is_some_and(|first| first == named)
     }
@@ -279,5 +279,33 @@ impl Lobby {
     /// Whether nothing is left.
     pub(super) fn is_empty(&self) -> bool {
         self.parties.is_empty() && self.late.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        group::{Construct, GroupName, Instance},
+        server::PeerId,
+    };
+    use peal_model::{Nspace, Rank};
+
+    #[test]
+    fn the_last_that_came_is_let_go_first() {
+        let key = GroupKey { uid: 1, name: GroupName::Called("group".into()) };
+        let proc = |rank: u32| Proc::new(Nspace::new("job").unwrap(), Rank(rank));
+        let named: NamedProcs = (0..3).map(proc).collect();
+        let mut lobby = Lobby::default();
+        for rank in [1, 0, 2] {
+            let construct = Some(Arc::new(Construct::of(Role::Leader(named.clone()))));
+            let part = Part { proc: proc(rank), after: Instance::default(), construct, refusal: None };
+            let to = RequestId { peer: PeerId(u64::from(rank)), tag: 101 };
+            lobby.enter(key.clone(), to, part, Time(0), |_| named.iter().cloned().collect());
+        }
+        let answered = lobby.answered(&key, Operation::Construct, |_| true);
+        let order: Vec<u64> = answered.iter().map(|(to, _)| to.peer.0).collect();
+        assert_eq!(order, [2, 0, 1]);
+        assert!(lobby.is_empty());
     }
 }

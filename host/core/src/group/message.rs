@@ -1,7 +1,7 @@
 //! What servers tell each other of groups.
 use super::{Construct, GroupKey, Members, Refusal, Role, ServerId};
 use crate::Time;
-use peal_model::{Identity, Info, JobInfo, Nspace, Proc, Rank, RankData, Status, Value, code, key};
+use peal_model::{Identity, Info, JobInfo, NamedProcs, Nspace, Proc, Rank, RankData, Status, Value, code, key};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -145,7 +145,7 @@ pub struct Part {
 
 impl Part {
     /// Whom it names to lead.
-    pub(super) fn names(&self) -> Option<&Arc<BTreeSet<Proc>>> {
+    pub(super) fn names(&self) -> Option<&NamedProcs> {
         match &self.construct.as_ref()?.role {
             Role::Leader(named) => Some(named),
             Role::Bootstrap(_) | Role::Member => None,

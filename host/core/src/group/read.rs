@@ -1,7 +1,7 @@
 //! Reading what a proc asks for when it has a group constructed, whole, before anything happens.
 use super::{Construct, Role, Wishes};
 use peal_model::{Info, InfoFlags, Kval, Proc, RankData, Status, Value, code, key};
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::time::Duration;
 use thiserror::Error;
 
 /// How long the name of a group may be, in bytes.
@@ -88,9 +88,7 @@ pub fn read(source: &Proc, procs: Vec<Proc>, directives: Vec<Info>) -> Result<As
         (Some(count), procs) if procs.is_empty() || procs == [source.clone()] => Role::Bootstrap(count),
         (Some(_), _) => return Err(GroupError::BootstrapNames),
         (None, procs) if procs.is_empty() => Role::Member,
-        (None, procs) if procs.iter().any(|named| named.covers(source)) => {
-            Role::Leader(Arc::new(procs.into_iter().collect::<BTreeSet<_>>()))
-        }
+        (None, procs) if procs.iter().any(|named| named.covers(source)) => Role::Leader(procs.into()),
         (None, _) => return Err(GroupError::NotNamed(source.clone())),
     };
     Ok(asked)

@@ -8,7 +8,7 @@ use crate::{
     monitor::{Usage, WatchId},
     reach::Reach,
 };
-use peal_model::{Event, Identity, LogRequest, PolicyRequest, Proc, Reply, Request, Status};
+use peal_model::{Event, Identity, LogRequest, NamedProcs, PolicyRequest, Proc, Reply, Request, Status};
 use std::{path::PathBuf, sync::Arc};
 
 /// What is to be done.
@@ -97,7 +97,7 @@ pub enum Action {
         /// What for.
         purpose: Purpose,
         /// The procs that take part, everywhere.
-        procs: Vec<Proc>,
+        procs: NamedProcs,
         /// What the procs here have put for others, nothing unless the fence collects; and whether all took part.
         brought: Brought,
     },

@@ -5,7 +5,7 @@ use crate::{
     group::{Call, Construct, GroupKey, GroupName, Role},
     reach::Reach,
 };
-use peal_model::{Event, Info, JobInfo, Proc, Range, Reply, Status, Target, Value, code, key};
+use peal_model::{Event, Info, JobInfo, NamedProcs, Proc, Range, Reply, Status, Target, Value, code, key};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// What whoever wants to connect with a proc that has ended is told.
@@ -21,7 +21,7 @@ impl Server {
         procs: Vec<Proc>,
         infos: &[Info],
     ) -> Vec<Action> {
-        let procs: BTreeSet<Proc> = procs.into_iter().collect();
+        let procs = NamedProcs::from(procs);
         if procs.iter().any(|proc| self.groups.is_elsewhere(&proc.nspace)) {
             return self.connect_across(purpose, by, source, procs, infos);
         }
@@ -43,7 +43,7 @@ impl Server {
         purpose: Purpose,
         By { to, at, .. }: By,
         proc: Proc,
-        procs: BTreeSet<Proc>,
+        procs: NamedProcs,
         infos: &[Info],
     ) -> Vec<Action> {
         let uid = self.uid_of(&proc);
@@ -57,7 +57,6 @@ impl Server {
         if !procs.iter().any(|named| named.covers(&proc)) {
             return vec![reply(to, code::PMIX_ERR_BAD_PARAM)];
         }
-        let procs = Arc::new(procs);
         let what = match purpose {
             Purpose::Connect => {
                 let mut construct = Construct::of(Role::Leader(procs.clone()));

@@ -10,7 +10,8 @@ use crate::{
     modex::TooMuch,
 };
 use peal_model::{
-    Commit, Info, Infos, JobInfo, Key, Nspace, Proc, Rank, Reply, SharedData, Status, Text, Value, code, key, rank,
+    Commit, Info, Infos, JobInfo, Key, NamedProcs, Nspace, Proc, Rank, Reply, SharedData, Status, Text, Value, code,
+    key, rank,
 };
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -42,15 +43,18 @@ impl Server {
         infos: &[Info],
         now: Time,
     ) -> Vec<Action> {
-        let procs: BTreeSet<Proc> =
-            if procs.is_empty() { [Proc::all(source.nspace.clone())].into() } else { self.named_by(&source, procs) };
+        let procs: NamedProcs = if procs.is_empty() {
+            vec![Proc::all(source.nspace.clone())].into()
+        } else {
+            self.named_by(&source, procs)
+        };
         let collect = if infos.is_true(key::PMIX_COLLECT_DATA) { Collect::Data } else { Collect::Nothing };
         let deadline = timeout(infos).map(|after| now + after);
         self.meet(Purpose::Fence, procs, Arrival { proc: source, request: to, collect, deadline })
     }
 
     /// Somebody waits for these procs.
-    pub(super) fn meet(&mut self, purpose: Purpose, procs: BTreeSet<Proc>, arrival: Arrival) -> Vec<Action> {
+    pub(super) fn meet(&mut self, purpose: Purpose, procs: NamedProcs, arrival: Arrival) -> Vec<Action> {
         let (source, to) = (&arrival.proc, arrival.request);
         if self.fences.is_busy(source) {
             return vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)];
@@ -73,7 +77,7 @@ impl Server {
     /// The procs of this server that a set names and that can still arrive, and whether some cannot. A fence that names a
     /// job or rank nobody knows could never end; jobs of others are nobody's. Those of other servers are named by who is in a group with
     /// them.
-    fn participants(&self, source: &Proc, procs: BTreeSet<Proc>) -> Result<Participants, Status> {
+    fn participants(&self, source: &Proc, procs: NamedProcs) -> Result<Participants, Status> {
         let mut expected = BTreeSet::new();
         let mut attendance = Attendance::Full;
         for named in &procs {

@@ -15,7 +15,6 @@ use peal_core::group::{Answer, Construct, Role, Wishes};
 use peal_model::{Proc, code};
 use scenario::Weather;
 use sim::{Order, Sim, nspace, proc};
-use std::{collections::BTreeSet, sync::Arc};
 
 /// How many cases are tried, and from which number on.
 fn cases(usual: u64) -> std::ops::Range<u64> {
@@ -51,7 +50,7 @@ fn a_death_that_nobody_notices_is_found_out() {
 }
 
 fn leader(named: &[Proc]) -> Construct {
-    let role = Role::Leader(Arc::new(named.iter().cloned().collect::<BTreeSet<_>>()));
+    let role = Role::Leader(named.iter().cloned().collect());
     Construct { wishes: Wishes { context_id: true, ..Wishes::default() }, ..Construct::of(role) }
 }
 

@@ -169,7 +169,7 @@ fn calls(random: &mut Random, plan: &Plan, everybody: &[Proc]) -> Vec<Deed> {
     let outsider = everybody.iter().find(|proc| !plan.leaders.contains(proc));
     if let Some(outsider) = outsider.filter(|_| !bootstrap && plan.added.is_empty() && random.percent(25)) {
         let named = plan.leaders.iter().take(2).chain([outsider]).cloned().collect();
-        let construct = Construct::of(Role::Leader(Arc::new(named)));
+        let construct = Construct::of(Role::Leader(named));
         deeds.push(Deed::Refuse(outsider.clone(), plan.name.clone(), Some(construct)));
     }
     for (n, leader) in plan.leaders.iter().enumerate() {
@@ -179,7 +179,7 @@ fn calls(random: &mut Random, plan: &Plan, everybody: &[Proc]) -> Vec<Deed> {
             count += 1;
             named.insert(proc(1, 0));
         }
-        let role = if bootstrap { Role::Bootstrap(count) } else { Role::Leader(Arc::new(named)) };
+        let role = if bootstrap { Role::Bootstrap(count) } else { Role::Leader(named.into_iter().collect()) };
         // Any of those who lead may add some of them.
         let additions =
             plan.added.iter().enumerate().filter(|(i, _)| i % plan.leaders.len() == n).map(|(_, p)| p.clone());
