@@ -57,6 +57,10 @@ impl<'a> Reading<'a> {
         loop {
             let mut frames = cut.frames.into_iter();
             while let Some(frame) = frames.next() {
+                // Before whatever is behind it is asked: who has an answer to that knows that the heartbeat was had.
+                if frame.tag == Tag::HEARTBEAT && !self.pulse.beat() {
+                    continue;
+                }
                 self.line.read(if frames.as_slice().is_empty() { Behind::Nothing } else { Behind::More });
                 self.carry_out(frame).await?;
             }
@@ -73,10 +77,6 @@ impl<'a> Reading<'a> {
 
     async fn carry_out(&mut self, frame: Frame) -> Result<(), Fault> {
         if frame.tag == Tag::HEARTBEAT {
-            // Before whatever is behind it is asked: who has an answer to that knows that the heartbeat was had.
-            if !self.pulse.beat() {
-                return Ok(());
-            }
             self.lobby.office.enter(|actor| actor.beat(self.peer, self.pulse.clone()))?;
         } else {
             self.request(frame).await?;
