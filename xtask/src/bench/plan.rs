@@ -327,7 +327,7 @@ impl Plan {
         for procs in [2, 4, 8, 16, 32, 64] {
             let name = format!("fence.{procs}");
             let sides = [Side::Peal, Side::C, Side::PealClient];
-            self.jobs(&name, &sides, (procs, "fence", 0), (200, 20));
+            self.jobs(&name, &sides, (procs, "fence", 0), together(procs));
             let what = format!("{procs} procs, ");
             self.against_c(Group::Fence, &what, &name, "us", [Must::RatioAtMost(1.0), Must::Nothing]);
         }
@@ -337,7 +337,7 @@ impl Plan {
         for procs in [2, 8, 32, 64] {
             for (mode, with) in [("group", "without"), ("groupid", "with")] {
                 let name = format!("{mode}.{procs}");
-                self.jobs(&name, &[Side::Peal, Side::C], (procs, mode, 0), (200, 20));
+                self.jobs(&name, &[Side::Peal, Side::C], (procs, mode, 0), together(procs));
                 for (what, metric_name) in [("construct", "construct_us"), ("destruct", "destruct_us")] {
                     let what = format!("{what} {with} a context id, {procs} procs, libpmix clients");
                     let (ours, peer) = (format!("{name}.peal"), format!("{name}.c"));
@@ -400,4 +400,11 @@ impl Plan {
         // What is aimed at is half.
         self.row(Group::Start, what, ours, (release.launcher(), peer), "ms", Must::RatioAtMost(1.0));
     }
+}
+
+/// How often procs meet that do nothing else, and how often before that. For about a second: where each is waited for, much follows
+/// from the processor on which the kernel lets it run, and that changes seldom.
+fn together(procs: u32) -> (u32, u32) {
+    let count = (16_000 / procs).max(200);
+    (count, count / 10)
 }
