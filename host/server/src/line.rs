@@ -157,7 +157,7 @@ impl fmt::Debug for Line {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use peal_model::{CommandCode, code};
     use peal_wire::{BufferType, Dialect, Encoding, Limits, Release};
@@ -166,15 +166,20 @@ mod tests {
         net::{TcpListener, TcpStream},
     };
 
+    /// That of a client of release 4.2.2.
+    pub(crate) fn of_release_4(writer: OwnedWriteHalf, max_open: usize) -> Line {
+        let release: Release = "4.2.2".parse().unwrap();
+        let dialect = Dialect::new(release.version(), Encoding::V41);
+        let codec = Codec { dialect, buffer_type: BufferType::NonDescribed, limits: Limits::default() };
+        Line::new(writer, codec, OpenRequests::new(max_open))
+    }
+
     /// A line, and its client's end.
     async fn line() -> (Line, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (_, writer) = listener.accept().await.unwrap().0.into_split();
-        let release: Release = "4.2.2".parse().unwrap();
-        let dialect = Dialect::new(release.version(), Encoding::V41);
-        let codec = Codec { dialect, buffer_type: BufferType::NonDescribed, limits: Limits::default() };
-        (Line::new(writer, codec, OpenRequests::new(8)), client)
+        (of_release_4(writer, 8), client)
     }
 
     /// Whether an answer to the request of this tag went out at once.

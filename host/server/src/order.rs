@@ -21,10 +21,9 @@ pub(crate) fn far_first(actions: &mut [Action], outboxes: &BTreeMap<PeerId, Outb
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{line::Line, open_requests::OpenRequests};
+    use crate::line::tests::of_release_4;
     use peal_core::server::RequestId;
     use peal_model::{Reply, code};
-    use peal_wire::{BufferType, Codec, Dialect, Encoding, Limits, Release};
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
     use std::{io::Write, sync::Arc};
     use tokio::{
@@ -52,10 +51,7 @@ mod tests {
         let client = std::thread::spawn(speak).join().unwrap();
         let mut stream: TcpStream = listener.accept().await.unwrap().0;
         stream.read_u8().await.unwrap();
-        let release: Release = "4.2.2".parse().unwrap();
-        let dialect = Dialect::new(release.version(), Encoding::V41);
-        let codec = Codec { dialect, buffer_type: BufferType::NonDescribed, limits: Limits::default() };
-        let line = Line::new(stream.into_split().1, codec, OpenRequests::new(1));
+        let line = of_release_4(stream.into_split().1, 1);
         (Outbox { queue: mpsc::channel(1).0, line: Arc::new(line) }, client)
     }
 
