@@ -1,5 +1,5 @@
 //! Procs as calls name them.
-use crate::Proc;
+use crate::{Nspace, Proc};
 use std::{
     cmp::Ordering,
     hash::{Hash, Hasher},
@@ -25,6 +25,35 @@ impl From<Vec<Proc>> for NamedProcs {
 impl FromIterator<Proc> for NamedProcs {
     fn from_iter<I: IntoIterator<Item = Proc>>(procs: I) -> NamedProcs {
         procs.into_iter().collect::<Vec<Proc>>().into()
+    }
+}
+
+impl NamedProcs {
+    /// Whether somebody is one of them.
+    pub fn holds(&self, proc: &Proc) -> bool {
+        self.place_of(proc).is_some()
+    }
+
+    /// At which place somebody is among them.
+    pub fn place_of(&self, proc: &Proc) -> Option<usize> {
+        self.binary_search(proc).ok()
+    }
+
+    /// Those of a job.
+    pub fn of_job(&self, nspace: &Nspace) -> &[Proc] {
+        let (before, behind) = (|proc: &Proc| proc.nspace < *nspace, |proc: &Proc| proc.nspace <= *nspace);
+        self.get(self.partition_point(before)..self.partition_point(behind)).unwrap_or_default()
+    }
+
+    /// Those of each job.
+    pub fn of_each_job(&self) -> impl Iterator<Item = &[Proc]> {
+        self.chunk_by(|one, next| one.nspace == next.nspace)
+    }
+}
+
+impl Default for NamedProcs {
+    fn default() -> NamedProcs {
+        Vec::new().into()
     }
 }
 
@@ -75,7 +104,7 @@ impl Hash for NamedProcs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Nspace, Rank};
+    use crate::Rank;
     use std::collections::BTreeSet;
 
     #[test]
@@ -97,5 +126,20 @@ mod tests {
         let set = |ranks| NamedProcs::from(procs(ranks));
         assert_ne!(set(&[("a", 0)]), set(&[("a", 1)]));
         assert!(set(&[("a", 1)]) < set(&[("a", 1), ("a", 2)]) && set(&[("a", 9)]) < set(&[("b", 0)]));
+    }
+
+    #[test]
+    fn procs_and_jobs_are_found_in_a_set() {
+        let proc = |job: &str, rank| Proc::new(Nspace::new(job).unwrap(), Rank(rank));
+        let all = [proc("a", 1), proc("a", 3), proc("b", 0), proc("d", 2)];
+        let set: NamedProcs = all.iter().cloned().collect();
+        for (place, proc) in all.iter().enumerate() {
+            assert_eq!(set.place_of(proc), Some(place));
+        }
+        assert!(!set.holds(&proc("a", 2)) && !set.holds(&proc("c", 0)));
+        let of = |job| set.of_job(&Nspace::new(job).unwrap()).to_vec();
+        assert_eq!([of("a"), of("b"), of("c"), of("d")], [&all[..2], &all[2..3], &[], &all[3..]]);
+        let each: Vec<&[Proc]> = set.of_each_job().collect();
+        assert_eq!(each, [&all[..2], &all[2..3], &all[3..]]);
     }
 }

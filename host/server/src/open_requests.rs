@@ -2,13 +2,13 @@
 use crate::connection::Fault;
 use peal_model::CommandCode;
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
 /// By tag. An answer can only be packed by knowing what was asked, and one that nobody asked for is never sent.
 pub(crate) struct OpenRequests {
-    commands: Mutex<HashMap<u32, CommandCode>>,
+    commands: Mutex<BTreeMap<u32, CommandCode>>,
     max: usize,
 }
 
@@ -43,7 +43,7 @@ impl OpenRequests {
         self.commands().remove(&tag)
     }
 
-    fn commands(&self) -> MutexGuard<'_, HashMap<u32, CommandCode>> {
+    fn commands(&self) -> MutexGuard<'_, BTreeMap<u32, CommandCode>> {
         // Nothing panics while it is held, so what a poisoned lock guards is whole.
         self.commands.lock().unwrap_or_else(PoisonError::into_inner)
     }

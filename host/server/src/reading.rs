@@ -55,13 +55,13 @@ impl<'a> Reading<'a> {
         let mut cut = cut_frames(&mut decoder, &read);
         drop(read);
         loop {
-            let mut frames = cut.frames.into_iter();
+            let mut frames = cut.first.into_iter().chain(cut.further).peekable();
             while let Some(frame) = frames.next() {
                 // Before whatever is behind it is asked: who has an answer to that knows that the heartbeat was had.
                 if frame.tag == Tag::HEARTBEAT && !self.pulse.beat() {
                     continue;
                 }
-                self.line.read(if frames.as_slice().is_empty() { Behind::Nothing } else { Behind::More });
+                self.line.read(if frames.peek().is_none() { Behind::Nothing } else { Behind::More });
                 self.carry_out(frame).await?;
             }
             if let Some(error) = cut.error {
@@ -148,18 +148,22 @@ fn receive(
 }
 
 /// The frames that end in what was received, and what is wrong behind them.
+#[derive(Default)]
 struct Cut {
-    frames: Vec<Frame>,
+    /// Nearly always the only one.
+    first: Option<Frame>,
+    further: Vec<Frame>,
     error: Option<WireError>,
 }
 
 fn cut_frames(decoder: &mut FrameDecoder, mut received: &[u8]) -> Cut {
-    let mut frames = Vec::new();
+    let mut cut = Cut::default();
     loop {
         match decoder.feed(&mut received) {
-            Ok(Some(frame)) => frames.push(frame),
-            Ok(None) => return Cut { frames, error: None },
-            Err(error) => return Cut { frames, error: Some(error) },
+            Ok(Some(frame)) if cut.first.is_none() => cut.first = Some(frame),
+            Ok(Some(frame)) => cut.further.push(frame),
+            Ok(None) => return cut,
+            Err(error) => return Cut { error: Some(error), ..cut },
         }
     }
 }

@@ -2,6 +2,9 @@
 use crate::{Codec, WireError, flex};
 use peal_model::DataType;
 
+/// For how many bytes there is room at once: most answers are shorter.
+const ROOM: usize = 64;
+
 /// Writes one payload from front to back.
 pub(crate) struct Writer<'a> {
     codec: &'a Codec,
@@ -12,7 +15,7 @@ pub(crate) struct Writer<'a> {
 impl<'a> Writer<'a> {
     /// An empty payload.
     pub(crate) fn new(codec: &'a Codec) -> Writer<'a> {
-        Writer { codec, out: Vec::new(), depth: 0 }
+        Writer { codec, out: Vec::with_capacity(ROOM), depth: 0 }
     }
 
     /// How the peer speaks.

@@ -1,7 +1,7 @@
 //! The coordinator's board: every group that is there or being formed, and what is decided of them.
 use super::{
-    Announced, Change, Contribution, Failure, Formed, GroupKey, Instance, Members, Operation, Outcome, Part, Role,
-    Saying, Scene, ServerId, Settings, What,
+    Announced, Change, Contribution, Earliest, Failure, Formed, GroupKey, Instance, Members, Operation, Outcome, Part,
+    Role, Saying, Scene, ServerId, What,
     directory::Whereabouts,
     forming::Forming,
     message::about,
@@ -11,7 +11,7 @@ use super::{
 use crate::Time;
 use peal_model::{Info, Nspace, Proc, Status, code};
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque, btree_map::Entry},
     sync::Arc,
 };
 
@@ -38,9 +38,9 @@ pub(super) enum Decided {
 struct Told {
     all: Instance,
     each: BTreeMap<ServerId, Instance>,
-    /// That somebody may not take part, which does not concern every call: when, to whom if not to all, and what.
+    /// That somebody may not take part, which does not concern every call: until when, to whom if not to all, and what.
     refusals: Vec<(Time, Option<BTreeSet<ServerId>>, Outcome)>,
-    at: Time,
+    until: Time,
 }
 
 /// Groups and what is being formed.
@@ -49,6 +49,10 @@ pub(super) struct Board {
     me: ServerId,
     seats: BTreeMap<GroupKey, Seat>,
     told: BTreeMap<GroupKey, Told>,
+    /// Of which groups what was told is forgotten next, unless more has been told since.
+    fading: VecDeque<(Time, GroupKey)>,
+    /// When time is over for somebody at the earliest.
+    due: Earliest,
     refused: Refused,
     next: u64,
     next_context: u64,
@@ -57,8 +61,9 @@ pub(super) struct Board {
 
 impl Board {
     pub(super) fn new(me: ServerId) -> Board {
-        let (seats, told) = (BTreeMap::new(), BTreeMap::new());
-        Board { me, seats, told, refused: Refused::default(), next: 0, next_context: 0, decided: Vec::new() }
+        let (seats, told, fading, due) = (BTreeMap::new(), BTreeMap::new(), VecDeque::new(), Earliest::default());
+        let (refused, decided) = (Refused::default(), Vec::new());
+        Board { me, seats, told, fading, due, refused, next: 0, next_context: 0, decided }
     }
 
     fn taken(&mut self) -> Vec<Decided> {
@@ -67,16 +72,17 @@ impl Board {
 
     /// Procs of a server bring something.
     pub(super) fn contribute(&mut self, from: ServerId, contribution: Contribution, at: &Scene<'_>) -> Vec<Decided> {
-        let Contribution { key, parts, left, .. } = contribution;
+        let Contribution { key, mut parts, left, .. } = contribution;
         let deadline = at.now + left.unwrap_or(at.settings.timeout);
-        let (refused, parts): (Vec<Part>, Vec<Part>) = parts.into_iter().partition(|part| part.refusal.is_some());
+        let refused: Vec<Part> = parts.extract_if(.., |part| part.refusal.is_some()).collect();
         for part in refused {
             if self.is_open(from, &key, &part) {
                 self.refused(from, &key, part, deadline, at);
             }
         }
-        let parts = parts.into_iter().filter(|part| self.is_open(from, &key, part));
-        let (constructs, destructs): (Vec<Part>, Vec<Part>) = parts.partition(|part| part.construct.is_some());
+        parts.retain(|part| self.is_open(from, &key, part));
+        let destructs: Vec<Part> = parts.extract_if(.., |part| part.construct.is_none()).collect();
+        let constructs = parts;
         if !constructs.is_empty() {
             self.construct(from, &key, constructs, deadline, at);
         }
@@ -119,7 +125,7 @@ impl Board {
                 self.decide(at, key, None, What::NotFormed { failure, late: Some(BTreeSet::new()), called });
             }
             (None, Some(Seat::Standing(standing)))
-                if standing.members.contains(&part.proc) && self.refused.one_more(key.uid, at.now) =>
+                if standing.members.has(&part.proc) && self.refused.one_more(key.uid, at.now) =>
             {
                 standing.dissolving = None;
                 let servers = standing.servers(at.directory);
@@ -159,7 +165,7 @@ impl Board {
                 let dissolving = dissolving.get_or_insert_with(|| Dissolving { missing: members.clone(), deadline });
                 dissolving.deadline = dissolving.deadline.min(deadline);
                 for part in parts {
-                    dissolving.missing.remove(&part.proc);
+                    dissolving.missing.tick(&part.proc);
                 }
             }
             _ => self.refuse(from, key, parts, Failure::unknown(key)),
@@ -180,17 +186,17 @@ impl Board {
         if members.is_empty() || self.seats.contains_key(key) || self.is_full(key, at) {
             return Vec::new();
         }
-        let formed = Formed { members: Members::new(members.clone()), context_id, ..Formed::default() };
-        self.stand(key, formed, members.iter(), at);
+        let servers = at.directory.homes(members.iter());
+        let formed = Formed { members: Members::new(members), context_id, ..Formed::default() };
+        self.stand(key, formed, servers, at);
         self.taken()
     }
 
-    /// A group is there.
-    fn stand<'a>(&mut self, key: &GroupKey, formed: Formed, concerned: impl Iterator<Item = &'a Proc>, at: &Scene<'_>) {
+    /// A group is there, as these servers learn.
+    fn stand(&mut self, key: &GroupKey, formed: Formed, servers: BTreeSet<ServerId>, at: &Scene<'_>) {
         let formed = Arc::new(formed);
-        let servers = concerned.filter_map(|proc| at.directory.home(&proc.nspace)).collect();
         let instance = self.decide(at, key, Some(servers), What::Formed(formed.clone()));
-        let standing = Standing::new(instance, formed.members.iter().cloned());
+        let standing = Standing::new(instance, formed.members.named().clone());
         self.seats.insert(key.clone(), Seat::Standing(standing));
     }
 
@@ -231,11 +237,11 @@ impl Board {
         let Some(Seat::Standing(standing)) = self.seats.get_mut(key) else { return };
         // Whoever leaves hears of it too.
         let mut servers = standing.servers(at.directory);
-        if !standing.members.remove(proc) {
+        if !standing.members.tick(proc) {
             return;
         }
         if let Some(dissolving) = &mut standing.dissolving {
-            dissolving.missing.remove(proc);
+            dissolving.missing.tick(proc);
         }
         servers.extend(at.directory.home(&proc.nspace));
         let is_empty = standing.members.is_empty();
@@ -258,31 +264,43 @@ impl Board {
 
     /// Time has passed.
     pub(super) fn tick(&mut self, at: &Scene<'_>) -> Vec<Decided> {
-        // Half as long as servers remember: none of them forgets before we do.
-        let memory = at.settings.memory / 2;
-        self.told.retain(|_, told| {
-            told.refusals.retain(|(when, ..)| *when + memory > at.now);
-            told.at + memory > at.now
-        });
-        self.refused.forget(memory, at.now);
+        while let Some((_, key)) = self.fading.pop_front_if(|(until, _)| *until <= at.now) {
+            self.fade(key, at.now);
+        }
+        self.refused.forget(at.settings.told_for(), at.now);
         for key in self.keys() {
             self.settle(&key, at);
         }
+        self.due = self.seats.values().filter_map(Seat::due).collect();
         self.taken()
     }
 
+    /// What was told of a group is forgotten, or later.
+    fn fade(&mut self, key: GroupKey, now: Time) {
+        let Entry::Occupied(mut told) = self.told.entry(key) else { return };
+        told.get_mut().refusals.retain(|(until, ..)| *until > now);
+        let until = told.get().until;
+        if until > now {
+            self.fading.push_back((until, told.key().clone()));
+        } else {
+            told.remove();
+        }
+    }
+
     /// When the next thing is over.
-    pub(super) fn deadline(&self, settings: &Settings) -> Option<Time> {
-        let due = |seat: &Seat| match seat {
-            Seat::Forming(forming) => Some(forming.due()),
-            Seat::Standing(standing) => standing.dissolving.as_ref().map(|dissolving| dissolving.deadline),
-        };
-        let forgets = self.told.values().map(|told| told.at + settings.memory / 2);
-        self.seats.values().filter_map(due).chain(forgets).min()
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.due.at().into_iter().chain(self.fading.front().map(|(until, _)| *until)).min()
     }
 
     /// Ends what has come to its end.
     fn settle(&mut self, key: &GroupKey, at: &Scene<'_>) {
+        self.end_if_settled(key, at);
+        if let Some(due) = self.seats.get(key).and_then(Seat::due) {
+            self.due.lower(due);
+        }
+    }
+
+    fn end_if_settled(&mut self, key: &GroupKey, at: &Scene<'_>) {
         match self.seats.get_mut(key) {
             Some(Seat::Forming(forming)) => {
                 let prospects = if forming.news.is_empty() { BTreeSet::new() } else { forming.prospects() };
@@ -300,8 +318,9 @@ impl Board {
                     self.decide(at, key, servers, What::Dissolved);
                 } else if is_late {
                     let servers = Some(standing.servers(at.directory));
-                    let missing = standing.dissolving.take().map(|dissolving| dissolving.missing).unwrap_or_default();
-                    let missing: Vec<String> = missing.iter().take(8).map(Proc::to_string).collect();
+                    let dissolving = standing.dissolving.take();
+                    let missing = dissolving.iter().flat_map(|dissolving| dissolving.missing.iter());
+                    let missing: Vec<String> = missing.take(8).map(Proc::to_string).collect();
                     let reason = format_args!("these have not called: {}", missing.join(", "));
                     let failure = Failure::new(code::PMIX_ERR_TIMEOUT, reason);
                     self.decide(at, key, servers, What::NotDissolved(failure));
@@ -318,18 +337,17 @@ impl Board {
             return;
         }
         let Some(settled) = forming.settled(at.now) else { return };
-        let called: BTreeSet<Proc> = forming.called().cloned().collect();
-        let late = forming.late_ones();
-        let wants_context_id = forming.wants_context_id();
         match settled {
             Ok(mut formed) => {
-                if wants_context_id {
+                // Those who called without being in it are told as well.
+                let servers = at.directory.homes(forming.called());
+                if forming.wants_context_id() {
                     formed.context_id = Some(self.context_id());
                 }
-                // Those who called without being in it are told as well.
-                self.stand(key, formed, called.iter(), at);
+                self.stand(key, formed, servers, at);
             }
             Err(failure) => {
+                let (called, late) = (forming.called().cloned().collect(), forming.late_ones());
                 self.seats.remove(key);
                 self.decide(at, key, None, What::NotFormed { failure, late, called });
             }
@@ -346,21 +364,27 @@ impl Board {
         self.next += 1;
         let instance = Instance { by: self.me, number: self.next };
         let outcome = Outcome { key: key.clone(), instance, what };
-        self.tells(&outcome, servers.as_ref(), at.now);
+        self.tells(&outcome, servers.as_ref(), at.now + at.settings.told_for());
         self.decided.push(Decided::Outcome(servers, outcome));
         instance
     }
 
-    /// These servers, or all, are told this: calls that it answers there need no other answer.
-    pub(super) fn tells(&mut self, outcome: &Outcome, servers: Option<&BTreeSet<ServerId>>, now: Time) {
+    /// These servers, or all, are told this: calls that it answers there need no other answer, until that is forgotten.
+    pub(super) fn tells(&mut self, outcome: &Outcome, servers: Option<&BTreeSet<ServerId>>, until: Time) {
         let Outcome { key, instance, what } = outcome;
         if matches!(what, What::Changed(..)) {
             return;
         }
-        let told = self.told.entry(key.clone()).or_default();
-        told.at = now;
+        let told = match self.told.get_mut(key) {
+            Some(told) => told,
+            None => {
+                self.fading.push_back((until, key.clone()));
+                self.told.entry(key.clone()).or_default()
+            }
+        };
+        told.until = until;
         match servers {
-            _ if what.is_refusal() => told.refusals.push((now, servers.cloned(), outcome.clone())),
+            _ if what.is_refusal() => told.refusals.push((until, servers.cloned(), outcome.clone())),
             Some(servers) => told.each.extend(servers.iter().map(|server| (*server, *instance))),
             None => told.all = *instance,
         }
@@ -395,6 +419,14 @@ impl Board {
 impl Seat {
     fn forming(deadline: Time) -> Seat {
         Seat::Forming(Box::new(Forming::new(deadline)))
+    }
+
+    /// When its time is over.
+    fn due(&self) -> Option<Time> {
+        match self {
+            Seat::Forming(forming) => Some(forming.due()),
+            Seat::Standing(standing) => standing.dissolving.as_ref().map(|dissolving| dissolving.deadline),
+        }
     }
 }
 

@@ -22,7 +22,7 @@ impl Groups {
         self.early.retain(|(from, _)| *from != server);
         self.watches.forget_server(server);
         for (nspace, _) in self.directory.of(server) {
-            let all = self.directory.procs(&Proc::all(nspace.clone())).unwrap_or_default();
+            let all: Vec<Proc> = self.directory.procs(&Proc::all(nspace.clone())).into_iter().flatten().collect();
             self.tell_lost(&all);
             self.watches.forget_job(&nspace);
         }
@@ -56,7 +56,7 @@ impl Groups {
         }
         self.broadcast(&Message::JobGone(nspace.clone()));
         self.bury(&procs, now);
-        self.pass_on(now);
+        self.pass_all_on(now);
         self.taken()
     }
 
@@ -66,7 +66,7 @@ impl Groups {
         if self.directory.end(proc) {
             self.lobby.leave(proc);
             self.up(Upward::Ended(proc.clone()), now);
-            self.pass_on(now);
+            self.pass_all_on(now);
         }
         self.taken()
     }

@@ -1,7 +1,10 @@
 //! Which jobs there are, on which servers, and who of them has ended.
-use super::{JobFacts, ServerId, ranks_of};
-use peal_model::{Identity, Nspace, Proc, Rank, rank};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use super::{JobFacts, ServerId};
+use peal_model::{Identity, NamedProcs, Nspace, Proc, Rank, rank};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    ops::RangeInclusive,
+};
 
 /// How many jobs that are gone are told from those that nobody has heard of.
 const GONE: usize = 1024;
@@ -121,20 +124,66 @@ impl Directory {
     }
 
     /// The procs that one stands for, if that is known.
-    pub(super) fn procs(&self, named: &Proc) -> Option<Vec<Proc>> {
+    pub(super) fn procs<'a>(&self, named: &'a Proc) -> Option<Meant<'a>> {
         match self.jobs.get(&named.nspace) {
-            Some(job) => {
-                Some(ranks_of(named.rank, job.facts.size).map(|rank| Proc::new(named.nspace.clone(), rank)).collect())
-            }
+            Some(job) if is_wildcard(named.rank) => Some(Meant::all_of(&named.nspace, job.facts.size)),
             None if is_wildcard(named.rank) && !self.gone.contains(&named.nspace) => None,
-            None => Some(vec![named.clone()]),
+            _ => Some(Meant::just(named)),
         }
     }
 
     /// Who of a server's procs is named and there.
-    pub(super) fn living_at<'a>(&self, server: ServerId, named: impl Iterator<Item = &'a Proc>) -> BTreeSet<Proc> {
-        let here = named.filter(|proc| self.is_at(&proc.nspace, server));
+    pub(super) fn living_at(&self, server: ServerId, named: &NamedProcs) -> NamedProcs {
+        if named.of_each_job().all(|procs| self.all_live_at(server, procs)) {
+            return named.clone();
+        }
+        let here = named.iter().filter(|proc| self.is_at(&proc.nspace, server));
         let procs = here.filter_map(|named| self.procs(named)).flatten();
         procs.filter(|proc| self.whereabouts(proc) == Whereabouts::Lives).collect()
+    }
+
+    /// Whether these procs of one job are each named and at a server.
+    fn all_live_at(&self, server: ServerId, procs: &[Proc]) -> bool {
+        let job = procs.first().and_then(|proc| self.jobs.get(&proc.nspace)).filter(|job| job.at == server);
+        let lives = |job: &Job, proc: &Proc| !is_wildcard(proc.rank) && !job.ended.contains(&proc.rank);
+        job.is_some_and(|job| procs.iter().all(|proc| lives(job, proc)))
+    }
+
+    /// Where procs are.
+    pub(super) fn homes<'a>(&self, procs: impl Iterator<Item = &'a Proc>) -> BTreeSet<ServerId> {
+        let mut last = None;
+        let jobs = procs.map(|proc| &proc.nspace).filter(|nspace| last.replace(*nspace) != Some(*nspace));
+        jobs.filter_map(|nspace| self.home(nspace)).collect()
+    }
+}
+
+/// The procs for which one stands: itself, or all of its job.
+#[derive(Clone, Debug)]
+pub(super) struct Meant<'a> {
+    nspace: &'a Nspace,
+    ranks: RangeInclusive<u32>,
+}
+
+impl<'a> Meant<'a> {
+    /// The one that is named, or is not known to stand for any other.
+    pub(super) fn just(named: &'a Proc) -> Meant<'a> {
+        Meant { nspace: &named.nspace, ranks: named.rank.0..=named.rank.0 }
+    }
+
+    fn all_of(nspace: &'a Nspace, size: u32) -> Meant<'a> {
+        let none = RangeInclusive::new(1, 0);
+        Meant { nspace, ranks: size.checked_sub(1).map_or(none, |last| 0..=last) }
+    }
+}
+
+impl Iterator for Meant<'_> {
+    type Item = Proc;
+
+    fn next(&mut self) -> Option<Proc> {
+        self.ranks.next().map(|rank| Proc::new(self.nspace.clone(), Rank(rank)))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.ranks.size_hint()
     }
 }

@@ -1,7 +1,7 @@
 //! A group that is being formed, as its coordinator sees it.
 use super::{
     Construct, Failure, Formed, Members, Part, Refusal, Role, Saying, Scene, Wishes,
-    directory::{Directory, Whereabouts},
+    directory::{Directory, Meant, Whereabouts},
 };
 use crate::Time;
 use peal_model::{JobInfo, NamedProcs, Nspace, Proc, Status, code};
@@ -319,15 +319,24 @@ impl Forming {
         {
             return Err(Failure::conflict(format_args!("more than {count} lead, which is how many there should be")));
         }
-        let mut members: Vec<Proc> = self.inside().map(|(proc, _)| proc.clone()).collect();
-        if let Some(order) = &self.order {
-            // Who is not there any more has no place.
-            let kept: Vec<Proc> = order.iter().filter(|proc| members.contains(proc)).cloned().collect();
-            if kept.len() != members.len() || kept.iter().collect::<BTreeSet<_>>().len() != members.len() {
-                return Err(Failure::conflict("the order of members does not name each of them once"));
+        let named = match &self.method {
+            // As it mostly is: nothing is put together anew.
+            Some(Method::Collective(named)) if self.inside().map(|(proc, _)| proc).eq(named) => named.clone(),
+            _ => self.inside().map(|(proc, _)| proc.clone()).collect(),
+        };
+        let members = match &self.order {
+            None => named.into(),
+            Some(order) => {
+                // Who is not there any more has no place.
+                let kept: Vec<Proc> = order.iter().filter(|proc| named.holds(proc)).cloned().collect();
+                let is_whole = kept.len() == named.len();
+                let members = Members::new(kept);
+                if !is_whole || *members.named() != named {
+                    return Err(Failure::conflict("the order of members does not name each of them once"));
+                }
+                members
             }
-            members = kept;
-        }
+        };
         let infos = self.inside().filter(|(_, construct)| !construct.infos.is_empty());
         let mut jobs: BTreeMap<&Nspace, &Arc<JobInfo>> = BTreeMap::new();
         for (_, construct) in self.inside() {
@@ -339,7 +348,7 @@ impl Forming {
             jobs: jobs.into_values().cloned().collect(),
             notifies: self.wishes.notify,
             context_id: None,
-            members: Members::new(members),
+            members,
         })
     }
 
@@ -394,5 +403,5 @@ fn is_same(one: &NamedProcs, other: &NamedProcs, directory: &Directory) -> bool 
 
 /// Each proc that is meant; jobs that nobody knows stay as they are named.
 fn each<'a, T: FromIterator<Proc>>(named: impl IntoIterator<Item = &'a Proc>, directory: &Directory) -> T {
-    named.into_iter().flat_map(|proc| directory.procs(proc).unwrap_or_else(|| vec![proc.clone()])).collect()
+    named.into_iter().flat_map(|proc| directory.procs(proc).unwrap_or_else(|| Meant::just(proc))).collect()
 }

@@ -1,42 +1,32 @@
 //! Where calls of a server's own procs wait: first for each other, then for what is decided.
-use super::{Contribution, Failure, GroupKey, Operation, Part, Role, What};
+use super::{Contribution, Earliest, Failure, GroupKey, Operation, Part, Role, What, roll::Roll};
 use crate::{Time, server::RequestId};
 use peal_model::{NamedProcs, Proc};
 use std::{
-    cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
 /// A call.
 #[derive(Debug)]
-pub(super) struct Held {
-    pub(super) to: RequestId,
-    pub(super) part: Part,
-    stage: Stage,
-    /// How many calls of the party came before.
-    before: u64,
-}
-
-/// How far a call is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stage {
-    /// It waits for others here.
-    Here,
-    /// The coordinator has it.
-    Passed,
+struct Held {
+    to: RequestId,
+    part: Part,
 }
 
 /// Calls that belong together.
 #[derive(Debug, Default)]
 struct Party {
-    held: BTreeMap<Proc, Held>,
-    /// How many calls have come.
-    calls: u64,
+    /// Those that wait for others here, as they came.
+    waiting: Vec<Held>,
+    /// Those that the coordinator has, as it had them.
+    passed: Vec<Held>,
     /// Who of this server is named and has not called, once somebody has named anybody.
-    awaited: Option<BTreeSet<Proc>>,
+    awaited: Option<Roll>,
     /// Whom the first who names anybody names.
     named: Option<NamedProcs>,
+    /// Somebody has called who may not; if they are awaited, they still are.
+    refused: bool,
     /// They do not agree: they are told so, however many are missing.
     disagrees: bool,
     deadline: Option<Time>,
@@ -82,38 +72,100 @@ impl Latecomers {
 }
 
 impl Party {
-    fn hold(&mut self, to: RequestId, part: Part) {
-        self.held.insert(part.proc.clone(), Held { to, part, stage: Stage::Here, before: self.calls });
-        self.calls += 1;
+    fn holds(&self, proc: &Proc) -> bool {
+        // Who is awaited has not called, and need not be looked for among all who have.
+        let has_not = !self.refused && self.awaited.as_ref().is_some_and(|awaited| awaited.has(proc));
+        !has_not && self.held().any(|held| held.part.proc == *proc)
+    }
+
+    fn held(&self) -> impl Iterator<Item = &Held> {
+        self.passed.iter().chain(&self.waiting)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.passed.is_empty() && self.waiting.is_empty()
+    }
+
+    /// Nobody waits for this one any more.
+    fn tick(&mut self, proc: &Proc) {
+        self.awaited.as_mut().map(|awaited| awaited.tick(proc));
+    }
+
+    /// What is to go to the coordinator: that of procs who wait for nobody here, or have waited long enough.
+    fn pass(&mut self) -> Vec<Part> {
+        let is_awaited = self.awaited.as_ref().is_some_and(|awaited| !awaited.is_empty());
+        let whole = self.expired || self.disagrees || !is_awaited;
+        let known = self.passed.len();
+        if whole {
+            self.passed.append(&mut self.waiting);
+        } else {
+            self.passed.extend(self.waiting.extract_if(.., |held| !held.part.waits_for_others()));
+        }
+        self.passed.iter().skip(known).map(|held| held.part.clone()).collect()
+    }
+
+    fn brings(&self, key: &GroupKey, parts: Vec<Part>) -> Option<Contribution> {
+        let bring = |parts| Contribution { key: key.clone(), parts, deadline: self.deadline, left: None };
+        (!parts.is_empty()).then(|| bring(parts))
+    }
+}
+
+/// One for those who construct, and one for those who destruct.
+#[derive(Debug, Default)]
+struct ByOperation<T>([T; 2]);
+
+impl<T> ByOperation<T> {
+    fn of(&self, operation: Operation) -> &T {
+        let ByOperation([construct, destruct]) = self;
+        match operation {
+            Operation::Construct => construct,
+            Operation::Destruct => destruct,
+        }
+    }
+
+    fn of_mut(&mut self, operation: Operation) -> &mut T {
+        let ByOperation([construct, destruct]) = self;
+        match operation {
+            Operation::Construct => construct,
+            Operation::Destruct => destruct,
+        }
     }
 }
 
 /// All calls that are not answered, and how the last ended.
 #[derive(Debug, Default)]
 pub(super) struct Lobby {
-    parties: BTreeMap<(GroupKey, Operation), Party>,
-    late: BTreeMap<(GroupKey, Operation), Vec<Late>>,
+    parties: ByOperation<BTreeMap<GroupKey, Party>>,
+    late: ByOperation<BTreeMap<GroupKey, Vec<Late>>>,
+    /// When time is over for somebody at the earliest.
+    due: Earliest,
 }
 
 impl Lobby {
     /// A call is made. The first that waits for others says for whom of this server.
     pub(super) fn enter(
         &mut self,
-        key: GroupKey,
+        key: &GroupKey,
         to: RequestId,
         mut part: Part,
         deadline: Time,
-        awaited: impl FnOnce(&Part) -> BTreeSet<Proc>,
+        awaited: impl FnOnce(&Part) -> NamedProcs,
     ) {
-        let party = self.parties.entry((key, Operation::of(part.construct.as_deref()))).or_default();
+        let parties = self.parties.of_mut(Operation::of(part.construct.as_deref()));
+        let party = match parties.get_mut(key) {
+            Some(party) => party,
+            None => parties.entry(key.clone()).or_default(),
+        };
         if part.refusal.is_some() {
             // What it wants is nothing to the others.
-            party.hold(to, part);
+            party.refused = true;
+            party.waiting.push(Held { to, part });
             return;
         }
         party.deadline = party.deadline.into_iter().chain([deadline]).min();
+        self.due.lower(deadline);
         if part.waits_for_others() {
-            party.awaited.get_or_insert_with(|| awaited(&part));
+            party.awaited.get_or_insert_with(|| awaited(&part).into());
         }
         if let Some(construct) = &mut part.construct
             && let Role::Leader(named) = &construct.role
@@ -125,72 +177,62 @@ impl Lobby {
                 None => party.named = Some(named.clone()),
             }
         }
-        if let Some(awaited) = &mut party.awaited {
-            awaited.remove(&part.proc);
-        }
-        party.hold(to, part);
+        party.tick(&part.proc);
+        party.waiting.push(Held { to, part });
     }
 
     /// Whether a proc waits for this.
     pub(super) fn holds(&self, key: &GroupKey, operation: Operation, proc: &Proc) -> bool {
-        self.parties.get(&(key.clone(), operation)).is_some_and(|party| party.held.contains_key(proc))
+        self.parties.of(operation).get(key).is_some_and(|party| party.holds(proc))
     }
 
     /// Whether somebody who waits for the same names the same.
     pub(super) fn is_named(&self, key: &GroupKey, named: &NamedProcs) -> bool {
-        let party = self.parties.get(&(key.clone(), Operation::Construct));
+        let party = self.parties.of(Operation::Construct).get(key);
         party.and_then(|party| party.named.as_ref()).is_some_and(|first| first == named)
     }
 
     /// A proc has ended and waits for nothing.
     pub(super) fn leave(&mut self, proc: &Proc) {
-        for party in self.parties.values_mut() {
-            party.held.remove(proc);
-            if let Some(awaited) = &mut party.awaited {
-                awaited.remove(proc);
-            }
+        let is_other = |held: &mut Held| held.part.proc != *proc;
+        for parties in &mut self.parties.0 {
+            parties.retain(|_, party| {
+                party.waiting.retain_mut(is_other);
+                party.passed.retain_mut(is_other);
+                party.tick(proc);
+                !party.is_empty()
+            });
         }
-        self.parties.retain(|_, party| !party.held.is_empty());
     }
 
     /// A proc is in a group no more: nobody waits for it to call for its end.
     pub(super) fn left(&mut self, key: &GroupKey, proc: &Proc) {
-        let party = self.parties.get_mut(&(key.clone(), Operation::Destruct));
-        party.and_then(|party| party.awaited.as_mut()).map(|awaited| awaited.remove(proc));
+        if let Some(party) = self.parties.of_mut(Operation::Destruct).get_mut(key) {
+            party.tick(proc);
+        }
     }
 
-    /// What is to go to the coordinator: that of procs who wait for nobody here, or have waited long enough.
-    pub(super) fn ready(&mut self) -> Vec<Contribution> {
-        let mut ready = Vec::new();
-        for ((key, _), party) in &mut self.parties {
-            let is_awaited = party.awaited.as_ref().is_some_and(|awaited| !awaited.is_empty());
-            let whole = party.expired || party.disagrees || !is_awaited;
-            let deadline = party.deadline;
-            let parts: Vec<Part> = party
-                .held
-                .values_mut()
-                .filter(|held| held.stage == Stage::Here && (whole || !held.part.waits_for_others()))
-                .map(|held| {
-                    held.stage = Stage::Passed;
-                    held.part.clone()
-                })
-                .collect();
-            if !parts.is_empty() {
-                ready.push(Contribution { key: key.clone(), parts, deadline, left: None });
-            }
-        }
-        ready
+    /// What is to go to the coordinator of those who do this to a group.
+    pub(super) fn ready(&mut self, key: &GroupKey, operation: Operation) -> Option<Contribution> {
+        let party = self.parties.of_mut(operation).get_mut(key)?;
+        let parts = party.pass();
+        party.brings(key, parts)
+    }
+
+    /// The same of all.
+    pub(super) fn all_ready(&mut self) -> Vec<Contribution> {
+        let pass = |(key, party): (&GroupKey, &mut Party)| {
+            let parts = party.pass();
+            party.brings(key, parts)
+        };
+        self.parties.0.iter_mut().flatten().filter_map(pass).collect()
     }
 
     /// What the coordinator had, for the next one.
     pub(super) fn open(&self) -> Vec<Contribution> {
-        let of = |((key, _), party): (&(GroupKey, Operation), &Party)| {
-            let passed = party.held.values().filter(|held| held.stage == Stage::Passed);
-            let parts: Vec<Part> = passed.map(|held| held.part.clone()).collect();
-            let contribution = Contribution { key: key.clone(), parts, deadline: party.deadline, left: None };
-            (!contribution.parts.is_empty()).then_some(contribution)
-        };
-        self.parties.iter().filter_map(of).collect()
+        let had = |party: &Party| party.passed.iter().map(|held| held.part.clone()).collect();
+        let open = self.parties.0.iter().flatten().filter_map(|(key, party)| party.brings(key, had(party)));
+        open.collect()
     }
 
     /// Calls that something answers which was decided after they were made. The last that came, for which all others
@@ -201,35 +243,36 @@ impl Lobby {
         operation: Operation,
         is_meant: impl Fn(&Part) -> bool,
     ) -> Vec<(RequestId, Part)> {
-        let at = (key.clone(), operation);
-        let Some(party) = self.parties.get_mut(&at) else { return Vec::new() };
-        let answered = party.held.extract_if(.., |_, held| is_meant(&held.part));
-        let mut answered: Vec<Held> = answered.map(|(_, held)| held).collect();
-        if party.held.is_empty() {
-            self.parties.remove(&at);
+        let parties = self.parties.of_mut(operation);
+        let Some(party) = parties.get_mut(key) else { return Vec::new() };
+        let meant = |held: &mut Held| is_meant(&held.part);
+        let passed = party.passed.extract_if(.., meant);
+        let answered = passed.chain(party.waiting.extract_if(.., meant));
+        let mut answered: Vec<(RequestId, Part)> = answered.map(|held| (held.to, held.part)).collect();
+        if party.is_empty() {
+            parties.remove(key);
         }
-        answered.sort_unstable_by_key(|held| Reverse(held.before));
-        answered.into_iter().map(|held| (held.to, held.part)).collect()
+        answered.reverse();
+        answered
     }
 
     /// Whoever is left of those who waited for something wants something else, and waits for nobody here.
     pub(super) fn disband(&mut self, key: &GroupKey, operation: Operation) {
-        if let Some(party) = self.parties.get_mut(&(key.clone(), operation)) {
+        if let Some(party) = self.parties.of_mut(operation).get_mut(key) {
             party.disagrees = true;
         }
     }
 
     /// Time has passed. Those whose time is over here wait no longer for each other.
     pub(super) fn expire(&mut self, now: Time) {
-        for party in self.parties.values_mut().filter(|party| party.deadline.is_some_and(|at| at <= now)) {
-            party.expired = true;
-        }
+        let is_over = |party: &&mut Party| party.deadline.is_some_and(|at| at <= now);
+        let parties = self.parties.0.iter_mut().flat_map(BTreeMap::values_mut);
+        parties.filter(is_over).for_each(|party| party.expired = true);
     }
 
-    /// When the next one's is.
+    /// When the next one's is, at the earliest.
     pub(super) fn deadline(&self) -> Option<Time> {
-        let waiting = self.parties.values().filter(|party| !party.expired).filter_map(|party| party.deadline);
-        waiting.chain(self.late.values().flatten().map(|late| late.until)).min()
+        self.due.at()
     }
 
     /// Something came to nothing: those who come late learn that.
@@ -241,16 +284,17 @@ impl Lobby {
         whom: Latecomers,
         until: Time,
     ) {
-        let late = self.late.entry((key.clone(), operation)).or_default();
+        let late = self.late.of_mut(operation).entry(key.clone()).or_default();
         if matches!(whom.whom, Whom::Awaited(_)) {
             late.retain(|late| matches!(late.whom.whom, Whom::Concerned(_)));
         }
         late.push(Late { until, failure, whom });
+        self.due.lower(until);
     }
 
     /// It is there or gone after all.
     pub(super) fn nobody_is_late(&mut self, key: &GroupKey, operation: Operation) {
-        self.late.remove(&(key.clone(), operation));
+        self.late.of_mut(operation).remove(key);
     }
 
     /// Tells whoever comes late, once.
@@ -261,7 +305,7 @@ impl Lobby {
         part: &Part,
         now: Time,
     ) -> Result<(), Failure> {
-        let Some(late) = self.late.get_mut(&(key.clone(), operation)) else { return Ok(()) };
+        let Some(late) = self.late.of_mut(operation).get_mut(key) else { return Ok(()) };
         match late.iter_mut().find_map(|late| (late.until > now && late.whom.takes(operation, part)).then_some(late)) {
             Some(late) => Err(late.failure.clone()),
             None => Ok(()),
@@ -270,15 +314,20 @@ impl Lobby {
 
     /// Whoever comes now does not come late, but anew.
     pub(super) fn forget(&mut self, now: Time) {
-        self.late.retain(|_, late| {
-            late.retain(|late| late.until > now);
-            !late.is_empty()
-        });
+        for late in &mut self.late.0 {
+            late.retain(|_, late| {
+                late.retain(|late| late.until > now);
+                !late.is_empty()
+            });
+        }
+        let parties = self.parties.0.iter().flat_map(BTreeMap::values).filter(|party| !party.expired);
+        let late = self.late.0.iter().flat_map(BTreeMap::values).flatten();
+        self.due = parties.filter_map(|party| party.deadline).chain(late.map(|late| late.until)).collect();
     }
 
     /// Whether nothing is left.
     pub(super) fn is_empty(&self) -> bool {
-        self.parties.is_empty() && self.late.is_empty()
+        self.parties.0.iter().all(BTreeMap::is_empty) && self.late.0.iter().all(BTreeMap::is_empty)
     }
 }
 
@@ -301,7 +350,7 @@ mod tests {
             let construct = Some(Arc::new(Construct::of(Role::Leader(named.clone()))));
             let part = Part { proc: proc(rank), after: Instance::default(), construct, refusal: None };
             let to = RequestId { peer: PeerId(u64::from(rank)), tag: 101 };
-            lobby.enter(key.clone(), to, part, Time(0), |_| named.iter().cloned().collect());
+            lobby.enter(&key, to, part, Time(0), |_| named.clone());
         }
         let answered = lobby.answered(&key, Operation::Construct, |_| true);
         let order: Vec<u64> = answered.iter().map(|(to, _)| to.peer.0).collect();

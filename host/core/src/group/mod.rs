@@ -13,6 +13,7 @@ mod call;
 mod coming;
 mod deciding;
 mod directory;
+mod earliest;
 mod forming;
 mod key;
 mod lobby;
@@ -20,6 +21,7 @@ mod members;
 mod message;
 mod read;
 mod refusal;
+mod roll;
 mod shared;
 mod standing;
 mod takeover;
@@ -39,8 +41,9 @@ pub use refusal::Refusal;
 use crate::{Time, server::RequestId};
 use board::Board;
 use directory::{Directory, Whereabouts};
+use earliest::Earliest;
 use lobby::Lobby;
-use peal_model::{Info, Nspace, Proc, Rank, Status};
+use peal_model::{Info, NamedProcs, Nspace, Proc, Status};
 use standing::Known;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -71,6 +74,13 @@ impl Default for Settings {
     fn default() -> Settings {
         let seconds = Duration::from_secs;
         Settings { timeout: seconds(300), decision: seconds(10), memory: seconds(60), max: 1024 }
+    }
+}
+
+impl Settings {
+    /// For how long a coordinator remembers what it has told: half as long as servers do, so that none of them forgets before it.
+    fn told_for(&self) -> Duration {
+        self.memory / 2
     }
 }
 
@@ -190,13 +200,15 @@ impl Groups {
             return self.taken();
         }
         let deadline = now + timeout.unwrap_or(self.settings.timeout);
+        let operation = Operation::of(part.construct.as_deref());
         let Groups { lobby, directory, known, me, .. } = self;
-        lobby.enter(key.clone(), to, part, deadline, |part| match (part.names(), known.get(&key)) {
-            (Some(named), _) => directory.living_at(*me, named.iter()),
-            (None, Some(known)) => directory.living_at(*me, known.members_at(*me, directory).iter()),
-            (None, None) => BTreeSet::new(),
+        lobby.enter(&key, to, part, deadline, |part| match (part.names(), known.get(&key)) {
+            (Some(named), _) => directory.living_at(*me, named),
+            (None, Some(known)) => directory.living_at(*me, &known.left()),
+            (None, None) => NamedProcs::default(),
         });
-        self.pass_on(now);
+        let ready = self.lobby.ready(&key, operation);
+        self.pass_on(ready, now);
         self.taken()
     }
 
@@ -265,10 +277,12 @@ impl Groups {
             return Vec::new();
         }
         self.lobby.expire(now);
-        self.pass_on(now);
+        self.pass_all_on(now);
         self.lobby.forget(now);
         let memory = self.settings.memory;
-        self.past.retain(|_, (at, _)| *at + memory > now);
+        while let Some(first) = self.past.first_entry().filter(|first| first.get().0 + memory <= now) {
+            first.remove();
+        }
         if self.coordinates() {
             self.decide(now, Board::tick);
         }
@@ -342,11 +356,11 @@ impl Groups {
 
     /// What this server knows to be impossible is refused at once.
     fn makes_sense(&self, construct: &Construct) -> Result<(), Failure> {
-        let named: Box<dyn Iterator<Item = &Proc>> = match &construct.role {
-            Role::Leader(named) => Box::new(named.iter()),
-            Role::Bootstrap(_) | Role::Member => Box::new(std::iter::empty()),
+        let named: &[Proc] = match &construct.role {
+            Role::Leader(named) => named,
+            Role::Bootstrap(_) | Role::Member => &[],
         };
-        for proc in named.chain(&construct.additions) {
+        for proc in named.iter().chain(&construct.additions) {
             if self.directory.is_no_rank(proc) {
                 return Err(Failure::nobody(proc));
             }
@@ -358,10 +372,16 @@ impl Groups {
     }
 
     /// Hands what is complete here to the coordinator.
-    fn pass_on(&mut self, now: Time) {
-        for contribution in self.lobby.ready() {
+    fn pass_on(&mut self, ready: impl IntoIterator<Item = Contribution>, now: Time) {
+        for contribution in ready {
             self.up(Upward::Brings(contribution.with_time_left(now)), now);
         }
+    }
+
+    /// The same for all groups.
+    fn pass_all_on(&mut self, now: Time) {
+        let ready = self.lobby.all_ready();
+        self.pass_on(ready, now);
     }
 
     fn up(&mut self, upward: Upward, now: Time) {
@@ -390,7 +410,7 @@ impl Groups {
             self.take(self.me, message, now);
         }
         let past = self.past.first_key_value().map(|(_, (at, _))| *at + self.settings.memory);
-        self.due = [self.lobby.deadline(), self.board.deadline(&self.settings), past].into_iter().flatten().min();
+        self.due = [self.lobby.deadline(), self.board.deadline(), past].into_iter().flatten().min();
         std::mem::take(&mut self.steps)
     }
 }
@@ -400,9 +420,4 @@ struct Scene<'a> {
     directory: &'a Directory,
     settings: &'a Settings,
     now: Time,
-}
-
-/// The ranks that one stands for in a job of that size.
-fn ranks_of(rank: Rank, size: u32) -> Box<dyn Iterator<Item = Rank>> {
-    if directory::is_wildcard(rank) { Box::new((0..size).map(Rank)) } else { Box::new(std::iter::once(rank)) }
 }

@@ -1,7 +1,7 @@
 //! What members of a group may know of each other, also of those that are at other servers.
 use super::{Groups, standing::Known};
 use peal_model::{Identity, Info, JobInfo, Nspace, Proc};
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 impl Groups {
     /// The groups in which somebody of this server is.
@@ -26,7 +26,7 @@ impl Groups {
 
     /// Whether somebody is in a group with one whom this names.
     pub fn meets(&self, member: &Proc, named: &Proc) -> bool {
-        self.of(member).any(|known| known.formed.members.of_job(&named.nspace).any(|other| named.covers(&other)))
+        self.of(member).any(|known| known.formed.members.of_job(&named.nspace).iter().any(|other| named.covers(other)))
     }
 
     /// A job of which somebody in a group with this one is.
@@ -42,9 +42,8 @@ impl Groups {
 
     /// The jobs of other servers that have to do with none of the groups here any more, of those that this one had to do with.
     pub(super) fn estranged(&self, known: &Known) -> Vec<Nspace> {
-        let all: BTreeSet<&Nspace> = known.formed.members.jobs().collect();
         let is_shared = |nspace: &Nspace| self.known.values().any(|known| known.formed.members.has_job(nspace));
-        let gone = all.into_iter().filter(|nspace| !self.directory.is_at(nspace, self.me) && !is_shared(nspace));
-        gone.cloned().collect()
+        let jobs = known.formed.members.jobs();
+        jobs.filter(|nspace| !self.directory.is_at(nspace, self.me) && !is_shared(nspace)).cloned().collect()
     }
 }

@@ -1,7 +1,7 @@
 //! A group that is there: as a server with members sees it, and as its coordinator does.
-use super::{Formed, Instance, ServerId, directory::Directory};
+use super::{Formed, Instance, ServerId, directory::Directory, roll::Roll};
 use crate::Time;
-use peal_model::Proc;
+use peal_model::{NamedProcs, Proc};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// A group with members here.
@@ -25,11 +25,20 @@ impl Known {
         self.formed.members.iter().filter(|member| !self.gone.contains(member))
     }
 
+    /// Who is left, whatever their order is.
+    pub(super) fn left(&self) -> NamedProcs {
+        let named = self.formed.members.named();
+        if self.gone.is_empty() {
+            return named.clone();
+        }
+        named.iter().filter(|member| !self.gone.contains(member)).cloned().collect()
+    }
+
     /// Who is left at a server.
-    pub(super) fn members_at(&self, server: ServerId, directory: &Directory) -> BTreeSet<Proc> {
-        let jobs = directory.of(server);
-        let here = jobs.flat_map(|(nspace, _)| self.formed.members.of_job(&nspace).collect::<Vec<_>>());
-        here.filter(|member| !self.gone.contains(member)).collect()
+    pub(super) fn members_at(&self, server: ServerId, directory: &Directory) -> impl Iterator<Item = &Proc> {
+        let is_here = move |procs: &&[Proc]| procs.first().is_some_and(|proc| directory.is_at(&proc.nspace, server));
+        let here = self.formed.members.named().of_each_job().filter(is_here).flatten();
+        here.filter(|member| !self.gone.contains(member))
     }
 }
 
@@ -37,7 +46,7 @@ impl Known {
 #[derive(Debug)]
 pub(super) struct Standing {
     pub(super) instance: Instance,
-    pub(super) members: BTreeSet<Proc>,
+    pub(super) members: Roll,
     pub(super) dissolving: Option<Dissolving>,
 }
 
@@ -45,13 +54,13 @@ pub(super) struct Standing {
 #[derive(Debug)]
 pub(super) struct Dissolving {
     /// Who has not.
-    pub(super) missing: BTreeSet<Proc>,
+    pub(super) missing: Roll,
     pub(super) deadline: Time,
 }
 
 impl Standing {
-    pub(super) fn new(instance: Instance, members: impl IntoIterator<Item = Proc>) -> Standing {
-        Standing { instance, members: members.into_iter().collect(), dissolving: None }
+    pub(super) fn new(instance: Instance, members: NamedProcs) -> Standing {
+        Standing { instance, members: members.into(), dissolving: None }
     }
 
     /// Whether all who are left have called for its end.
@@ -61,6 +70,6 @@ impl Standing {
 
     /// Where its members are.
     pub(super) fn servers(&self, directory: &Directory) -> BTreeSet<ServerId> {
-        self.members.iter().filter_map(|member| directory.home(&member.nspace)).collect()
+        directory.homes(self.members.iter())
     }
 }

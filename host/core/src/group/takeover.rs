@@ -80,7 +80,7 @@ impl Groups {
                 report.open.iter().map(|open| &open.key).chain(report.known.keys()).collect();
             let had: BTreeSet<Instance> = report.past.iter().map(|outcome| outcome.instance).collect();
             for outcome in past.values().filter(|outcome| concerned.contains(&outcome.key)) {
-                self.board.tells(outcome, Some(&[*server].into()), now);
+                self.board.tells(outcome, Some(&[*server].into()), now + self.settings.told_for());
                 if !had.contains(&outcome.instance) {
                     self.hand(*server, Message::Down(outcome.clone()), now);
                 }
@@ -100,7 +100,7 @@ fn standing(reports: &BTreeMap<ServerId, Report>, past: &BTreeMap<Instance, Outc
     let mut groups: BTreeMap<GroupKey, Standing> = BTreeMap::new();
     for (key, (instance, formed, gone)) in reports.values().flat_map(|report| &report.known) {
         let left = formed.members.iter().filter(|member| !gone.contains(member)).cloned();
-        let known = Standing::new(*instance, left);
+        let known = Standing::new(*instance, left.collect());
         match groups.get(key) {
             Some(other) if other.instance >= known.instance => {}
             _ => drop(groups.insert(key.clone(), known)),
@@ -112,7 +112,7 @@ fn standing(reports: &BTreeMap<ServerId, Report>, past: &BTreeMap<Instance, Outc
         }
         match what {
             What::Formed(formed) => {
-                groups.insert(key.clone(), Standing::new(*instance, formed.members.iter().cloned()));
+                groups.insert(key.clone(), Standing::new(*instance, formed.members.named().clone()));
             }
             What::NotFormed { .. } | What::Dissolved => drop(groups.remove(key)),
             What::NotDissolved(_) => {
@@ -121,7 +121,7 @@ fn standing(reports: &BTreeMap<ServerId, Report>, past: &BTreeMap<Instance, Outc
             What::Changed(proc, _) => {
                 groups.entry(key.clone()).and_modify(|known| {
                     known.instance = *instance;
-                    known.members.remove(proc);
+                    known.members.tick(proc);
                 });
             }
         }

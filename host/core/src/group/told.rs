@@ -42,7 +42,10 @@ impl Groups {
             return;
         }
         self.seen = self.seen.max(*instance);
-        self.past.insert(*instance, (now, outcome.clone()));
+        // Nobody comes after who coordinates and wants to know of it.
+        if !self.coordinates() {
+            self.past.insert(*instance, (now, outcome.clone()));
+        }
         let before = |part: &Part| part.after < *instance;
         let until = now + self.settings.memory;
         match what {
@@ -50,7 +53,8 @@ impl Groups {
                 self.lobby.nobody_is_late(key, Operation::Construct);
                 let known = Known { instance: *instance, formed: formed.clone(), gone: BTreeSet::new() };
                 self.forget(key);
-                if !known.members_at(self.me, &self.directory).is_empty() {
+                let is_here = known.members_at(self.me, &self.directory).next().is_some();
+                if is_here {
                     self.steps.push(Step::Learn(formed.clone()));
                     self.known.insert(key.clone(), known);
                 }
@@ -76,7 +80,7 @@ impl Groups {
                 self.lobby.remember(key, Operation::Construct, failure.clone(), whom, until);
                 self.lobby.disband(key, Operation::Construct);
                 self.fail(key, Operation::Construct, answered, failure);
-                self.pass_on(now);
+                self.pass_all_on(now);
             }
             What::Dissolved => {
                 self.forget(key);
@@ -90,7 +94,7 @@ impl Groups {
                     known.instance = *instance;
                     let had: BTreeSet<Proc> = answered.iter().map(|(_, part)| part.proc.clone()).collect();
                     let members = known.members_at(self.me, &self.directory);
-                    let awaited = Some(members.difference(&had).cloned().collect());
+                    let awaited = Some(members.filter(|member| !had.contains(member)).cloned().collect());
                     let whom = Latecomers { whom: Whom::Awaited(awaited), answered: had };
                     self.lobby.remember(key, Operation::Destruct, failure.clone(), whom, until);
                 }
@@ -105,7 +109,7 @@ impl Groups {
         known.instance = instance;
         known.gone.insert(proc.clone());
         self.lobby.left(key, proc);
-        let here: Vec<Proc> = known.members_at(self.me, &self.directory).into_iter().collect();
+        let here: Vec<Proc> = known.members_at(self.me, &self.directory).cloned().collect();
         let telling = match (&key.name, change) {
             (GroupName::Called(_), Change::Left) => Some(code::PMIX_GROUP_LEFT),
             (GroupName::Called(_), Change::Failed) => known.formed.notifies.then_some(code::PMIX_GROUP_MEMBER_FAILED),
@@ -125,7 +129,7 @@ impl Groups {
             }
         }
         // Who waited for them to call for its end does not any more.
-        self.pass_on(now);
+        self.pass_all_on(now);
     }
 
     /// A group is not here any more, or another one instead.

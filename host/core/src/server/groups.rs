@@ -112,7 +112,7 @@ impl Server {
             let commit = Commit { scope: Scope::Remote, kvals };
             self.modex.commit(proc, vec![commit]).map_err(|_| GroupError::TooMuch)?;
         }
-        construct.data = self.modex.for_others(proc).filter(|_| !self.groups.is_alone());
+        construct.data = if self.groups.is_alone() { None } else { self.modex.for_others(proc) };
         Ok(())
     }
 
@@ -290,10 +290,11 @@ impl Server {
                     let elsewhere = |data: &&RankData| !self.jobs.contains_key(&data.proc.nspace);
                     let data: Vec<RankData> = formed.data.iter().filter(elsewhere).cloned().collect();
                     data.into_iter().for_each(|data| self.modex.learn(data));
-                    let here: Vec<Proc> = self.jobs.keys().flat_map(|nspace| formed.members.of_job(nspace)).collect();
-                    for member in here {
-                        let waiting = self.modex.share(&member);
-                        actions.extend(self.answer_gets(&member, waiting));
+                    let here = |procs: &&[Proc]| procs.first().is_some_and(|proc| self.jobs.contains_key(&proc.nspace));
+                    let here: Vec<&[Proc]> = formed.members.of_each_job().filter(here).collect();
+                    for member in here.into_iter().flatten() {
+                        let waiting = self.modex.share(member);
+                        actions.extend(self.answer_gets(member, waiting));
                     }
                 }
                 Step::Lost { proc, uid } => actions.extend(self.tell_of_end(&proc, Reach::User(uid))),
