@@ -335,26 +335,54 @@ impl Lobby {
 mod tests {
     use super::*;
     use crate::{
-        group::{Construct, GroupName, Instance},
+        group::{Construct, GroupName, Instance, Refusal},
         server::PeerId,
     };
-    use peal_model::{Nspace, Rank};
+    use peal_model::{Nspace, Rank, code};
+
+    const BEGINNING: Time = Time(0);
+
+    fn key() -> GroupKey {
+        GroupKey { uid: 1, name: GroupName::Called("group".into()) }
+    }
+
+    fn named(number: u32) -> NamedProcs {
+        (0..number).map(proc).collect()
+    }
+
+    fn proc(rank: u32) -> Proc {
+        Proc::new(Nspace::new("job").unwrap(), Rank(rank))
+    }
+
+    fn part(rank: u32, named: NamedProcs) -> Part {
+        let construct = Some(Arc::new(Construct::of(Role::Leader(named))));
+        Part { proc: proc(rank), after: Instance::default(), construct, refusal: None }
+    }
+
+    fn enter(lobby: &mut Lobby, part: Part, awaited: NamedProcs) {
+        let to = RequestId { peer: PeerId(u64::from(part.proc.rank.0)), tag: 101 };
+        lobby.enter(&key(), to, part, BEGINNING, |_| awaited);
+    }
 
     #[test]
     fn the_last_that_came_is_let_go_first() {
-        let key = GroupKey { uid: 1, name: GroupName::Called("group".into()) };
-        let proc = |rank: u32| Proc::new(Nspace::new("job").unwrap(), Rank(rank));
-        let named: NamedProcs = (0..3).map(proc).collect();
         let mut lobby = Lobby::default();
         for rank in [1, 0, 2] {
-            let construct = Some(Arc::new(Construct::of(Role::Leader(named.clone()))));
-            let part = Part { proc: proc(rank), after: Instance::default(), construct, refusal: None };
-            let to = RequestId { peer: PeerId(u64::from(rank)), tag: 101 };
-            lobby.enter(&key, to, part, Time(0), |_| named.clone());
+            enter(&mut lobby, part(rank, named(3)), named(3));
         }
-        let answered = lobby.answered(&key, Operation::Construct, |_| true);
+        let answered = lobby.answered(&key(), Operation::Construct, |_| true);
         let order: Vec<u64> = answered.iter().map(|(to, _)| to.peer.0).collect();
         assert_eq!(order, [2, 0, 1]);
         assert!(lobby.is_empty());
+    }
+
+    #[test]
+    fn whoever_has_called_is_known_awaited_or_not() {
+        let mut lobby = Lobby::default();
+        enter(&mut lobby, part(0, named(3)), named(3));
+        let refusal = Refusal { proc: proc(1), status: code::PMIX_ERR_NO_PERMISSIONS, reasons: Vec::new() };
+        enter(&mut lobby, Part { refusal: Some(Arc::new(refusal)), ..part(1, named(3)) }, named(3));
+        let holds = [0, 1, 2].map(|rank| lobby.holds(&key(), Operation::Construct, &proc(rank)));
+        assert_eq!(holds, [true, true, false]);
     }
 }

@@ -276,6 +276,13 @@ pub enum What {
     Changed(Proc, Change),
 }
 
+impl What {
+    /// Whether all servers are told: who is awaited may be anywhere, and has not called.
+    pub(super) fn is_for_all(&self) -> bool {
+        matches!(self, What::NotFormed { .. })
+    }
+}
+
 /// Why a group has a member less.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {

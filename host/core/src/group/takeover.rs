@@ -73,13 +73,15 @@ impl Groups {
         }
     }
 
-    /// Servers that wait for something, or have a group, of which others were told more, are told the same.
+    /// Servers that wait for something, or have a group, of which others were told more, are told the same; and all of them what
+    /// was for all.
     fn tell_again(&mut self, reports: &BTreeMap<ServerId, Report>, past: &BTreeMap<Instance, Outcome>, now: Time) {
         for (server, report) in reports {
             let concerned: BTreeSet<&GroupKey> =
                 report.open.iter().map(|open| &open.key).chain(report.known.keys()).collect();
             let had: BTreeSet<Instance> = report.past.iter().map(|outcome| outcome.instance).collect();
-            for outcome in past.values().filter(|outcome| concerned.contains(&outcome.key)) {
+            let concerns = |outcome: &&Outcome| outcome.what.is_for_all() || concerned.contains(&outcome.key);
+            for outcome in past.values().filter(concerns) {
                 self.board.tells(outcome, Some(&[*server].into()), now + self.settings.told_for());
                 if !had.contains(&outcome.instance) {
                     self.hand(*server, Message::Down(outcome.clone()), now);

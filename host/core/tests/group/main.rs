@@ -11,7 +11,7 @@ mod scenario;
 mod sim;
 mod told;
 
-use peal_core::group::{Answer, Construct, Role, Wishes};
+use peal_core::group::{Answer, Construct, Role, ServerId, Wishes};
 use peal_model::{Proc, code};
 use scenario::Weather;
 use sim::{Order, Sim, nspace, proc};
@@ -96,4 +96,40 @@ fn late_ones_learn_at_once_how_it_ended_and_may_try_again() {
     sim.deliver_all();
     assert!(matches!(sim.made[2].answers[0], Answer::Formed(_)));
     assert_eq!(sim.made[2].answers, sim.made[3].answers);
+}
+
+#[test]
+fn what_was_on_its_way_for_long_is_answered_by_what_was_decided_meanwhile() {
+    let mut sim = Sim::new(2, 1, 1, Order::Reversed);
+    let both = [proc(1, 0), proc(2, 0)];
+    // They do not agree, which is remembered for a minute ...
+    sim.construct(&both[0], "g", leader(&both), None);
+    sim.construct(&both[1], "g", leader(&both[1..]), None);
+    sim.deliver_all();
+    sim.pass(50_000);
+    sim.construct(&both[0], "g", leader(&both), Some(1000));
+    sim.construct(&both[1], "g", leader(&both), Some(40_000));
+    sim.pass(1000);
+    // ... and what has come of it since, for longer.
+    sim.pass(10_000);
+    sim.deliver_all();
+    let status = |sim: &Sim, call: usize| sim.made[call].answers.iter().map(Sim::status).collect::<Vec<_>>();
+    assert_eq!(status(&sim, 3), [code::PMIX_ERR_TIMEOUT]);
+    sim.construct(&both[0], "g", leader(&both), Some(1000));
+    sim.come_to_rest().unwrap();
+    assert_eq!(status(&sim, 4), [code::PMIX_ERR_TIMEOUT], "the other one does not wait any more");
+}
+
+#[test]
+fn whoever_decides_keeps_nothing_for_whoever_comes_after() {
+    let mut sim = Sim::new(2, 1, 1, Order::First);
+    let both = [proc(1, 0), proc(2, 0)];
+    for _ in 0..100 {
+        both.iter().for_each(|proc| sim.construct(proc, "g", leader(&both), None));
+        sim.deliver_all();
+        both.iter().for_each(|proc| sim.destruct(proc, "g", None));
+        sim.deliver_all();
+    }
+    let left = |server| sim.servers[&ServerId(server)].leftovers();
+    assert_eq!([left(1), left(2)].map(Option::unwrap), ["a board", "a past"]);
 }

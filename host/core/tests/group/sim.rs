@@ -277,6 +277,10 @@ impl Sim {
         let homes = &self.homes;
         self.alive.retain(|proc| homes[&proc.nspace] != server);
         self.links.retain(|(_, to), _| *to != server);
+        // It has died while it sent: of what is on its way the last may never have left.
+        for ((_, _), parcels) in self.links.iter_mut().filter(|((from, _), _)| *from == server) {
+            parcels.truncate(self.random.below(parcels.len() + 1));
+        }
         for other in self.servers.keys() {
             self.links.entry((server, *other)).or_default().push_back(Parcel::Left);
         }
