@@ -11,7 +11,6 @@ use crate::{
     metrics::Metrics,
     monitor::Watchman,
     notice::{Notice, Notices},
-    order::far_first,
     outbox::{Full, Outbox, Outgoing},
     pulse::{Pulse, Pulses},
     spill::Spiller,
@@ -314,8 +313,7 @@ impl Actor {
         verdict.map(|verdict| self.decided(id, verdict)).unwrap_or_default()
     }
 
-    pub(crate) fn act_all(&mut self, mut actions: Vec<Action>) {
-        far_first(&mut actions, &self.outboxes);
+    pub(crate) fn act_all(&mut self, actions: Vec<Action>) {
         actions.into_iter().for_each(|action| self.act(action));
     }
 

@@ -25,6 +25,7 @@ use thiserror::Error;
 use tokio::{
     net::TcpStream,
     sync::{mpsc, watch},
+    task::{JoinError, JoinSet},
 };
 
 /// What every connection of a server shares.
@@ -79,6 +80,8 @@ pub(crate) enum Fault {
     NotReading,
     #[error("more than {0} requests are open")]
     OpenRequests(usize),
+    #[error("the task that writes to it failed: {0}")]
+    Delivery(#[from] JoinError),
 }
 
 impl Fault {
@@ -86,7 +89,12 @@ impl Fault {
     fn violation(&self) -> Option<Status> {
         match self {
             Fault::Wire(error) | Fault::JobData(error) => Some(error.status()),
-            Fault::OpenRequests(_) | Fault::TagInUse(_) | Fault::Stopping(_) | Fault::Io(_) | Fault::NotReading => None,
+            Fault::OpenRequests(_)
+            | Fault::TagInUse(_)
+            | Fault::Stopping(_)
+            | Fault::Io(_)
+            | Fault::NotReading
+            | Fault::Delivery(_) => None,
         }
     }
 }
@@ -113,20 +121,21 @@ pub(crate) async fn serve(mut stream: TcpStream, lobby: Lobby) {
         Err(reason) => return refuse(&lobby, &from, &reason),
     };
     let (peer, proc) = (admitted.id, &admitted.proc);
-    let welcome = admitted.welcome.encode();
-    let delivery = Delivery { line: &line, lobby: &lobby, peer };
+    let delivery = Delivery { line: line.clone(), office: lobby.office.clone(), packing: lobby.packing.clone(), peer };
+    // In a task of its own: it has something to do for few of the requests that are read, and is woken for these.
+    let mut delivering = JoinSet::new();
+    delivering.spawn(delivery.run(inbox, admitted.welcome.encode()));
     let reading = Reading::of((peer, proc), &line, &lobby);
     let mut violation = None;
     let ended = tokio::select! {
-        // What comes in is looked at first: what goes out of it need not wait for another look.
         biased;
         ended = reading.run(reader, rest) => {
             violation = ended.as_ref().err().and_then(Fault::violation);
             ended
         }
-        ended = delivery.run(inbox, &welcome) => ended,
-        () = line.is_cut() => Err(Fault::NotReading),
+        Some(delivered) = delivering.join_next() => delivered.map_err(Fault::from).flatten(),
     };
+    drop(delivering);
     match ended {
         Ok(()) => {}
         // How clients that die end; the host knows more.

@@ -1,19 +1,22 @@
 //! What is for a client, written in the order in which the server gave it, as much at once as the client is sure to take.
 use crate::{
-    connection::{Fault, Lobby},
+    connection::Fault,
     line::Line,
+    office::Office,
     outbox::Outgoing,
     pace::Pace,
-    packing,
+    packing::{self, Packing},
     quiet::warn_once,
 };
 use peal_core::server::PeerId;
+use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// The writing side of a connection.
-pub(crate) struct Delivery<'a> {
-    pub(crate) line: &'a Line,
-    pub(crate) lobby: &'a Lobby,
+pub(crate) struct Delivery {
+    pub(crate) line: Arc<Line>,
+    pub(crate) office: Arc<Office>,
+    pub(crate) packing: Arc<Packing>,
     pub(crate) peer: PeerId,
 }
 
@@ -24,9 +27,16 @@ struct Bunch {
     waited: usize,
 }
 
-impl Delivery<'_> {
-    /// Welcomes the client and writes what comes; ends when the server has no more for this client.
-    pub(crate) async fn run(self, mut inbox: mpsc::Receiver<Outgoing>, welcome: &[u8]) -> Result<(), Fault> {
+impl Delivery {
+    /// Welcomes the client and writes what comes; ends when the server has no more for this client, or cuts it off.
+    pub(crate) async fn run(self, inbox: mpsc::Receiver<Outgoing>, welcome: Vec<u8>) -> Result<(), Fault> {
+        tokio::select! {
+            ended = self.deliver(inbox, &welcome) => ended,
+            () = self.line.is_cut() => Err(Fault::NotReading),
+        }
+    }
+
+    async fn deliver(&self, mut inbox: mpsc::Receiver<Outgoing>, welcome: &[u8]) -> Result<(), Fault> {
         self.line.welcome(welcome).await?;
         let mut bunch = Bunch::default();
         while let Some(first) = inbox.recv().await {
@@ -46,9 +56,9 @@ impl Delivery<'_> {
         match outgoing {
             Outgoing::Milestone => {
                 self.write(bunch).await?;
-                return Ok(self.lobby.office.enter(|actor| actor.resume(self.peer))?);
+                return Ok(self.office.enter(|actor| actor.resume(self.peer))?);
             }
-            Outgoing::Event(event) => match self.lobby.packing.event(event, &self.line.codec) {
+            Outgoing::Event(event) => match self.packing.event(event, &self.line.codec) {
                 Ok(frame) => self.add(&frame, bunch).await?,
                 Err(error) => {
                     warn_once!(self.line.unfit, %error, "an event cannot be packed for this client: it is not sent")
@@ -61,7 +71,7 @@ impl Delivery<'_> {
                 }
             },
             Outgoing::Reply { tag, reply } => {
-                if let Some(frame) = packing::reply(tag, &reply, self.line)? {
+                if let Some(frame) = packing::reply(tag, &reply, &self.line)? {
                     self.add(&frame, bunch).await?;
                 }
             }

@@ -31,7 +31,6 @@ mod monitor;
 mod notice;
 mod office;
 mod open_requests;
-mod order;
 mod outbox;
 mod pace;
 mod packing;

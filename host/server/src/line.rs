@@ -109,12 +109,6 @@ impl Line {
         self.pace.room_at_once(frame.len()).then_some(frame)
     }
 
-    /// Which processor its client last spoke on, as the kernel numbers them, if that is known.
-    pub(crate) fn cpu(&self) -> Option<usize> {
-        let cpu = rustix::net::sockopt::socket_incoming_cpu(self.writer.as_ref()).ok()?;
-        usize::try_from(cpu).ok()
-    }
-
     /// The memory that what waits takes, in bytes.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
@@ -157,7 +151,7 @@ impl fmt::Debug for Line {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use peal_model::{CommandCode, code};
     use peal_wire::{BufferType, Dialect, Encoding, Limits, Release};
@@ -167,7 +161,7 @@ pub(crate) mod tests {
     };
 
     /// That of a client of release 4.2.2.
-    pub(crate) fn of_release_4(writer: OwnedWriteHalf, max_open: usize) -> Line {
+    fn of_release_4(writer: OwnedWriteHalf, max_open: usize) -> Line {
         let release: Release = "4.2.2".parse().unwrap();
         let dialect = Dialect::new(release.version(), Encoding::V41);
         let codec = Codec { dialect, buffer_type: BufferType::NonDescribed, limits: Limits::default() };
