@@ -381,11 +381,20 @@ async fn a_client_that_asks_and_does_not_read_is_cut_off() {
     let siege = Siege::begin(ServerSettings { outbox_bytes: 1024 * 1024, ..Siege::settings() }).await;
     siege.first.put(Scope::Local, KeyName("test.load").into(), load());
     siege.first.commit().await.unwrap();
+    let open = || siege.node.server.counters().connections_open.get();
+    let others = open();
     let mut deaf = Peer::connect(&siege.node, ATTACKER).await;
     let get = Request::Get { proc: siege.first.me().clone(), infos: Vec::new(), key: Some("test.load".into()) };
     for tag in 1000..1200 {
         deaf.request(tag, &get).await;
     }
+    // It need not read for that.
+    soon("its connection is closed", async {
+        while open() > others {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     let mut got = 0;
     while deaf.next().await.is_some() {
         got += 1;
