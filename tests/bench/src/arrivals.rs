@@ -17,6 +17,8 @@ pub struct Arrivals {
     tally: File,
     last: File,
     leave: File,
+    turn: File,
+    over: File,
 }
 
 impl Arrivals {
@@ -32,6 +34,8 @@ impl Arrivals {
             tally: open("tally", OpenOptions::new().append(true))?,
             last: open("last", &mut both())?,
             leave: open("leave", &mut both())?,
+            turn: open("turn", &mut both())?,
+            over: open("over", &mut both())?,
         })
     }
 
@@ -56,5 +60,15 @@ impl Arrivals {
     /// Waits until all may leave.
     pub fn await_leave(&self) -> Result<()> {
         Ok((&self.leave).read_exact(&mut [0])?)
+    }
+
+    /// Waits until it is this job's turn to measure.
+    pub fn await_turn(&self) -> Result<()> {
+        Ok((&self.turn).read_exact(&mut [0])?)
+    }
+
+    /// Says that the turn is over.
+    pub fn turn_is_over(&self) -> Result<()> {
+        Ok((&self.over).write_all(&[0])?)
     }
 }

@@ -46,7 +46,7 @@ pub async fn run(proc: &Proc, client: &Arc<Client>) -> Result<()> {
 }
 
 async fn send(proc: &Proc, client: &Arc<Client>) -> Result<()> {
-    let open = if proc.window == 0 { proc.count } else { proc.window };
+    let open = if proc.extra == 0 { proc.count } else { proc.extra };
     let room = Arc::new(Semaphore::new(open as usize));
     let mut sending = JoinSet::new();
     for number in 0..proc.count {

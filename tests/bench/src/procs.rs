@@ -33,9 +33,10 @@ pub struct Proc {
     pub warm: u32,
     /// Where the files are by which the procs know of each other
     dir: PathBuf,
-    /// How many events may be unacknowledged; 0 for any number
+    /// Of a flood, how many events may be unacknowledged, 0 for any number; of fences, in how many turns they are measured, 0
+    /// for one that nobody is waited for
     #[arg(default_value_t = 0)]
-    pub window: u32,
+    pub extra: u32,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -93,7 +94,7 @@ impl Proc {
                 Mode::Flood => flood::run(self, &client).await?,
                 Mode::Siege => siege::run(self, &client, arrivals, Harm::Flood).await?,
                 Mode::Bombs => siege::run(self, &client, arrivals, Harm::Bombs).await?,
-                Mode::Fence => self.fence(&client).await?,
+                Mode::Fence => self.fence(&client, &arrivals).await?,
                 Mode::Idle => {
                     arrivals.arrive(now(), size(&client)?)?;
                     arrivals.await_leave()?;
@@ -153,16 +154,27 @@ impl Proc {
         Ok(client.fence(&[], &[]).await?)
     }
 
-    async fn fence(&self, client: &Client) -> Result<()> {
-        for _ in 0..self.warm {
-            client.fence(&[], &[]).await?;
-        }
-        let start = Instant::now();
-        for _ in 0..self.count {
-            client.fence(&[], &[]).await?;
+    async fn fence(&self, client: &Client, arrivals: &Arrivals) -> Result<()> {
+        let takes_turns = self.extra > 0 && client.me().rank == Rank(0);
+        let mut times = Times::new(0, self.extra.max(1));
+        for _ in 0..self.extra.max(1) {
+            if takes_turns {
+                arrivals.await_turn()?;
+            }
+            for _ in 0..self.warm {
+                client.fence(&[], &[]).await?;
+            }
+            let start = Instant::now();
+            for _ in 0..self.count {
+                client.fence(&[], &[]).await?;
+            }
+            times.add(start.elapsed() / self.count.max(1));
+            if takes_turns {
+                arrivals.turn_is_over()?;
+            }
         }
         if client.me().rank == Rank(0) {
-            println!("us {:.3}", start.elapsed().as_secs_f64() * 1e6 / f64::from(self.count));
+            times.print_median();
         }
         Ok(())
     }

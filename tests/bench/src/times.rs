@@ -27,11 +27,20 @@ impl Times {
         self.print_as("us")
     }
 
-    /// The same by another name.
+    /// Prints the median alone.
+    pub fn print_median(mut self) {
+        println!("us {:.3}", self.percentile(50).as_secs_f64() * 1e6);
+    }
+
+    /// Both by another name.
     pub fn print_as(mut self, name: &str) -> Duration {
+        let (median, rare) = (self.percentile(50), self.percentile(99));
+        println!("{name} {:.3}\n{name}_p99 {:.3}", median.as_secs_f64() * 1e6, rare.as_secs_f64() * 1e6);
+        median
+    }
+
+    fn percentile(&mut self, per_cent: usize) -> Duration {
         self.times.sort_unstable();
-        let at = |per_cent: usize| self.times.get(self.times.len() * per_cent / 100).copied().unwrap_or_default();
-        println!("{name} {:.3}\n{name}_p99 {:.3}", at(50).as_secs_f64() * 1e6, at(99).as_secs_f64() * 1e6);
-        at(50)
+        self.times.get(self.times.len() * per_cent / 100).copied().unwrap_or_default()
     }
 }

@@ -1,7 +1,9 @@
-/* What the procs of a measurement tell each other beside PMIx. A directory holds three files:
+/* What the procs of a measurement tell each other beside PMIx. A directory holds five files:
  *   tally  appended to by every arrival; its length is how many there were, counted over all procs without a lock
  *   last   a pipe that the last arrival of each round writes its time to
  *   leave  a pipe from which each proc that waits reads one byte
+ *   turn   a pipe from which rank 0 reads a byte when it is its job's turn to measure ...
+ *   over   ... and one to which it then writes a byte
  * The time of an arrival is taken before any of this. */
 #ifndef ARRIVALS_H
 #define ARRIVALS_H
@@ -13,7 +15,7 @@
 #include <unistd.h>
 
 struct arrivals {
-    int tally, last, leave;
+    int tally, last, leave, turn, over;
 };
 
 static inline uint64_t now_ns(void)
@@ -41,6 +43,8 @@ static inline void open_arrivals(struct arrivals *arrivals, const char *dir)
     /* For reading and writing, so that neither end waits for the other to be opened. */
     arrivals->last = open_in(dir, "last", O_RDWR);
     arrivals->leave = open_in(dir, "leave", O_RDWR);
+    arrivals->turn = open_in(dir, "turn", O_RDWR);
+    arrivals->over = open_in(dir, "over", O_RDWR);
 }
 
 static inline void need_bytes(ssize_t done, size_t wanted, const char *what)
@@ -68,9 +72,15 @@ static inline uint64_t await_last(struct arrivals *arrivals)
     return at;
 }
 
-static inline void await_leave(struct arrivals *arrivals)
+static inline void await_byte(int pipe, const char *what)
 {
     char byte;
-    need_bytes(read(arrivals->leave, &byte, 1), 1, "leave");
+    need_bytes(read(pipe, &byte, 1), 1, what);
 }
+
+static inline void await_leave(struct arrivals *arrivals) { await_byte(arrivals->leave, "leave"); }
+
+static inline void await_turn(struct arrivals *arrivals) { await_byte(arrivals->turn, "turn"); }
+
+static inline void turn_is_over(struct arrivals *arrivals) { need_bytes(write(arrivals->over, "", 1), 1, "over"); }
 #endif

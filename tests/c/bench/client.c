@@ -5,9 +5,9 @@
  *     client fan      COUNT WARM DIR           rank 0 to all others, one event after the other: until the last one's handler runs
  *     client pingpong COUNT WARM DIR           rank 0 to rank 1, whose handler answers with an event
  *     client flood    COUNT WARM DIR WINDOW    rank 0 to rank 1, at most WINDOW unacknowledged (0: all at once)
- *     client fence    COUNT WARM DIR           all procs
- *     client group    COUNT WARM DIR           all procs form a group and destruct it, in a row
- *     client groupid  COUNT WARM DIR           the same of groups that are given a number
+ *     client fence    COUNT WARM DIR TURNS     all procs, in each of so many turns (turns.h)
+ *     client group    COUNT WARM DIR TURNS     all procs form a group and destruct it, in a row
+ *     client groupid  COUNT WARM DIR TURNS     the same of groups that are given a number
  *     client log      COUNT WARM DIR           rank 0 logs a line to stderr, waits until that is done, and logs the next
  *     client beats    COUNT WARM DIR           rank 0 sends heartbeats, and waits until the server has had them all
  *     client pulse    SECONDS 0 DIR            all procs send one a second; rank 0 tells what share of a CPU that costs its parent
@@ -33,7 +33,7 @@
 
 static pmix_proc_t me;
 static uint32_t job_size;
-static uint32_t count, warm;
+static uint32_t count, warm, turns;
 static struct arrivals arrivals;
 static sem_t done;
 
@@ -51,8 +51,11 @@ static void await(sem_t *semaphore)
     }
 }
 
-#include "groups.h"
 #include "times.h"
+
+#include "turns.h"
+
+#include "groups.h"
 
 /* ---- events ------------------------------------------------------------ */
 
@@ -365,16 +368,23 @@ static void pulse(void)
 
 static void fence(void)
 {
-    uint64_t start = 0;
-    for (uint32_t i = 0; i < warm + count; i++) {
-        if (i == warm) {
-            start = now_ns();
+    double *times = of_each_turn();
+    for (uint32_t turn = 0; turn < turns_measured(); turn++) {
+        uint64_t start = 0;
+        begin_turn();
+        for (uint32_t i = 0; i < warm + count; i++) {
+            if (i == warm) {
+                start = now_ns();
+            }
+            need("fence", PMIx_Fence(NULL, 0, NULL, 0));
         }
-        need("fence", PMIx_Fence(NULL, 0, NULL, 0));
+        times[turn] = (double) (now_ns() - start) / count;
+        end_turn();
     }
     if (0 == me.rank) {
-        printf("us %.3f\n", (double) (now_ns() - start) / 1e3 / count);
+        print_middle("us", times);
     }
+    free(times);
 }
 
 static void log_lines(void)
@@ -419,12 +429,12 @@ int main(int argc, char **argv)
     } modes[] = {{"chain", chain}, {"fan", fan}, {"pingpong", pingpong}, {"flood", flood}, {"fence", fence}, {"group", group},
                  {"groupid", group_with_id}, {"log", log_lines}, {"beats", beats}, {"pulse", pulse}, {"idle", idle}};
     if (argc < 5) {
-        fprintf(stderr, "usage: %s MODE COUNT WARM DIR [HANDLERS | WINDOW]\n", argv[0]);
+        fprintf(stderr, "usage: %s MODE COUNT WARM DIR [HANDLERS | WINDOW | TURNS]\n", argv[0]);
         return 2;
     }
     count = (uint32_t) atoi(argv[2]);
     warm = (uint32_t) atoi(argv[3]);
-    handlers = window = argc > 5 ? (uint32_t) atoi(argv[5]) : 0;
+    handlers = window = turns = argc > 5 ? (uint32_t) atoi(argv[5]) : 0;
     open_arrivals(&arrivals, argv[4]);
     sem_init(&done, 0, 0);
     need("init", PMIx_Init(&me, NULL, 0));

@@ -13,25 +13,31 @@ static void form_groups(bool numbered)
     }
     pmix_info_t info;
     PMIX_INFO_LOAD(&info, PMIX_GROUP_ASSIGN_CONTEXT_ID, &numbered, PMIX_BOOL);
-    uint64_t constructs = 0, destructs = 0;
-    need("fence", PMIx_Fence(NULL, 0, NULL, 0));
-    for (uint32_t i = 0; i < warm + count; i++) {
-        pmix_info_t *results = NULL;
-        size_t nresults = 0;
-        uint64_t start = now_ns();
-        need("construct", PMIx_Group_construct("bench", all, job_size, &info, numbered ? 1 : 0, &results, &nresults));
-        uint64_t formed = now_ns();
-        PMIX_INFO_FREE(results, nresults);
-        need("destruct", PMIx_Group_destruct("bench", NULL, 0));
-        if (i >= warm) {
-            constructs += formed - start;
-            destructs += now_ns() - formed;
+    double *constructs = of_each_turn(), *destructs = of_each_turn();
+    for (uint32_t turn = 0; turn < turns_measured(); turn++) {
+        begin_turn();
+        for (uint32_t i = 0; i < warm + count; i++) {
+            pmix_info_t *results = NULL;
+            size_t nresults = 0;
+            uint64_t start = now_ns();
+            need("construct",
+                 PMIx_Group_construct("bench", all, job_size, &info, numbered ? 1 : 0, &results, &nresults));
+            uint64_t formed = now_ns();
+            PMIX_INFO_FREE(results, nresults);
+            need("destruct", PMIx_Group_destruct("bench", NULL, 0));
+            if (i >= warm) {
+                constructs[turn] += (double) (formed - start) / count;
+                destructs[turn] += (double) (now_ns() - formed) / count;
+            }
         }
+        end_turn();
     }
     if (0 == me.rank) {
-        printf("construct_us %.3f\ndestruct_us %.3f\n", (double) constructs / 1e3 / count, (double) destructs / 1e3 / count);
+        print_middle("construct_us", constructs);
+        print_middle("destruct_us", destructs);
     }
-    need("fence", PMIx_Fence(NULL, 0, NULL, 0));
+    free(constructs);
+    free(destructs);
     free(all);
 }
 

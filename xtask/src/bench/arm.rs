@@ -3,19 +3,19 @@ use super::{
     launch::{self, Scratch},
     memory,
     programs::Programs,
-    start,
+    start, turns,
 };
 use crate::mpi::Release;
 use anyhow::{Context, Result};
 use std::{fs, path::PathBuf, process::Command};
 
-/// What an arm measured: a name (`us`, `per_s`, ...) and a number.
+/// What was measured: a name (`us`, `per_s`, ...) and a number.
 pub type Values = Vec<(String, f64)>;
 
-/// One thing that is measured, once a round.
+/// What is measured once a round.
 pub struct Arm {
-    /// As in the results: `latency.peal`.
-    pub name: String,
+    /// As in the results: `latency.peal`. Several where the work is several jobs that measure by turns.
+    pub names: Vec<String>,
     /// What is done.
     pub work: Work,
 }
@@ -34,6 +34,8 @@ pub enum Work {
     },
     /// A job whose procs measure.
     Job(Job),
+    /// Several that do so by turns.
+    Turns(Vec<Job>),
     /// Messages through three threads that do nothing else.
     Relay { count: u32, warm: u32 },
     /// The growth of the server's memory from few clients to many.
@@ -54,7 +56,7 @@ pub struct Job {
     pub count: u32,
     /// How often before.
     pub warm: u32,
-    /// Handlers of a chain, or events that may be unacknowledged.
+    /// Handlers of a chain, events that may be unacknowledged, or turns.
     pub extra: u32,
     /// What Peal's server hosts.
     pub hosts: Hosts,
@@ -112,9 +114,9 @@ impl Side {
 }
 
 impl Arm {
-    /// Measures once.
-    pub fn measure(&self, programs: &Programs) -> Result<Values> {
-        match &self.work {
+    /// Measures once: what comes out under each of the names.
+    pub fn measure(&self, programs: &Programs) -> Result<Vec<Values>> {
+        Ok(vec![match &self.work {
             Work::Chain { component, by, handlers, modules, code, count, warm } => {
                 let mut command = Command::new(&programs.bench);
                 command.arg("chain").arg(programs.components.join(component).with_extension("wasm"));
@@ -129,22 +131,23 @@ impl Arm {
                     &modules.to_string(),
                 ]);
                 command.args(["--count", &count.to_string(), "--warm", &warm.to_string()]);
-                launch::values(&launch::finish(command, &Scratch::new()?)?)
+                launch::values(&launch::finish(command, &Scratch::new()?)?)?
             }
             Work::Job(job) => {
                 let scratch = Scratch::new()?;
-                launch::values(&launch::finish(job.command(programs, &scratch)?, &scratch)?)
+                launch::values(&launch::finish(job.command(programs, &scratch)?, &scratch)?)?
             }
+            Work::Turns(jobs) => return turns::measure(jobs, programs),
             Work::Relay { count, warm } => {
                 let mut command = Command::new(&programs.bench);
                 command.args(["relay", &count.to_string(), &warm.to_string()]);
-                launch::values(&launch::finish(command, &Scratch::new()?)?)
+                launch::values(&launch::finish(command, &Scratch::new()?)?)?
             }
-            Work::Growth { side, few, many } => memory::growth(programs, *side, *few, *many),
+            Work::Growth { side, few, many } => memory::growth(programs, *side, *few, *many)?,
             Work::Start { launcher, release, procs, count } => {
-                start::time(programs, *launcher, *release, *procs, *count)
+                start::time(programs, *launcher, *release, *procs, *count)?
             }
-        }
+        }])
     }
 }
 

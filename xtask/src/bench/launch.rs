@@ -37,7 +37,7 @@ impl Scratch {
         fs::create_dir(&path).with_context(|| format!("creating {}", path.display()))?;
         let scratch = Scratch(path);
         File::create(scratch.path().join("tally"))?;
-        for pipe in ["last", "leave"] {
+        for pipe in ["last", "leave", "turn", "over"] {
             mknodat(CWD, scratch.path().join(pipe), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
         }
         Ok(scratch)
@@ -89,16 +89,29 @@ impl Running {
     }
 
     fn wait(&mut self) -> Result<ExitStatus> {
-        let start = Instant::now();
-        loop {
-            if let Some(status) = self.0.try_wait()? {
-                return Ok(status);
-            }
-            if start.elapsed() > PATIENCE {
-                bail!("it has not ended after {PATIENCE:?}");
-            }
-            thread::sleep(LOOK);
+        found("its end", || Ok(self.0.try_wait()?))
+    }
+
+    /// Waits until something is there, which it does not come to if the command ends.
+    pub fn until<T>(&mut self, what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+        found(what, || match (look()?, self.0.try_wait()?) {
+            (None, Some(status)) => bail!("{status} before this: {what}"),
+            (seen, _) => Ok(seen),
+        })
+    }
+}
+
+/// Looks again and again.
+fn found<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    let start = Instant::now();
+    loop {
+        if let Some(seen) = look()? {
+            return Ok(seen);
         }
+        if start.elapsed() > PATIENCE {
+            bail!("this did not come within {PATIENCE:?}: {what}");
+        }
+        thread::sleep(LOOK);
     }
 }
 

@@ -4,7 +4,7 @@ use super::{
     launch::{Running, Scratch},
     programs::Programs,
 };
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use std::{
     fs::{self, OpenOptions},
     io::Write,
@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long it may take until all clients are connected, and then until the server has come to rest.
+/// How long it may take until the server has come to rest.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Between two looks at a server that comes to rest.
@@ -40,15 +40,10 @@ pub fn growth(programs: &Programs, side: Side, few: u32, many: u32) -> Result<Va
 fn with_clients(programs: &Programs, side: Side, clients: u32) -> Result<Memory> {
     let scratch = Scratch::new()?;
     let job = Job { side, procs: clients, mode: "idle", count: 0, warm: 0, extra: 0, hosts: Hosts::Nothing };
-    let server = Running::start(job.command(programs, &scratch)?, &scratch)?;
-    let start = Instant::now();
+    let mut server = Running::start(job.command(programs, &scratch)?, &scratch)?;
     let here = || fs::metadata(scratch.path().join("tally")).map_or(0, |tally| tally.len());
-    while here() < u64::from(clients) {
-        if start.elapsed() > PATIENCE {
-            bail!("{} of {clients} clients have connected after {PATIENCE:?}", here());
-        }
-        thread::sleep(LOOK);
-    }
+    let what = format!("{clients} clients have connected");
+    server.until(&what, || Ok((here() >= u64::from(clients)).then_some(())))?;
     let memory = at_rest(server.pid())?;
     let mut leave = OpenOptions::new().read(true).write(true).open(scratch.path().join("leave"))?;
     leave.write_all(&vec![0; clients as usize])?;

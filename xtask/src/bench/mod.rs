@@ -9,6 +9,7 @@ mod programs;
 mod report;
 mod samples;
 mod start;
+mod turns;
 
 use crate::mpi::Release;
 use anyhow::Result;
@@ -128,11 +129,17 @@ fn measure(plan: &Plan, programs: &programs::Programs, rounds: u32) -> Samples {
         }
         for (at, arm) in order.iter().enumerate() {
             if on_terminal {
-                eprint!("\r\x1b[Kround {} of {rounds}: {} of {}, {}", round + 1, at + 1, order.len(), arm.name);
+                eprint!(
+                    "\r\x1b[Kround {} of {rounds}: {} of {}, {}",
+                    round + 1,
+                    at + 1,
+                    order.len(),
+                    arm.names.join(", ")
+                );
             }
             match arm.measure(programs) {
-                Ok(values) => samples.add(&arm.name, values),
-                Err(error) => samples.fail(&arm.name, &format!("{error:#}")),
+                Ok(measured) => arm.names.iter().zip(measured).for_each(|(name, values)| samples.add(name, values)),
+                Err(error) => arm.names.iter().for_each(|name| samples.fail(name, &format!("{error:#}"))),
             }
         }
         samples.end_round();

@@ -78,6 +78,9 @@ const C_NO_DELAY: &str = "libpmix, no delay";
 const BARE: &str = "wasmtime";
 const A_THIRD: f64 = 1.0 / 3.0;
 
+/// How many turns each job has in a round.
+const TURNS: u32 = 25;
+
 fn metric(arm: &str, name: &'static str) -> Metric {
     Metric { arm: arm.to_owned(), name }
 }
@@ -106,7 +109,7 @@ impl Plan {
                 Group::Start => Release::BOTH.into_iter().for_each(|release| plan.start(release, releases)),
             }
         }
-        plan.rows.retain(|row| plan.arms.iter().any(|arm| arm.name == row.ours.arm));
+        plan.rows.retain(|row| plan.arms.iter().any(|arm| arm.names.contains(&row.ours.arm)));
         plan
     }
 
@@ -123,11 +126,23 @@ impl Plan {
     fn arm(&mut self, name: String, work: Work) {
         let needs_c = match &work {
             Work::Chain { .. } | Work::Relay { .. } | Work::Start { .. } => false,
+            // Of whom those who need it are left out already.
+            Work::Turns(_) => false,
             Work::Job(Job { side, .. }) | Work::Growth { side, .. } => !side.is_without_c(),
         };
         if self.with_c || !needs_c {
-            self.arms.push(Arm { name, work });
+            self.arms.push(Arm { names: vec![name], work });
         }
+    }
+
+    /// The same job for several sides, which measure by turns; names as with [`Plan::jobs`].
+    fn by_turns(&mut self, name: &str, sides: &[Side], procs: u32, mode: &'static str) {
+        // Some dozens of milliseconds; before them one behind which nothing is left of the turn before.
+        let (count, warm, turns) = ((1000 / procs).max(16), 3, self.size.of(TURNS));
+        let sides = sides.iter().filter(|side| self.with_c || side.is_without_c());
+        let job = |side: &Side| Job { side: *side, procs, mode, count, warm, extra: turns, hosts: Hosts::Nothing };
+        let (names, jobs) = sides.map(|side| (format!("{name}.{}", side.name()), job(side))).unzip();
+        self.arms.push(Arm { names, work: Work::Turns(jobs) });
     }
 
     /// The same job for several sides; the name of each arm is that of the measurement and that of the side.
@@ -327,7 +342,7 @@ impl Plan {
         for procs in [2, 4, 8, 16, 32, 64] {
             let name = format!("fence.{procs}");
             let sides = [Side::Peal, Side::C, Side::PealClient];
-            self.jobs(&name, &sides, (procs, "fence", 0), together(procs));
+            self.by_turns(&name, &sides, procs, "fence");
             let what = format!("{procs} procs, ");
             self.against_c(Group::Fence, &what, &name, "us", [Must::RatioAtMost(1.0), Must::Nothing]);
         }
@@ -337,7 +352,7 @@ impl Plan {
         for procs in [2, 8, 32, 64] {
             for (mode, with) in [("group", "without"), ("groupid", "with")] {
                 let name = format!("{mode}.{procs}");
-                self.jobs(&name, &[Side::Peal, Side::C], (procs, mode, 0), together(procs));
+                self.by_turns(&name, &[Side::Peal, Side::C], procs, mode);
                 for (what, metric_name) in [("construct", "construct_us"), ("destruct", "destruct_us")] {
                     let what = format!("{what} {with} a context id, {procs} procs, libpmix clients");
                     let (ours, peer) = (format!("{name}.peal"), format!("{name}.c"));
@@ -400,11 +415,4 @@ impl Plan {
         // What is aimed at is half.
         self.row(Group::Start, what, ours, (release.launcher(), peer), "ms", Must::RatioAtMost(1.0));
     }
-}
-
-/// How often procs meet that do nothing else, and how often before that. For about a second: where each is waited for, much follows
-/// from the processor on which the kernel lets it run, and that changes seldom.
-fn together(procs: u32) -> (u32, u32) {
-    let count = (16_000 / procs).max(200);
-    (count, count / 10)
 }

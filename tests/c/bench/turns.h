@@ -1,0 +1,36 @@
+/* What all procs of a job do together is measured in turns, so that jobs of several servers, which are all there at once, measure
+ * one after the other for some milliseconds each: whatever else the machine does disturbs all of them alike.
+ *
+ * Included by client.c, behind what that says of the job; not a program. */
+#ifndef TURNS_H
+#define TURNS_H
+
+/* One that nobody is waited for, where nothing is said of turns. */
+static uint32_t turns_measured(void) { return 0 == turns ? 1 : turns; }
+
+/* For what is measured in each. */
+static double *of_each_turn(void) { return calloc(turns_measured(), sizeof(double)); }
+
+/* Rank 0 waits for the turn of its job, and the others for rank 0. */
+static void begin_turn(void)
+{
+    if (0 == me.rank && 0 != turns) {
+        await_turn(&arrivals);
+    }
+}
+
+static void end_turn(void)
+{
+    if (0 == me.rank && 0 != turns) {
+        turn_is_over(&arrivals);
+    }
+}
+
+/* The middle one of the turns, of nanoseconds; `times` is sorted by this. */
+static void print_middle(const char *name, double *times)
+{
+    qsort(times, turns_measured(), sizeof *times, ascending);
+    printf("%s %.3f\n", name, times[turns_measured() / 2] / 1e3);
+}
+
+#endif
