@@ -1,7 +1,12 @@
 //! Who and what: namespaces, ranks, procs and attribute keys, each bounded as the Standard bounds it.
 use crate::names;
 use serde::{Deserialize, Serialize};
-use std::{cmp::Ordering, fmt, sync::Arc};
+use std::{
+    cmp::Ordering,
+    fmt,
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
 use thiserror::Error;
 
 /// Why a text cannot be a namespace or a key.
@@ -38,12 +43,25 @@ fn checked(what: &'static str, text: &str, max: usize) -> Result<Arc<str>, Ident
 }
 
 /// A namespace: the name of a job (`pmix_nspace_t`), at most 255 bytes. The empty one names nobody.
-#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+///
+/// Compared by their texts; those that are one and the same, as the namespaces of procs that travel together are, are not looked into.
+#[derive(Clone, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Nspace(Arc<str>);
 
+impl PartialEq for Nspace {
+    fn eq(&self, other: &Nspace) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+    }
+}
+
+impl Hash for Nspace {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
 impl Ord for Nspace {
-    /// By their texts. Those that are one and the same, as the namespaces of procs that travel together are, are not looked into.
     fn cmp(&self, other: &Nspace) -> Ordering {
         if Arc::ptr_eq(&self.0, &other.0) { Ordering::Equal } else { self.0.cmp(&other.0) }
     }

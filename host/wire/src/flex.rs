@@ -19,7 +19,16 @@ pub(crate) fn put(out: &mut Vec<u8>, number: u64) {
 }
 
 /// The number at the start of the bytes and what follows it; nothing if they end too soon.
+#[inline]
 pub(crate) fn take(data: &[u8]) -> Option<(u64, &[u8])> {
+    match data {
+        // Nearly all are small.
+        [byte @ ..0x80, rest @ ..] => Some((u64::from(*byte), rest)),
+        _ => take_long(data),
+    }
+}
+
+fn take_long(data: &[u8]) -> Option<(u64, &[u8])> {
     let mut number = 0;
     let mut rest = data;
     for group in 0..GROUPS {

@@ -217,8 +217,10 @@ impl<'a> Reader<'a> {
     }
 
     fn charge(&mut self, bytes: usize) -> Result<(), WireError> {
-        let left = self.memory_left.checked_sub(bytes);
-        self.memory_left = left.ok_or(WireError::TooBig { limit: self.codec.limits.max_memory })?;
+        let Some(left) = self.memory_left.checked_sub(bytes) else {
+            return Err(WireError::TooBig { limit: self.codec.limits.max_memory });
+        };
+        self.memory_left = left;
         Ok(())
     }
 }
