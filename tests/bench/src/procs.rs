@@ -156,11 +156,10 @@ impl Proc {
 
     async fn fence(&self, client: &Client, arrivals: &Arrivals) -> Result<()> {
         let takes_turns = self.extra > 0 && client.me().rank == Rank(0);
+        let begin_turn = || if takes_turns { arrivals.await_turn() } else { Ok(()) };
         let mut times = Times::new(0, self.extra.max(1));
         for _ in 0..self.extra.max(1) {
-            if takes_turns {
-                arrivals.await_turn()?;
-            }
+            begin_turn()?;
             for _ in 0..self.warm {
                 client.fence(&[], &[]).await?;
             }
@@ -173,6 +172,9 @@ impl Proc {
                 arrivals.turn_is_over()?;
             }
         }
+        // Nobody goes before the other jobs have had their turns.
+        begin_turn()?;
+        client.fence(&[], &[]).await?;
         if client.me().rank == Rank(0) {
             times.print_median();
         }

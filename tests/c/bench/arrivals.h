@@ -1,9 +1,10 @@
-/* What the procs of a measurement tell each other beside PMIx. A directory holds five files:
+/* What the procs of a measurement tell each other beside PMIx. A directory holds six files:
  *   tally  appended to by every arrival; its length is how many there were, counted over all procs without a lock
  *   last   a pipe that the last arrival of each round writes its time to
  *   leave  a pipe from which each proc that waits reads one byte
  *   turn   a pipe from which rank 0 reads a byte when it is its job's turn to measure ...
  *   over   ... and one to which it then writes a byte
+ *   times  what each proc has measured itself, for rank 0 (turns.h)
  * The time of an arrival is taken before any of this. */
 #ifndef ARRIVALS_H
 #define ARRIVALS_H
@@ -15,7 +16,7 @@
 #include <unistd.h>
 
 struct arrivals {
-    int tally, last, leave, turn, over;
+    int tally, last, leave, turn, over, times;
 };
 
 static inline uint64_t now_ns(void)
@@ -45,6 +46,7 @@ static inline void open_arrivals(struct arrivals *arrivals, const char *dir)
     arrivals->leave = open_in(dir, "leave", O_RDWR);
     arrivals->turn = open_in(dir, "turn", O_RDWR);
     arrivals->over = open_in(dir, "over", O_RDWR);
+    arrivals->times = open_in(dir, "times", O_RDWR);
 }
 
 static inline void need_bytes(ssize_t done, size_t wanted, const char *what)

@@ -381,6 +381,7 @@ static void fence(void)
         times[turn] = (double) (now_ns() - start) / count;
         end_turn();
     }
+    end_turns();
     if (0 == me.rank) {
         print_middle("us", times);
     }

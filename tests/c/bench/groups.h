@@ -4,7 +4,7 @@
 #ifndef GROUPS_H
 #define GROUPS_H
 
-/* Each proc names all, one by one, as MPI does. What is told is how long rank 0 waits, for slower procs as well. */
+/* Each proc names all, one by one, as MPI does. What is told is how long a proc waits, for slower ones as well. */
 static void form_groups(bool numbered)
 {
     pmix_proc_t *all = calloc(job_size, sizeof *all);
@@ -32,6 +32,9 @@ static void form_groups(bool numbered)
         }
         end_turn();
     }
+    end_turns();
+    average_over_procs(constructs);
+    average_over_procs(destructs);
     if (0 == me.rank) {
         print_middle("construct_us", constructs);
         print_middle("destruct_us", destructs);

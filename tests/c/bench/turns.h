@@ -26,6 +26,37 @@ static void end_turn(void)
     }
 }
 
+/* Nobody goes before the other jobs have had their turns. */
+static void end_turns(void)
+{
+    begin_turn();
+    need("fence", PMIx_Fence(NULL, 0, NULL, 0));
+}
+
+/* Tells rank 0 what each turn took here, in nanoseconds. To rank 0 they become the mean of all procs: who comes last to one call may be
+ * the first at the next, and so each waits longer for one of them. */
+static void average_over_procs(double *times)
+{
+    size_t bytes = turns_measured() * sizeof *times;
+    need_bytes(pwrite(arrivals.times, times, bytes, (off_t) (me.rank * bytes)), bytes, "times");
+    need("fence", PMIx_Fence(NULL, 0, NULL, 0));
+    if (0 == me.rank) {
+        double *others = of_each_turn();
+        for (uint32_t rank = 1; rank < job_size; rank++) {
+            need_bytes(pread(arrivals.times, others, bytes, (off_t) (rank * bytes)), bytes, "times");
+            for (uint32_t turn = 0; turn < turns_measured(); turn++) {
+                times[turn] += others[turn];
+            }
+        }
+        for (uint32_t turn = 0; turn < turns_measured(); turn++) {
+            times[turn] /= job_size;
+        }
+        free(others);
+    }
+    /* Until it has read them nobody writes others. */
+    need("fence", PMIx_Fence(NULL, 0, NULL, 0));
+}
+
 /* The middle one of the turns, of nanoseconds; `times` is sorted by this. */
 static void print_middle(const char *name, double *times)
 {

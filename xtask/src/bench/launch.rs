@@ -36,7 +36,9 @@ impl Scratch {
         let path = parent.join(format!("peal-bench-{}-{number}", std::process::id()));
         fs::create_dir(&path).with_context(|| format!("creating {}", path.display()))?;
         let scratch = Scratch(path);
-        File::create(scratch.path().join("tally"))?;
+        for file in ["tally", "times"] {
+            File::create(scratch.path().join(file))?;
+        }
         for pipe in ["last", "leave", "turn", "over"] {
             mknodat(CWD, scratch.path().join(pipe), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
         }

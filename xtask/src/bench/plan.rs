@@ -78,8 +78,8 @@ const C_NO_DELAY: &str = "libpmix, no delay";
 const BARE: &str = "wasmtime";
 const A_THIRD: f64 = 1.0 / 3.0;
 
-/// How many turns each job has in a round.
-const TURNS: u32 = 25;
+/// How many turns each job has in a sitting.
+const TURNS: u32 = 10;
 
 fn metric(arm: &str, name: &'static str) -> Metric {
     Metric { arm: arm.to_owned(), name }
