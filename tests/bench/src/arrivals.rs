@@ -3,7 +3,7 @@ use anyhow::{Context, Result};
 use std::{
     fs::{File, OpenOptions},
     io::{Read, Seek, Write},
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -17,8 +17,8 @@ pub struct Arrivals {
     tally: File,
     last: File,
     leave: File,
-    turn: File,
     over: File,
+    turn: PathBuf,
 }
 
 impl Arrivals {
@@ -34,8 +34,8 @@ impl Arrivals {
             tally: open("tally", OpenOptions::new().append(true))?,
             last: open("last", &mut both())?,
             leave: open("leave", &mut both())?,
-            turn: open("turn", &mut both())?,
             over: open("over", &mut both())?,
+            turn: dir.join("turn"),
         })
     }
 
@@ -62,9 +62,9 @@ impl Arrivals {
         Ok((&self.leave).read_exact(&mut [0])?)
     }
 
-    /// Waits until it is this job's turn to measure.
-    pub fn await_turn(&self) -> Result<()> {
-        Ok((&self.turn).read_exact(&mut [0])?)
+    /// The turns of this job, a byte each; they end when whoever gives them has gone.
+    pub fn turns(&self) -> Result<File> {
+        File::open(&self.turn).with_context(|| format!("opening {}", self.turn.display()))
     }
 
     /// Says that the turn is over.

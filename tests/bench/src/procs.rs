@@ -8,7 +8,7 @@ use crate::{
 use anyhow::{Context, Result};
 use peal_client::{Client, Handler, Levels, Outcome};
 use peal_model::{Info, Infos, KeyName, Range, Rank, Status, Value, code};
-use std::{path::PathBuf, sync::Arc, time::Instant};
+use std::{io::Read, path::PathBuf, sync::Arc, time::Instant};
 use tokio::sync::mpsc;
 
 /// The event that is measured ...
@@ -155,8 +155,8 @@ impl Proc {
     }
 
     async fn fence(&self, client: &Client, arrivals: &Arrivals) -> Result<()> {
-        let takes_turns = self.extra > 0 && client.me().rank == Rank(0);
-        let begin_turn = || if takes_turns { arrivals.await_turn() } else { Ok(()) };
+        let turns = (self.extra > 0 && client.me().rank == Rank(0)).then(|| arrivals.turns()).transpose()?;
+        let begin_turn = || turns.as_ref().map_or(Ok(()), |mut turns| turns.read_exact(&mut [0]));
         let mut times = Times::new(0, self.extra.max(1));
         for _ in 0..self.extra.max(1) {
             begin_turn()?;
@@ -168,7 +168,7 @@ impl Proc {
                 client.fence(&[], &[]).await?;
             }
             times.add(start.elapsed() / self.count.max(1));
-            if takes_turns {
+            if turns.is_some() {
                 arrivals.turn_is_over()?;
             }
         }

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 struct arrivals {
+    const char *dir;
     int tally, last, leave, turn, over, times;
 };
 
@@ -44,7 +45,8 @@ static inline void open_arrivals(struct arrivals *arrivals, const char *dir)
     /* For reading and writing, so that neither end waits for the other to be opened. */
     arrivals->last = open_in(dir, "last", O_RDWR);
     arrivals->leave = open_in(dir, "leave", O_RDWR);
-    arrivals->turn = open_in(dir, "turn", O_RDWR);
+    arrivals->dir = dir;
+    arrivals->turn = -1;
     arrivals->over = open_in(dir, "over", O_RDWR);
     arrivals->times = open_in(dir, "times", O_RDWR);
 }
@@ -82,7 +84,14 @@ static inline void await_byte(int pipe, const char *what)
 
 static inline void await_leave(struct arrivals *arrivals) { await_byte(arrivals->leave, "leave"); }
 
-static inline void await_turn(struct arrivals *arrivals) { await_byte(arrivals->turn, "turn"); }
+/* Ends the program if whoever gives turns has gone. */
+static inline void await_turn(struct arrivals *arrivals)
+{
+    if (arrivals->turn < 0) {
+        arrivals->turn = open_in(arrivals->dir, "turn", O_RDONLY);
+    }
+    await_byte(arrivals->turn, "turn");
+}
 
 static inline void turn_is_over(struct arrivals *arrivals) { need_bytes(write(arrivals->over, "", 1), 1, "over"); }
 #endif

@@ -137,7 +137,7 @@ impl Plan {
 
     /// The same job for several sides, which measure by turns; names as with [`Plan::jobs`].
     fn by_turns(&mut self, name: &str, sides: &[Side], procs: u32, mode: &'static str) {
-        // Some dozens of milliseconds; before them one behind which nothing is left of the turn before.
+        // Some dozens of milliseconds, and a little before them, behind which nothing is left of the turn before.
         let (count, warm, turns) = ((1000 / procs).max(16), 3, self.size.of(TURNS));
         let sides = sides.iter().filter(|side| self.with_c || side.is_without_c());
         let job = |side: &Side| Job { side: *side, procs, mode, count, warm, extra: turns, hosts: Hosts::Nothing };

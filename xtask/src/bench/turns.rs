@@ -36,15 +36,13 @@ pub fn measure(jobs: &[Job], programs: &Programs) -> Result<Vec<Values>> {
     Ok(sums)
 }
 
-/// Each job has as many turns, every other time from the last job to the first.
+/// Each job has as many turns, and each is first as often as the others.
 fn sitting(jobs: &[Job], programs: &Programs) -> Result<Vec<Values>> {
     let mut players = jobs.iter().map(|job| Player::start(job, programs)).collect::<Result<Vec<_>>>()?;
     let turns = jobs.iter().map(|job| job.extra).max().unwrap_or_default();
     for turn in 0..turns {
         let mut order: Vec<&mut Player> = players.iter_mut().collect();
-        if turn % 2 == 1 {
-            order.reverse();
-        }
+        order.rotate_left(turn as usize % jobs.len().max(1));
         order.into_iter().try_for_each(Player::play)?;
     }
     players.iter().try_for_each(Player::go)?;
@@ -54,7 +52,9 @@ fn sitting(jobs: &[Job], programs: &Programs) -> Result<Vec<Values>> {
 impl Player {
     fn start(job: &Job, programs: &Programs) -> Result<Player> {
         let scratch = Scratch::new()?;
-        let pipe = |name| openat(CWD, scratch.path().join(name), OFlags::RDWR | OFlags::NONBLOCK, Mode::empty());
+        // Nobody else has them, so that the turns end when we do.
+        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let pipe = |name| openat(CWD, scratch.path().join(name), flags, Mode::empty());
         let (turn, over) = (pipe("turn")?, pipe("over")?);
         let server = Running::start(job.command(programs, &scratch)?, &scratch)?;
         Ok(Player { server, scratch, turn, over })
