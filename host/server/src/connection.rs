@@ -135,6 +135,7 @@ pub(crate) async fn serve(mut stream: TcpStream, lobby: Lobby) {
         }
         Some(delivered) = delivering.join_next() => delivered.map_err(Fault::from).flatten(),
     };
+    // Nobody is told anything on a connection that has ended.
     drop(delivering);
     match ended {
         Ok(()) => {}

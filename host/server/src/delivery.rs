@@ -31,8 +31,10 @@ impl Delivery {
     /// Welcomes the client and writes what comes; ends when the server has no more for this client, or cuts it off.
     pub(crate) async fn run(self, inbox: mpsc::Receiver<Outgoing>, welcome: Vec<u8>) -> Result<(), Fault> {
         tokio::select! {
-            ended = self.deliver(inbox, &welcome) => ended,
+            // Then not even what waits is written.
+            biased;
             () = self.line.is_cut() => Err(Fault::NotReading),
+            ended = self.deliver(inbox, &welcome) => ended,
         }
     }
 

@@ -29,18 +29,19 @@ impl Times {
 
     /// Prints the median alone.
     pub fn print_median(mut self) {
-        println!("us {:.3}", self.percentile(50).as_secs_f64() * 1e6);
+        let [median] = self.percentiles([50]);
+        println!("us {:.3}", median.as_secs_f64() * 1e6);
     }
 
     /// Both by another name.
     pub fn print_as(mut self, name: &str) -> Duration {
-        let (median, rare) = (self.percentile(50), self.percentile(99));
+        let [median, rare] = self.percentiles([50, 99]);
         println!("{name} {:.3}\n{name}_p99 {:.3}", median.as_secs_f64() * 1e6, rare.as_secs_f64() * 1e6);
         median
     }
 
-    fn percentile(&mut self, per_cent: usize) -> Duration {
+    fn percentiles<const N: usize>(&mut self, per_cent: [usize; N]) -> [Duration; N] {
         self.times.sort_unstable();
-        self.times.get(self.times.len() * per_cent / 100).copied().unwrap_or_default()
+        per_cent.map(|per_cent| self.times.get(self.times.len() * per_cent / 100).copied().unwrap_or_default())
     }
 }
