@@ -1,8 +1,7 @@
 //! `cargo xtask demo`: a small job under Peal, with its events handled by sandboxed components.
 use crate::{
     c_programs,
-    command::{self, cargo},
-    guests, mpi,
+    graphs, guests, mpi,
 };
 use anyhow::{Context, Result, ensure};
 use std::{
@@ -32,8 +31,13 @@ impl Scene<'_> {
 
 /// Builds everything, then shows one scene after the other.
 pub fn run(root: &Path) -> Result<()> {
-    println!("building peal (first time: some minutes)");
-    command::run(cargo(root).args(["build", "--quiet", "--package", "peal", "--package", "peal-tests", "--bins"]))?;
+    if !root.join("target/debug/peal").exists() {
+        println!(
+            "Building peal and the WebAssembly engine that it embeds. On two cores the first build takes some eight minutes and\n\
+             2 GB of disk; later ones take seconds."
+        );
+    }
+    graphs::build_programs(root)?;
     guests::build(root)?;
     let programs = c_programs::build(root)?;
     let job = job(programs.map(|programs| programs.join("hello")));

