@@ -1,13 +1,13 @@
 //! One connection: handshake, then requests in and answers and events out. Whatever is wrong with it affects nobody else.
 use crate::{
-    admission::{self, ToolNames, Unwelcome},
+    admission::{self, Admitted, ToolNames, Unwelcome},
     delivery::Delivery,
     identity::Checker,
     line::Line,
     metrics::Metrics,
     office::{Closed, Office},
     open_requests::OpenRequests,
-    outbox::Outbox,
+    outbox::{Outbox, Outgoing},
     packing::Packing,
     quiet::Quiet,
     reading::Reading,
@@ -23,7 +23,7 @@ use std::{
 };
 use thiserror::Error;
 use tokio::{
-    net::TcpStream,
+    net::{TcpStream, tcp::OwnedReadHalf},
     sync::{mpsc, watch},
     task::{JoinError, JoinSet},
 };
@@ -100,24 +100,16 @@ impl Fault {
 }
 
 /// Serves a connection until it ends.
-pub(crate) async fn serve(mut stream: TcpStream, lobby: Lobby) {
+pub(crate) async fn serve(stream: TcpStream, lobby: Lobby) {
     let from = stream.peer_addr().map(|addr| addr.to_string()).unwrap_or_default();
     // Without this the answer to a small request waits for the acknowledgement of the one before.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "small messages will be delayed");
     }
-    let (hello, rest) = match admission::hello(&mut stream, &lobby).await {
-        Ok(received) => received,
+    // In a box, because a connection lives on for days and a handshake does not: its memory is given back.
+    let Greeted { reader, rest, line, inbox, admitted } = match Box::pin(greet(stream, &lobby)).await {
+        Ok(greeted) => greeted,
         // Closing without a byte is the only refusal that every client understands.
-        Err(reason) => return refuse(&lobby, &from, &reason),
-    };
-    let (queue, inbox) = mpsc::channel(lobby.outbox);
-    let (reader, writer) = stream.into_split();
-    let open = OpenRequests::new(lobby.max_open_requests);
-    let line = Arc::new(Line::new(writer, Codec::of(&hello, lobby.limits), open));
-    let outbox = Outbox { queue, line: line.clone() };
-    let admitted = match admission::admit(reader.as_ref(), &hello, outbox, &lobby).await {
-        Ok(admitted) => admitted,
         Err(reason) => return refuse(&lobby, &from, &reason),
     };
     let (peer, proc) = (admitted.id, &admitted.proc);
@@ -153,6 +145,28 @@ pub(crate) async fn serve(mut stream: TcpStream, lobby: Lobby) {
         }
         actor.gone(peer);
     });
+}
+
+/// A connection whose peer has been admitted.
+struct Greeted {
+    reader: OwnedReadHalf,
+    /// The bytes that came behind the handshake.
+    rest: Vec<u8>,
+    line: Arc<Line>,
+    inbox: mpsc::Receiver<Outgoing>,
+    admitted: Admitted,
+}
+
+/// Reads the handshake and has the peer admitted.
+async fn greet(mut stream: TcpStream, lobby: &Lobby) -> Result<Greeted, Unwelcome> {
+    let (hello, rest) = admission::hello(&mut stream, lobby).await?;
+    let (queue, inbox) = mpsc::channel(lobby.outbox);
+    let (reader, writer) = stream.into_split();
+    let open = OpenRequests::new(lobby.max_open_requests);
+    let line = Arc::new(Line::new(writer, Codec::of(&hello, lobby.limits), open));
+    let outbox = Outbox { queue, line: line.clone() };
+    let admitted = admission::admit(reader.as_ref(), &hello, outbox, lobby).await?;
+    Ok(Greeted { reader, rest, line, inbox, admitted })
 }
 
 /// Refuses a connection that was accepted although there is no room for it.

@@ -40,8 +40,9 @@ impl Delivery {
 
     async fn deliver(&self, mut inbox: mpsc::Receiver<Outgoing>, welcome: &[u8]) -> Result<(), Fault> {
         self.line.welcome(welcome).await?;
-        let mut bunch = Bunch::default();
         while let Some(first) = inbox.recv().await {
+            // A new one for each batch: a connection that waits holds no buffer. The job data of a large job would leave 32 KiB.
+            let mut bunch = Bunch::default();
             let mut next = Some(first);
             while let Some(outgoing) = next {
                 self.take(outgoing, &mut bunch).await?;
@@ -96,9 +97,7 @@ impl Delivery {
             self.line.write(&bunch.frames).await?;
         }
         self.line.waited(bunch.waited);
-        // A large answer must not be remembered for ever.
         bunch.frames.clear();
-        bunch.frames.shrink_to(Pace::AT_ONCE);
         bunch.waited = 0;
         Ok(())
     }
