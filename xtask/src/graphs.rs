@@ -36,7 +36,8 @@ pub fn check(root: &Path) -> Result<()> {
 /// Each crate with its version and its features, as `cargo tree` resolves them for these packages.
 fn crates(root: &Path, selection: &[&str]) -> Result<BTreeSet<String>> {
     let mut tree = cargo(root);
-    tree.args(["tree", "--quiet", "--locked", "--prefix", "none", "--no-dedupe", "--format", "{p} with {f}"]).args(selection);
+    tree.args(["tree", "--quiet", "--locked", "--prefix", "none", "--no-dedupe", "--format", "{p} with {f}"])
+        .args(selection);
     let lines = run_quietly(&mut tree)?;
     // A path or a mark in brackets says nothing about what is compiled.
     let is_told = |word: &&str| !word.starts_with('(') && !word.ends_with(')');
