@@ -228,8 +228,8 @@ int main(void)
     }
 
     /* send a heartbeat */
-    PMIx_Heartbeat();
     double last = seconds();
+    PMIx_Heartbeat();
 
     if (NULL != getenv("RFC_STOP")) {
         /* who hangs does not leave because it hears of that */

@@ -1,5 +1,5 @@
 //! Servers that others wrote, and Peal's beside them: whatever starts the procs of a job with a PMIx server of its own.
-use crate::{c_program, guest, peal, peers, program, root};
+use crate::{c_program, guest, peal, peers, program, provided, root};
 use std::{
     ffi::{OsStr, OsString},
     path::PathBuf,
@@ -28,21 +28,24 @@ const LENIENT: [(&str, &str); 4] = [
 ];
 
 impl Launcher {
-    /// The C library's server, if it is here; else the test says that it is skipped.
-    pub fn c_server() -> Option<Launcher> {
-        c_program("host").map(Launcher::CServer)
+    /// The C library's server, for tests that say `#[needs(libpmix)]`.
+    #[track_caller]
+    pub fn c_server() -> Launcher {
+        Launcher::CServer(c_program("host"))
     }
 
-    /// `mpirun` of Open MPI 4.1, if it is here.
-    pub fn mpirun() -> Option<Launcher> {
-        there("/usr/bin/mpirun".into()).map(Launcher::Mpirun)
+    /// `mpirun` of Open MPI 4.1, for tests that say `#[needs(openmpi4)]`.
+    #[track_caller]
+    pub fn mpirun() -> Launcher {
+        Launcher::Mpirun(provided("/usr/bin/mpirun".into()))
     }
 
-    /// PRRTE, if it is here.
-    pub fn prterun() -> Option<Launcher> {
+    /// PRRTE, for tests that say `#[needs(openmpi5)]`.
+    #[track_caller]
+    pub fn prterun() -> Launcher {
         let release = peers().join("ompi5");
-        there(release.join("bin/prterun"))?;
-        Some(Launcher::Prterun(release))
+        provided(release.join("bin/prterun"));
+        Launcher::Prterun(release)
     }
 
     /// A job of so many procs, started with these options of the launcher.
@@ -83,12 +86,4 @@ pub fn attach(handlers: &[&str], options: &[&str], words: &[OsString]) -> Vec<Os
     command.push("--".into());
     command.extend(words.iter().cloned());
     command
-}
-
-fn there(path: PathBuf) -> Option<PathBuf> {
-    if !path.exists() {
-        println!("skipped: {} is not there", path.display());
-        return None;
-    }
-    Some(path)
 }

@@ -1,5 +1,5 @@
 //! Components in several languages: which there are, and what it takes to call one in this process.
-use crate::{guest, guest_if_built};
+use crate::guest;
 use peal_model::{Event, Identity, Info, Key, Nspace, Proc, Range, Rank, Status, Step, Value};
 use peal_sandbox::{Engine, EngineSettings, EventCall, Grants, HandlerResult, Limits, Module, Services};
 use std::{
@@ -11,16 +11,10 @@ use std::{
 /// The handlers that return what they are handed, by their language.
 pub const ECHOES: [(&str, &str); 4] = [("rust", "echo"), ("c", "echo-c"), ("python", "echo-python"), ("js", "echo-js")];
 
-/// The echo in a language; none where that language's tools are not to be had, and then the test says what it leaves out. Rust's
-/// always are.
-pub fn echo(language: &str) -> Option<PathBuf> {
-    let (_, name) = ECHOES.iter().find(|(known, _)| *known == language)?;
-    if language == "rust" { Some(guest(name)) } else { guest_if_built(name) }
-}
-
-/// The echoes that there are.
-pub fn echoes() -> Vec<(&'static str, PathBuf)> {
-    ECHOES.iter().filter_map(|(language, _)| Some((*language, echo(language)?))).collect()
+/// The component of each, for tests that say `#[needs(c_tools, python_tools, js_tools)]`.
+#[track_caller]
+pub fn echoes() -> [(&'static str, PathBuf); 4] {
+    ECHOES.map(|(language, name)| (language, guest(name)))
 }
 
 /// One engine for all tests of a file, whose compiled code is kept: that of Python takes ten seconds.

@@ -59,50 +59,42 @@ pub fn guests() -> PathBuf {
     std::env::var_os("PEAL_GUESTS").map_or_else(|| root().join("target/guests"), PathBuf::from)
 }
 
-/// A component that ships with Peal.
+/// A component that ships with Peal. One in another language than Rust is there where that language's tools are: `#[needs(c_tools)]`.
+#[track_caller]
 pub fn guest(name: &str) -> PathBuf {
-    let component = guests().join(name).with_extension("wasm");
-    assert!(component.exists(), "{} is not built: run the tests by `cargo xtask test`", component.display());
-    component
+    provided(guests().join(name).with_extension("wasm"))
 }
 
-/// A component in another language than Rust; none where that language's tools are not to be had, and then the test says that it is
-/// skipped.
-pub fn guest_if_built(name: &str) -> Option<PathBuf> {
-    let component = guests().join(name).with_extension("wasm");
-    if !component.exists() {
-        println!("skipped: {} is not there, for want of its language's tools", component.display());
-        return None;
-    }
-    Some(component)
-}
-
-/// Where the programs of others are that Peal is tested with; what is not there is not to be had.
+/// The directory of the programs of others that Peal is tested with.
 pub fn peers() -> PathBuf {
     std::env::var_os("PEAL_PEERS").map_or_else(|| root().join("target/tools/peers"), PathBuf::from)
 }
 
-/// A C program linked with `libpmix`; none where that is not to be had, and then the test says that it is skipped.
-pub fn c_program(name: &str) -> Option<PathBuf> {
+/// A C program linked with `libpmix`, for tests that say `#[needs(libpmix)]`.
+#[track_caller]
+pub fn c_program(name: &str) -> PathBuf {
     let built = std::env::var_os("PEAL_C_PROGRAMS").map_or_else(|| root().join("target/c"), PathBuf::from);
-    let program = built.join(name);
-    if !program.exists() {
-        println!("skipped: {} is not there, for want of libpmix", program.display());
-        return None;
-    }
-    Some(program)
+    provided(built.join(name))
 }
 
-/// A browser without a window; none where that is not to be had, and then the test says that it is skipped.
-pub fn browser() -> Option<PathBuf> {
+/// A browser without a window, for tests that say `#[needs(browser)]`.
+#[track_caller]
+pub fn browser() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let names = ["chromium-headless-shell", "chromium"];
-    let found =
-        std::env::split_paths(&path).flat_map(|dir| names.map(|name| dir.join(name))).find(|path| path.exists());
-    if found.is_none() {
-        println!("skipped: neither of {names:?} is there");
-    }
-    found
+    let mut found = std::env::split_paths(&path).flat_map(|dir| names.map(|name| dir.join(name)));
+    found.find(|path| path.exists()).expect("there is no browser: the test should say `#[needs(browser)]`")
+}
+
+/// A file that `cargo xtask test` provides where it can.
+#[track_caller]
+pub fn provided(path: PathBuf) -> PathBuf {
+    let file = path.display();
+    assert!(
+        path.exists(),
+        "{file} is not there: run `cargo xtask test`, or mark the test with what it needs (`peal-needs`)"
+    );
+    path
 }
 
 /// What a command did.

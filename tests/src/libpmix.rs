@@ -1,8 +1,8 @@
 //! The releases of `libpmix` with which C programs are run: the one that they were linked with, and that of Open MPI 5.
-use crate::peers;
+use crate::{peers, provided};
 use std::{path::PathBuf, process::Command};
 
-/// A release that is here.
+/// A release of `libpmix`.
 #[derive(Clone, Debug)]
 pub struct Release {
     /// What it is called in messages.
@@ -11,17 +11,18 @@ pub struct Release {
 }
 
 impl Release {
-    /// Those that are here; a test that has one only says so.
-    pub fn all() -> Vec<Release> {
-        let peers = peers();
-        let libraries = peers.join("ompi5/lib/openmpi");
-        let mut all = vec![Release { name: "the system's", libraries: None }];
-        if libraries.join("libpmix.so.2").exists() {
-            all.push(Release { name: "that of Open MPI 5", libraries: Some(libraries) });
-        } else {
-            println!("skipped in part: there is no libpmix 5 in {}", libraries.display());
-        }
-        all
+    /// The release that C programs are linked with, and the newer one, for tests that say `#[needs(libpmix, openmpi5)]`.
+    #[track_caller]
+    pub fn both() -> [Release; 2] {
+        [Release { name: "the system's", libraries: None }, Release::newer()]
+    }
+
+    /// The release of Open MPI 5.
+    #[track_caller]
+    pub fn newer() -> Release {
+        let libraries = peers().join("ompi5/lib/openmpi");
+        provided(libraries.join("libpmix.so.2"));
+        Release { name: "that of Open MPI 5", libraries: Some(libraries) }
     }
 
     /// The variable, with its value, by which programs are run with it; none for the system's.

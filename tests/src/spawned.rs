@@ -1,16 +1,16 @@
 //! Procs that have jobs spawned as words say (`tests/c/spawn.c`), under `peal run`.
 use crate::{Done, c_program, daemon::Place, peal, run};
 
-/// What comes of a proc that has this spawned, `@` being its own program, under `peal run` with this configuration; nothing where there
-/// is no `libpmix`.
+/// What comes of a proc that has this spawned, `@` being its own program, under `peal run` with this configuration, for tests
+/// that say `#[needs(libpmix)]`.
 #[track_caller]
-pub fn spawned(place: &Place, words: &str) -> Option<Done> {
-    let program = c_program("spawn")?;
+pub fn spawned(place: &Place, words: &str) -> Done {
+    let program = c_program("spawn");
     let own = program.to_str().unwrap();
     let mut command = peal(["run", "--config"]);
     command.arg(place.path("peal.toml")).args(["-n", "1", "--"]).arg(&program);
     command.args(words.split(' ').map(|word| if word == "@" { own } else { word }));
-    Some(run(&mut command))
+    run(&mut command)
 }
 
 /// A site without policies.

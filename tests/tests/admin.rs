@@ -1,4 +1,5 @@
 //! The admin socket: who may call, what is understood, what is recorded; and what is counted, as people and Prometheus see it.
+use peal_needs::needs;
 use peal_tests::{
     daemon::{Daemon, Place},
     peal, program, run,
@@ -16,14 +17,6 @@ use std::{
 /// A user whom nobody knows, and one whom every machine has.
 const STRANGER: u32 = 65_533;
 const NOBODY: u32 = 65_534;
-
-fn is_root() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        println!("skipped: only root can be another user");
-    }
-    root
-}
 
 /// Lets everybody reach the socket and what lies beside it, so that only who calls decides.
 fn open_to_all(place: &Place) {
@@ -50,11 +43,9 @@ fn say(socket: &Path, bytes: &[u8]) -> String {
     reply
 }
 
+#[needs(root)]
 #[test]
 fn other_users_are_refused_and_counted_whatever_the_file_allows() {
-    if !is_root() {
-        return;
-    }
     let place = Place::new();
     place.configure("[store]\npath = \"peal.db\"\n");
     let daemon = place.start();
@@ -79,15 +70,10 @@ fn other_users_are_refused_and_counted_whatever_the_file_allows() {
     assert!(store.admin_calls(100).unwrap().iter().all(|record| record.call.uid == 0));
 }
 
+#[needs(root, nogroup)]
 #[test]
 fn members_of_the_admin_group_may_and_register_jobs_of_their_own_only() {
-    if !is_root() {
-        return;
-    }
-    let Some(group) = group_of(NOBODY) else {
-        println!("skipped: group {NOBODY} has no name here");
-        return;
-    };
+    let group = group_of(NOBODY).expect("its group has a name, as `#[needs(nogroup)]` says");
     let place = Place::new();
     place.configure(&format!("[admin]\ngroup = {group:?}\n[store]\npath = \"peal.db\"\n"));
     let daemon = place.start();
@@ -272,11 +258,9 @@ fn people_scripts_and_prometheus_see_the_same_numbers() {
     );
 }
 
+#[needs(root)]
 #[test]
 fn a_server_of_any_user_is_found_where_it_usually_is() {
-    if !is_root() {
-        return;
-    }
     let place = Place::new();
     std::os::unix::fs::chown(place.path(""), Some(NOBODY), Some(NOBODY)).unwrap();
     let (mut command, states) = place.serve("states");

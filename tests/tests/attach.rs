@@ -1,5 +1,6 @@
 //! `peal attach`: programs run as ever with handlers before them, whoever started them; and the handlers see what comes.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
+use peal_needs::needs;
 use peal_tests::{
     Done, c_program,
     daemon::Place,
@@ -29,17 +30,18 @@ fn sorted(done: &Done) -> Vec<String> {
     lines
 }
 
-/// Those that are here and take an event of a job from procs: `mpirun` of Open MPI 4.1 answers nothing more after one.
-fn launchers() -> Vec<Launcher> {
-    [Some(Launcher::Peal), Launcher::c_server(), Launcher::prterun()].into_iter().flatten().collect()
+/// Those that take an event of a job from procs: `mpirun` of Open MPI 4.1 answers nothing more after one.
+fn launchers() -> [Launcher; 3] {
+    [Launcher::Peal, Launcher::c_server(), Launcher::prterun()]
 }
 
+#[needs(libpmix, openmpi5)]
 #[test]
 fn programs_run_as_without_it() {
     let example: Vec<OsString> = vec![program("peal-example").into()];
-    let c: Option<Vec<OsString>> = c_program("hello").map(|hello| vec![hello.into()]);
+    let c: Vec<OsString> = vec![c_program("hello").into()];
     for launcher in launchers() {
-        for program in [Some(&example), c.as_ref()].into_iter().flatten() {
+        for program in [&example, &c] {
             let plain = run(&mut launcher.job(3, &[], program)).expect_status(0);
             let attached = attach(&["report"], &["--events"], program);
             let attached = run(&mut launcher.job(3, &[], attached)).expect_status(0);
@@ -50,10 +52,11 @@ fn programs_run_as_without_it() {
     }
 }
 
+#[needs(openmpi4, openmpi5)]
 #[test]
 fn mpi_programs_run_as_without_it() {
-    let Some(mpi) = c_program("mpi") else { return };
-    for launcher in [Launcher::mpirun(), Launcher::prterun()].into_iter().flatten() {
+    let mpi = c_program("mpi");
+    for launcher in [Launcher::mpirun(), Launcher::prterun()] {
         for what in ["ring", "collectives"] {
             let program: Vec<OsString> = vec![mpi.clone().into(), what.into()];
             let plain = run(&mut launcher.job(4, &[], &program)).expect_status(0);
@@ -87,15 +90,17 @@ fn is_handled(launcher: &Launcher, options: &[&str], end: &str, event: &str) {
     assert!(!stopped.stdout.contains(event), "{}", stopped.stdout);
 }
 
+#[needs(openmpi4)]
 #[test]
 fn handlers_see_what_mpirun_raises() {
-    let Some(mpirun) = Launcher::mpirun() else { return };
+    let mpirun = Launcher::mpirun();
     is_handled(&mpirun, &[], "silent", "PMIX_MONITOR_HEARTBEAT_ALERT");
 }
 
+#[needs(openmpi5)]
 #[test]
 fn handlers_see_that_prterun_lost_a_rank() {
-    let Some(prterun) = Launcher::prterun() else { return };
+    let prterun = Launcher::prterun();
     is_handled(&prterun, &["--rtos", "continuous,notifyerrors"], "killed", "PMIX_ERR_PROC_ABORTED_BY_SIG");
 }
 
@@ -104,9 +109,10 @@ fn handlers_see_that_peal_lost_a_rank() {
     is_handled(&Launcher::Peal, &["--on-abort", "continue"], "killed", "PMIX_ERR_PROC_ABORTED");
 }
 
+#[needs(libpmix)]
 #[test]
 fn what_handlers_raise_comes_to_the_program_like_other_events() {
-    let Some(server) = Launcher::c_server() else { return };
+    let server = Launcher::c_server();
     let program = vec![program("peal-foreign").into(), "hears".into(), "silent".into()];
     let done = run(&mut server.job(2, &[], attach(&["reply"], &[], &program))).expect_status(0);
     // Rank 0 hears the alert, and raises another event, of which the source is itself.

@@ -3,6 +3,7 @@
 mod peers;
 
 use peal_model::{Info, KeyName, Value, code, key};
+use peal_needs::needs;
 use peal_tests::{Done, c_program, daemon::Place, guest, in_process::soon, peal, run};
 use peers::{
     rsyslog::Rsyslog,
@@ -138,6 +139,7 @@ fn ends(line: &str) -> (String, String) {
     (parts[0].to_owned(), parts[7].trim_start().to_owned())
 }
 
+#[needs(rsyslog, smtp)]
 #[test]
 fn a_message_of_the_command_line_reaches_each_channel_that_it_names_and_forges_nothing() {
     let mut site = Site::new();
@@ -205,6 +207,7 @@ fn a_message_of_the_command_line_reaches_each_channel_that_it_names_and_forges_n
     assert!(stats.contains("peal_sink_delivered") && stats.contains("\"sink\": \"mail\""), "{stats}");
 }
 
+#[needs(rsyslog, smtp)]
 #[test]
 fn mail_and_global_syslog_that_wait_when_the_server_is_killed_arrive_once() {
     let mut site = Site::new();
@@ -240,19 +243,20 @@ fn mail_and_global_syslog_that_wait_when_the_server_is_killed_arrive_once() {
 }
 
 /// `peal run` with a program of the C library at this site.
-fn at(site: &Site, how: &str) -> Option<Done> {
-    let program = c_program("logs")?;
+fn at(site: &Site, how: &str) -> Done {
+    let program = c_program("logs");
     let mut command = peal(["run", "--config"]);
     command.arg(site.place.path("peal.toml")).arg("--").arg(program).arg(how);
-    Some(run(&mut command).expect_status(0))
+    run(&mut command).expect_status(0)
 }
 
+#[needs(libpmix, rsyslog, smtp)]
 #[test]
 fn a_libpmix_program_logs_to_every_channel_with_every_directive_blocking_or_not() {
     for how in ["all", "later"] {
         let mut site = Site::new();
         site.mail.start();
-        let Some(done) = at(&site, how) else { return };
+        let done = at(&site, how);
         let told: Vec<&str> = done.stdout.lines().filter(|line| line.contains(": ") && line.ends_with(')')).collect();
         let (fine, missing, failed) = ("SUCCESS (0)", "NOT_AVAILABLE (-64)", "ERROR (-1)");
         let partly = "PARTIAL SUCCESS (-52)";
@@ -334,12 +338,13 @@ fn record(site: &Site, job: &str) -> Vec<(String, String)> {
     printed.lines().map(split).collect()
 }
 
+#[needs(libpmix, rsyslog, smtp)]
 #[test]
 fn a_jobs_record_tells_in_the_order_of_time_what_happened_and_was_logged() {
     let mut site = Site::new();
     site.mail.start();
     let config = site.place.path("peal.toml");
-    let Some(program) = c_program("logs") else { return };
+    let program = c_program("logs");
     let mut command = peal(["run", "--events", "-n", "2", "--config"]);
     let script = format!("{} all; test $PMIX_RANK = 1 && kill -9 $$; sleep 1000", program.display());
     let done = run(command.arg(&config).args(["--", "sh", "-c", &script]));
@@ -376,6 +381,7 @@ fn a_jobs_record_tells_in_the_order_of_time_what_happened_and_was_logged() {
     assert!(missing.contains("has no record of job \"nobody\""), "{missing}");
 }
 
+#[needs(rsyslog, smtp)]
 #[test]
 fn a_launcher_logs_of_its_job_what_it_is_asked_to() {
     let mut site = Site::new();
@@ -412,6 +418,7 @@ fn a_launcher_logs_of_its_job_what_it_is_asked_to() {
     assert!(refused.contains("possible values: job, completion, procs, failures"), "{refused}");
 }
 
+#[needs(rsyslog, smtp)]
 #[tokio::test(flavor = "multi_thread")]
 async fn who_logs_to_a_record_that_is_full_is_told_and_nobody_else_suffers() {
     let site = Site::new();
@@ -440,11 +447,12 @@ async fn who_logs_to_a_record_that_is_full_is_told_and_nobody_else_suffers() {
     assert_eq!(entries, logged);
 }
 
+#[needs(libpmix, rsyslog, smtp)]
 #[test]
 fn values_of_the_wrong_type_for_every_key_do_no_harm() {
     let mut site = Site::new();
     site.mail.start();
-    let Some(done) = at(&site, "wrong") else { return };
+    let done = at(&site, "wrong");
     let requests = 33 * 15 * 2;
     let last: Vec<&str> = done.stdout.lines().rev().take(2).collect();
     assert_eq!(last, ["after all of it: SUCCESS (0)", &format!("{requests} requests were answered")]);

@@ -1,18 +1,20 @@
 //! Checkpoints of unmodified `libpmix` programs under `peal run`: how procs are told, and what becomes of the request.
+use peal_needs::needs;
 use peal_tests::{Done, c_program, peal, run};
 use std::collections::BTreeSet;
 
-/// Runs the program in this way as a job of three procs; nothing where there is no `libpmix`.
-fn checkpoint(how: &str) -> Option<Vec<String>> {
-    let program = c_program("checkpoint")?;
+/// Runs the program in this way as a job of three procs.
+fn checkpoint(how: &str) -> Vec<String> {
+    let program = c_program("checkpoint");
     let done: Done = run(peal(["run", "-n", "3", "--"]).arg(program).arg(how)).expect_status(0);
-    Some(done.by_rank())
+    done.by_rank()
 }
 
+#[needs(libpmix)]
 #[test]
 fn procs_are_told_by_signals_and_events_and_all_have_made_it() {
     for how in ["both", "older"] {
-        let Some(lines) = checkpoint(how) else { return };
+        let lines = checkpoint(how);
         let expected: BTreeSet<&str> = [
             "rank 0: checkpoint: SUCCESS (0)",
             "rank 0: made its checkpoint well",
@@ -26,6 +28,7 @@ fn procs_are_told_by_signals_and_events_and_all_have_made_it() {
     }
 }
 
+#[needs(libpmix)]
 #[test]
 fn who_is_late_or_fails_is_told_of_and_cancelling_ends_the_wait() {
     for (how, over, state) in [
@@ -33,15 +36,16 @@ fn who_is_late_or_fails_is_told_of_and_cancelling_ends_the_wait() {
         ("failed", "PARTIAL SUCCESS (-52)", "failed"),
         ("cancel", "JOB CANCELED (-180)", "cancelled"),
     ] {
-        let Some(lines) = checkpoint(how) else { return };
+        let lines = checkpoint(how);
         let has = |words: &str| lines.iter().any(|line| line.contains(words));
         assert!(has(&format!("rank 0: checkpoint \"mycheckpoint.1\", {state}")), "{how}: {lines:#?}");
         assert!(has(&format!("rank 0: it is over: {over}")), "{how}: {lines:#?}");
     }
 }
 
+#[needs(libpmix)]
 #[test]
 fn a_checkpoint_of_those_who_do_not_say_how_is_an_error() {
-    let Some(lines) = checkpoint("nobody") else { return };
+    let lines = checkpoint("nobody");
     assert_eq!(lines, ["rank 0: checkpoint: NOT-SUPPORTED (-47)"]);
 }

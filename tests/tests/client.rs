@@ -3,6 +3,7 @@
 use peal_client::{Client, ClientError, Handler, Outcome};
 use peal_core::registration::RegistrationError;
 use peal_model::{DataArray, Event, Info, Infos, Key, KeyName, Nspace, Proc, Range, Scope, Status, Value, code, key};
+use peal_needs::needs;
 use peal_sandbox::{Engine, EngineSettings, Grants, Limits, Module, Services};
 use peal_server::{EmbeddedFabric, ServerSettings};
 use peal_tests::{
@@ -34,17 +35,19 @@ fn all_were_greeted(done: Done) {
     assert_eq!(said, expected.collect::<Vec<_>>());
 }
 
+#[needs(libpmix)]
 #[test]
 fn a_program_of_it_runs_under_peal_and_under_the_c_library() {
     let example = program("peal-example");
     all_were_greeted(run(peal(["run", "-n", "4", "--"]).arg(&example)));
-    let Some(host) = c_program("host") else { return };
+    let host = c_program("host");
     all_were_greeted(run(Command::new(host).arg("4").arg(&example)));
 }
 
+#[needs(libpmix)]
 #[test]
 fn it_and_the_c_library_serve_procs_of_one_job() {
-    let (Some(host), Some(hello)) = (c_program("host"), c_program("hello")) else { return };
+    let (host, hello) = (c_program("host"), c_program("hello"));
     let mixed = format!(
         "case $PMIX_RANK in 0|3) exec {};; *) exec {};; esac",
         hello.to_str().unwrap(),

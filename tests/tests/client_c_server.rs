@@ -2,13 +2,14 @@
 //! follows when the server is killed.
 use peal_client::{Attach, Client, ClientError, ClientSettings, Construct, Environment, Places, Tool, ToolSettings};
 use peal_model::{Info, Nspace, Proc, Query, Range, Rank, Status, Value, code, key};
+use peal_needs::needs;
 use peal_tests::{
     c_program,
     c_server::CServer,
     in_process::{everything, listener, next, soon},
     peal, program,
 };
-use std::{fs, process::Stdio, time::Duration};
+use std::{fs, path::Path, process::Stdio, time::Duration};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     net::TcpListener,
@@ -70,9 +71,10 @@ async fn makes_every_call(client: &Client, other: &Client, server: &mut CServer)
     client.query(&[query(&["test.question"])]).await.unwrap();
 }
 
+#[needs(libpmix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_proc_logs_controls_asks_and_deregisters() {
-    let Some(mut server) = CServer::start().await else { return };
+    let mut server = CServer::start().await;
     let client = soon("a client connects", Client::connect(&server.environment())).await.unwrap();
     assert_eq!(client.me(), &server.environment().me);
     let other = tool(settings(&server, Attach::Any)).await;
@@ -81,9 +83,10 @@ async fn a_proc_logs_controls_asks_and_deregisters() {
     client.finalize().await.unwrap();
 }
 
+#[needs(libpmix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_proc_forms_groups_in_the_words_of_the_servers_release() {
-    let Some(server) = CServer::start().await else { return };
+    let server = CServer::start().await;
     let client = soon("a client connects", Client::connect(&server.environment())).await.unwrap();
     let alone = Construct::of(&[client.me().clone()]);
     for (construct, is_numbered) in [(alone.clone().context_id(), true), (alone, false)] {
@@ -103,9 +106,10 @@ async fn tool(settings: ToolSettings) -> Tool {
     soon("a tool connects", Tool::init(settings)).await.unwrap()
 }
 
+#[needs(libpmix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_finds_its_server_in_every_way() {
-    let Some(mut server) = CServer::start().await else { return };
+    let mut server = CServer::start().await;
     let Environment { server: uri, .. } = server.environment();
     let Places { host, directory } = server.places();
     let file = directory.join(format!("pmix.{host}.tool.{}", server.pid()));
@@ -133,9 +137,10 @@ async fn a_tool_finds_its_server_in_every_way() {
     tool.finalize().await.unwrap();
 }
 
+#[needs(libpmix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_may_have_a_name_of_its_own_or_be_one_that_the_server_started() {
-    let Some(mut server) = CServer::start().await else { return };
+    let mut server = CServer::start().await;
     let me = Proc::new(Nspace::new("my-tool").unwrap(), Rank(3));
     let own = tool(ToolSettings { me: Some(me.clone()), ..settings(&server, Attach::System) }).await;
     assert_eq!(own.me(), &me);
@@ -150,9 +155,10 @@ async fn a_tool_may_have_a_name_of_its_own_or_be_one_that_the_server_started() {
     other.finalize().await.unwrap();
 }
 
+#[needs(libpmix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_whose_server_is_killed_attaches_to_another_one_and_its_handlers_stay() {
-    let (Some(mut first), Some(second)) = (CServer::start().await, CServer::start().await) else { return };
+    let (mut first, second) = (CServer::start().await, CServer::start().await);
     let tool = tool(settings(&first, Attach::System)).await;
     let (handler, mut heard) = listener();
     tool.register(&[NEWS, code::PMIX_ERR_LOST_CONNECTION], everything(), handler).await.unwrap();
@@ -180,9 +186,10 @@ async fn a_tool_whose_server_is_killed_attaches_to_another_one_and_its_handlers_
     tool.finalize().await.unwrap();
 }
 
+#[needs(libpmix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_may_have_several_servers_and_calls_go_to_the_one_that_is_set() {
-    let (Some(mut first), Some(mut second)) = (CServer::start().await, CServer::start().await) else { return };
+    let (mut first, mut second) = (CServer::start().await, CServer::start().await);
     let tool = tool(settings(&first, Attach::System)).await;
     let old = tool.server().unwrap();
     let new = tool.attach(&Attach::Uri(second.environment().server)).await.unwrap();
@@ -205,15 +212,14 @@ async fn a_tool_may_have_several_servers_and_calls_go_to_the_one_that_is_set() {
     tool.finalize().await.unwrap();
 }
 
+#[needs(libpmix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_proc_whose_server_is_killed_hears_of_it_and_nothing_hangs() {
     let witness = program("peal-witness");
     let mut servers = vec![Command::from(peal(["run", "-n", "1", "--"]))];
-    servers.extend(c_program("host").map(|host| {
-        let mut command = Command::new(host);
-        command.arg("1");
-        command
-    }));
+    let mut c_server = Command::new(c_program("host"));
+    c_server.arg("1");
+    servers.push(c_server);
     for mut server in servers {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         server.arg(&witness).arg(listener.local_addr().unwrap().to_string());
@@ -234,18 +240,22 @@ async fn a_proc_whose_server_is_killed_hears_of_it_and_nothing_hangs() {
     }
 }
 
+/// The error of a tool that looks for a server in this directory.
+async fn fails_to_attach(directory: &Path, attach: Attach) -> ClientError {
+    let places = Places { host: "node".to_owned(), directory: directory.to_owned() };
+    let client = ClientSettings { connect_timeout: Duration::from_secs(5), ..ClientSettings::default() };
+    Tool::init(ToolSettings { attach, me: None, places, environment: None, client }).await.err().unwrap()
+}
+
+/// The rendezvous file of a server at a port that nobody listens on: the way to the file is what is tested.
+fn closed(name: &str) -> String {
+    format!("{name}.0;tcp4://127.0.0.1:1\n4.2.2\n")
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_leads_to_no_server_or_to_several_is_said() {
     let directory = tempfile::tempdir().unwrap();
-    let places = Places { host: "node".to_owned(), directory: directory.path().to_owned() };
-    let settings = |attach| ToolSettings {
-        attach,
-        me: None,
-        places: places.clone(),
-        environment: None,
-        client: ClientSettings { connect_timeout: Duration::from_secs(5), ..ClientSettings::default() },
-    };
-    let fails = async |attach: Attach| Tool::init(settings(attach)).await.err().unwrap();
+    let fails = async |attach: Attach| fails_to_attach(directory.path(), attach).await;
     let write = |name: &str, text: &str| {
         let path = directory.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -259,8 +269,6 @@ async fn what_leads_to_no_server_or_to_several_is_said() {
     assert_eq!(error.status(), code::PMIX_ERR_UNREACH);
     assert!(matches!(fails(Attach::System).await, ClientError::NoServer { wanted, .. } if wanted == "pmix.sys.node"));
 
-    // A port that nobody listens on: the way to the file is what is tested.
-    let closed = |name: &str| format!("{name}.0;tcp4://127.0.0.1:1\n4.2.2\n");
     write("below/pmix.node.tool.12", &closed("twelve"));
     write("pmix.node.tool.12345", &closed("longer"));
     let error = fails(Attach::Pid(12)).await;
@@ -282,19 +290,24 @@ async fn what_leads_to_no_server_or_to_several_is_said() {
     let error = fails(Attach::File(directory.path().join("absent"))).await;
     assert!(matches!(error, ClientError::UnreadableFile { .. }), "{error}");
 
-    // Links lead astray, and what others wrote is not believed unless it was named.
+    // Links lead astray.
     std::os::unix::fs::symlink(
         directory.path().join("below/pmix.node.tool.12"),
         directory.path().join("pmix.node.tool.7"),
     )
     .unwrap();
     assert!(matches!(fails(Attach::Pid(7)).await, ClientError::NoServer { passed_by: 0, .. }));
-    if rustix::process::geteuid().is_root() {
-        let strange = write("pmix.node.tool.8", &closed("strange"));
-        std::os::unix::fs::chown(&strange, Some(65_534), None).unwrap();
-        assert!(matches!(fails(Attach::Pid(8)).await, ClientError::NoServer { passed_by: 1, .. }));
-        assert!(matches!(fails(Attach::File(strange)).await, ClientError::Unreachable { .. }));
-    } else {
-        println!("skipped: only root can write what others wrote");
-    }
+}
+
+#[needs(root)]
+#[tokio::test(flavor = "multi_thread")]
+async fn rendezvous_file_of_another_user_counts_only_if_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let strange = directory.path().join("pmix.node.tool.8");
+    fs::write(&strange, closed("strange")).unwrap();
+    std::os::unix::fs::chown(&strange, Some(65_534), None).unwrap();
+    let error = fails_to_attach(directory.path(), Attach::Pid(8)).await;
+    assert!(matches!(error, ClientError::NoServer { passed_by: 1, .. }), "{error}");
+    let error = fails_to_attach(directory.path(), Attach::File(strange)).await;
+    assert!(matches!(error, ClientError::Unreachable { .. }), "{error}");
 }

@@ -1,4 +1,5 @@
 //! `peal config` and what the other verbs do with a configuration, as an admin meets it.
+use peal_needs::needs;
 use peal_tests::{Done, guest, peal, root, run, text_form};
 use std::{
     fs,
@@ -135,6 +136,7 @@ fn what_the_file_says_of_handlers_that_a_module_registers_itself_is_not_dropped_
     assert!(refused.contains("leave out module.oneshot"), "{refused}");
 }
 
+#[needs(root)]
 #[test]
 fn a_component_of_the_site_is_a_file_that_nobody_else_can_have_written() {
     let (dir, file) = site("[[module]]\nname = \"m\"\npath = \"m.wasm\"\ngrants = [\"logging\"]\n");
@@ -142,12 +144,9 @@ fn a_component_of_the_site_is_a_file_that_nobody_else_can_have_written() {
     fs::copy(guest("report"), &component).unwrap();
     check(&file).expect_status(0);
     fs::set_permissions(&component, fs::Permissions::from_mode(0o666)).unwrap();
-    if rustix::process::geteuid().is_root() {
-        let exposed = check(&file).expect_status(1).stderr;
-        assert!(exposed.contains("peal.toml:3:1: ") && exposed.contains("has owner 0 and mode 666"), "{exposed}");
-    } else {
-        println!("skipped: only a server of root asks who may write");
-    }
+    // Only a server of root asks who may write.
+    let exposed = check(&file).expect_status(1).stderr;
+    assert!(exposed.contains("peal.toml:3:1: ") && exposed.contains("has owner 0 and mode 666"), "{exposed}");
     // Known byte by byte, it may come from anywhere.
     let json = run(peal(["module", "inspect", "--json"]).arg(&component)).expect_status(0).stdout;
     let digest = serde_json::from_str::<serde_json::Value>(&json).unwrap()["digest"].clone();

@@ -1,4 +1,5 @@
 //! The same unmodified C programs under Peal and under a host on the C library's own server: what both print is compared.
+use peal_needs::needs;
 use peal_tests::{c_program, compared::Compared, daemon::Place, finish, root};
 use rustix::process::Signal;
 use serde::Deserialize;
@@ -99,30 +100,34 @@ fn compare_lines(program: &str, ours: &[String], theirs: Vec<String>) {
 }
 
 fn compare(compared: &Compared) {
-    let Some((ours, theirs)) = compared.under_both() else { return };
+    let (ours, theirs) = compared.under_both();
     compare_lines(compared.program, &ours, theirs);
 }
 
+#[needs(libpmix)]
 #[test]
 fn a_job_prints_the_same_under_both_servers_however_it_ends() {
     JOBS.iter().for_each(compare);
 }
 
+#[needs(libpmix)]
 #[test]
 fn c_programs_see_the_same_of_events_under_both_servers() {
     EVENTS.iter().for_each(compare);
 }
 
+#[needs(libpmix)]
 #[test]
 fn what_procs_publish_is_found_under_both_servers() {
     SERVICES.iter().for_each(compare);
 }
 
+#[needs(libpmix)]
 #[test]
 fn what_the_c_server_does_not_support_is_served() {
     let expected = allowed().unsupported;
     for unsupported in &UNSUPPORTED {
-        let Some(ours) = unsupported.under_peal() else { return };
+        let ours = unsupported.under_peal();
         let listed = expected.iter().find(|listed| listed.program == unsupported.program);
         assert_eq!(Some(&ours), listed.map(|listed| &listed.peal), "{}", unsupported.program);
     }
@@ -170,9 +175,10 @@ fn lose_the_c_server(host: &Path, program: &Path) -> Vec<String> {
     finish(server).by_rank()
 }
 
+#[needs(libpmix)]
 #[test]
 fn the_loss_of_its_server_is_an_event_for_a_c_program() {
-    let (Some(host), Some(program)) = (c_program("host"), c_program(LOST)) else { return };
+    let (host, program) = (c_program("host"), c_program(LOST));
     let ours = lose_peal(&program);
     assert_eq!(ours.len(), 12, "{ours:?}");
     compare_lines(LOST, &ours, lose_the_c_server(&host, &program));

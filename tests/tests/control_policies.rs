@@ -11,6 +11,7 @@ use peal_core::{
 use peal_model::{
     Event, Hook, Identity, Info, Key, KeyName, LogRequest, Nspace, Proc, Range, Rank, Status, Value, code, key,
 };
+use peal_needs::needs;
 use peal_sandbox::{Engine, EngineSettings, Grants, Limits, Module, ProcUsage, Services, Sink};
 use peal_server::{Answer, EmbeddedFabric, Host, Hosted, HostedChains, HostedChannels, HostedPolicies, ServerSettings};
 use peal_store::Filter;
@@ -31,14 +32,6 @@ use std::{
 /// A user and a group that nobody needs.
 const NOBODY: u32 = 65_534;
 const OPERATORS: u32 = 5001;
-
-fn is_root() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        println!("skipped: only root can be another user");
-    }
-    root
-}
 
 /// A server with a job of nobody's and one of root's, which nobody wants to end.
 fn server(policy: &str) -> (Place, Daemon) {
@@ -73,11 +66,9 @@ fn entries(place: &Place) -> Vec<Entry> {
     rows.iter().map(|row| Entry::read(&row.body).unwrap()).collect()
 }
 
+#[needs(root)]
 #[test]
 fn the_jobs_of_others_are_theirs_by_default_and_who_wanted_them_is_on_record() {
-    if !is_root() {
-        return;
-    }
     let (place, server) = server("");
     let said = tool_says(&server, "5001");
     assert!(said.starts_with("the other job stays: ") && said.contains("belongs to user 0"), "{said}");
@@ -92,11 +83,9 @@ fn the_jobs_of_others_are_theirs_by_default_and_who_wanted_them_is_on_record() {
     assert!(denied.reason.contains("job-control") && denied.reason.contains("belongs to user 0"), "{denied:?}");
 }
 
+#[needs(root)]
 #[test]
 fn members_of_a_group_may_control_them_where_the_site_says_so() {
-    if !is_root() {
-        return;
-    }
     let path = guest("admin-group");
     let module = format!(
         "[[module]]\nname = \"admin-group\"\npath = {path:?}\nconfig = {{ groups = \"operators, {OPERATORS}\" }}\n"

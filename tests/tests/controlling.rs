@@ -1,4 +1,5 @@
 //! What job control really does to processes: they stop and go on, end with all that they started, and start again as who they were.
+use peal_needs::needs;
 use peal_tests::{Done, peal, program, run};
 use std::{fs, path::Path};
 
@@ -15,29 +16,48 @@ fn job(settings: &str, what: &str) -> Done {
     controlled(settings, &program("peal-controlled"), &[what])
 }
 
+const WITHOUT_GROUPS: &str = "control_groups = \"off\"";
+const WITH_GROUPS: &str = "control_groups = \"try\"";
+
+/// Has procs pause and go on. Where there are control groups, processes are frozen there and do not see it themselves; else they are
+/// stopped by signals.
+fn pauses(settings: &str, stopped: &str) {
+    let done = job(settings, "pause").expect_status(0);
+    let lines: Vec<&str> = done.stdout.lines().collect();
+    let [first, second, resumed, terminated] = lines[..] else { panic!("{lines:?}") };
+    assert_eq!((resumed, terminated), ("resumed: they run", "terminated: 0 are left"));
+    for paused in [first, second] {
+        assert_eq!(paused, format!("paused: stopped by signals {stopped}, used [0, 0]"));
+    }
+}
+
 #[test]
-fn who_is_paused_uses_no_cpu_until_resumed_with_and_without_control_groups() {
-    for settings in ["control_groups = \"off\"", "control_groups = \"try\""] {
-        let done = job(settings, "pause").expect_status(0);
-        let lines: Vec<&str> = done.stdout.lines().collect();
-        let [first, second, resumed, terminated] = lines[..] else { panic!("{lines:?}") };
-        assert_eq!((resumed, terminated), ("resumed: they run", "terminated: 0 are left"));
-        for paused in [first, second] {
-            assert!(paused.ends_with("used [0, 0]"), "{paused}");
-            // Where there are control groups, processes are frozen there and do not see it themselves.
-            assert!(settings.contains("try") || paused.contains("[true, true]"), "{paused}");
-        }
+fn who_is_paused_uses_no_cpu_until_resumed() {
+    pauses(WITHOUT_GROUPS, "[true, true]");
+}
+
+#[needs(cgroups)]
+#[test]
+fn paused_control_groups_use_no_cpu_until_resumed() {
+    pauses(WITH_GROUPS, "[false, false]");
+}
+
+fn ends_alone(settings: &str) {
+    for how in ["kill", "terminate"] {
+        let done = job(&format!("{settings}\ngrace_ms = 50"), how).expect_status(0);
+        assert_eq!(done.stdout, "left of rank 1: 0, of rank 2: 3\nleft of rank 2: 0\n", "{settings} {how}");
     }
 }
 
 #[test]
 fn who_is_ended_leaves_no_process_behind_and_others_keep_theirs() {
-    for settings in ["control_groups = \"off\"", "control_groups = \"try\""] {
-        for how in ["kill", "terminate"] {
-            let done = job(&format!("{settings}\ngrace_ms = 50"), how).expect_status(0);
-            assert_eq!(done.stdout, "left of rank 1: 0, of rank 2: 3\nleft of rank 2: 0\n", "{settings} {how}");
-        }
-    }
+    ends_alone(WITHOUT_GROUPS);
+}
+
+#[needs(cgroups)]
+#[test]
+fn ended_control_groups_are_empty_and_others_keep_theirs() {
+    ends_alone(WITH_GROUPS);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `peal ctl` against running jobs: what is asked for happens to those who are named and nobody else, and what is not done is said with the
 //! reason.
+use peal_needs::needs;
 use peal_tests::{daemon::Place, peal, run, running::Running};
 use serde_json::Value;
 use std::process::Command;
@@ -88,6 +89,7 @@ fn what_the_site_does_not_allow_is_refused_with_the_reason() {
     job.interrupt();
 }
 
+#[needs(script)]
 #[test]
 fn who_waits_no_longer_is_told_that_it_may_still_happen() {
     let dir = tempfile::tempdir().unwrap();
@@ -101,21 +103,20 @@ fn who_waits_no_longer_is_told_that_it_may_still_happen() {
     assert_eq!(serde_json::from_str::<Value>(&late.stdout).unwrap()["end"], "late");
     assert_eq!(job.states(), ["running"]);
     // A terminal is shown what is waited for, and for how long; then that is gone.
-    if let Some(screen) = on_a_terminal(&job, &["ctl", "terminate", &target, "--timeout", "600ms"]) {
-        let wheel = screen.find("\r\u{1b}[2K\u{1b}[36m").unwrap_or_else(|| panic!("{screen:?}"));
-        let line = format!(" terminate {target} (0 s)");
-        assert!(screen[wheel..].contains(&line), "{screen:?}");
-        assert!(
-            screen.ends_with("\r\u{1b}[2Kpeal: terminate was not answered in time; it may still happen\r\n"),
-            "{screen:?}"
-        );
-    }
+    let screen = on_a_terminal(&job, &["ctl", "terminate", &target, "--timeout", "2s"]);
+    let wheel = screen.find("\r\u{1b}[2K\u{1b}[36m").unwrap_or_else(|| panic!("{screen:?}"));
+    let line = format!(" terminate {target} (0 s)");
+    assert!(screen[wheel..].contains(&line), "{screen:?}");
+    assert!(
+        screen.ends_with("\r\u{1b}[2Kpeal: terminate was not answered in time; it may still happen\r\n"),
+        "{screen:?}"
+    );
     run(&mut job.verb(&["ctl", "kill", &target]));
     job.ends();
 }
 
-/// What a verb shows on a terminal; nothing where there is no `script` that makes one.
-fn on_a_terminal(job: &Running, args: &[&str]) -> Option<String> {
+/// What a verb shows on a terminal, which `script` makes.
+fn on_a_terminal(job: &Running, args: &[&str]) -> String {
     let verb = job.verb(args);
     let words: Vec<String> = std::iter::once(verb.get_program())
         .chain(verb.get_args())
@@ -129,11 +130,7 @@ fn on_a_terminal(job: &Running, args: &[&str]) -> Option<String> {
             None => script.env_remove(name),
         };
     }
-    if Command::new("script").arg("--version").output().is_err() {
-        println!("skipped: there is no script, which makes a terminal");
-        return None;
-    }
-    Some(run(script.stdin(std::process::Stdio::null())).stdout)
+    run(script.stdin(std::process::Stdio::null())).stdout
 }
 
 #[test]

@@ -1,4 +1,5 @@
 //! `peal ctl`, `peal ps` and `peal monitor` with all that the server can do: procs pause and go on, start again, and are watched.
+use peal_needs::needs;
 use peal_tests::{finish, running::Running, until};
 use serde_json::Value;
 use std::process::Stdio;
@@ -8,12 +9,6 @@ fn ticks(pid: u64) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
     fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
-}
-
-/// Whether the kernel lets us keep procs in groups of their own.
-fn kept_in_control_groups(pid: u64) -> bool {
-    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
-    std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap() != own
 }
 
 #[test]
@@ -64,18 +59,17 @@ fn usage_is_shown_once_and_at_a_rate() {
     job.interrupt();
 }
 
+#[needs(cgroups)]
 #[test]
 fn what_a_proc_has_started_counts_also_when_it_has_ended() {
     let works = "(i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done); sleep 1000 & echo ready; wait";
     let job = Running::start(1, &[], works);
-    if kept_in_control_groups(job.pids()[0]) {
-        let told = &job.job()["procs"][0]["usage"];
-        assert_eq!(told["tree_processes"], 2, "the shell and what it waits for: {told}");
-        let (all, own) = (told["tree_cpu_seconds"].as_f64().unwrap(), told["cpu_seconds"].as_f64().unwrap());
-        assert!(all > own + 0.05, "{told}");
-        let table = job.ask(&["monitor", "usage", &job.nspace()]).expect_status(0).stdout;
-        assert!(table.lines().next().unwrap().contains("tree cpu s"), "{table}");
-    }
+    let told = &job.job()["procs"][0]["usage"];
+    assert_eq!(told["tree_processes"], 2, "the shell and what it waits for: {told}");
+    let (all, own) = (told["tree_cpu_seconds"].as_f64().unwrap(), told["cpu_seconds"].as_f64().unwrap());
+    assert!(all > own + 0.05, "{told}");
+    let table = job.ask(&["monitor", "usage", &job.nspace()]).expect_status(0).stdout;
+    assert!(table.lines().next().unwrap().contains("tree cpu s"), "{table}");
     job.interrupt();
 }
 

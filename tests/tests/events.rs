@@ -1,6 +1,7 @@
 //! What is kept of events for those who register late (RFC 0002, "PMIx Server Registrations"), as programs of the C library
 //! see it. A million of them is `cargo xtask soak`'s.
 use peal_model::{Info, Infos, KeyName, Range, Status, Value};
+use peal_needs::needs;
 use peal_server::ServerSettings;
 use peal_tests::{
     c_program,
@@ -22,8 +23,8 @@ fn flood() -> u32 {
 }
 
 /// What a late proc is told of so many events, when it waits for so many of them.
-fn late(settings: &[&str], range: &str, count: u32, expected: u32, pipe: Option<&Path>) -> Option<String> {
-    let program = c_program("late")?;
+fn late(settings: &[&str], range: &str, count: u32, expected: u32, pipe: Option<&Path>) -> String {
+    let program = c_program("late");
     let mut command = peal(["run", "-n", "2"]);
     for setting in settings {
         command.args(["--set", setting]);
@@ -36,18 +37,20 @@ fn late(settings: &[&str], range: &str, count: u32, expected: u32, pipe: Option<
     let took: u64 = took.unwrap().parse().unwrap();
     assert!((1..MOST).contains(&took), "the server took {took} KiB");
     println!("{count} events: the server took {took} KiB");
-    Some(heard.to_owned())
+    heard.to_owned()
 }
 
+#[needs(libpmix)]
 #[test]
 fn who_registers_late_is_told_every_event_about_its_job_in_order() {
     // Much more than the memory for them, too.
     for settings in [&[][..], &["events.memory_limit=10000"]] {
-        let Some(heard) = late(settings, "namespace", 2000, 2000, None) else { return };
+        let heard = late(settings, "namespace", 2000, 2000, None);
         assert_eq!(heard, "heard 2001, from 0 to 2000, 0 out of order, 0 missed");
     }
 }
 
+#[needs(libpmix)]
 #[test]
 fn who_connects_behind_a_flood_is_told_all_of_it() {
     let dir = tempfile::tempdir().unwrap();
@@ -55,15 +58,16 @@ fn who_connects_behind_a_flood_is_told_all_of_it() {
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
     let count = flood();
-    let Some(heard) = late(&[], "namespace", count, count, Some(&pipe)) else { return };
+    let heard = late(&[], "namespace", count, count, Some(&pipe));
     assert_eq!(heard, format!("heard {}, from 0 to {count}, 0 out of order, 0 missed", count + 1));
 }
 
+#[needs(libpmix)]
 #[test]
 fn of_events_of_the_environment_the_newest_are_told_and_how_many_were_missed() {
-    let Some(heard) = late(&[], "session", 2000, 512, None) else { return };
+    let heard = late(&[], "session", 2000, 512, None);
     assert_eq!(heard, "heard 513, from 1488 to 2000, 0 out of order, 1488 missed");
-    let Some(heard) = late(&["events.ring_size=7"], "session", 600, 7, None) else { return };
+    let heard = late(&["events.ring_size=7"], "session", 600, 7, None);
     assert_eq!(heard, "heard 8, from 593 to 600, 0 out of order, 593 missed");
 }
 

@@ -1,4 +1,5 @@
 //! Procs that die, programs that do not start, processes that try to stay.
+use peal_needs::needs;
 use peal_tests::{c_program, guest, peal, run};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
@@ -15,9 +16,10 @@ fn is_there(pid: &str) -> bool {
     Path::new("/proc").join(pid).exists()
 }
 
+#[needs(libpmix)]
 #[test]
 fn a_killed_proc_becomes_an_event_that_the_chain_sees_and_the_others_are_still_served() {
-    let Some(job) = c_program("job") else { return };
+    let job = c_program("job");
     let mut command = peal(["run", "-n", "4", "--events", "--on-abort", "continue", "--handler"]);
     let done = run(command.arg(guest("report")).arg("--").arg(job).args(["--die", "2"])).expect_status(137);
     let lost = "event PMIX_ERR_LOST_CONNECTION (-61) from rank 2, range PMIX_RANGE_NAMESPACE, through the job's chain:";

@@ -126,7 +126,7 @@ async fn who_is_added_and_never_calls_is_named_when_time_is_over() {
     let (_node, clients) = two_jobs().await;
     let everybody = procs_of(&clients);
     let leads = |client: usize| {
-        let construct = Construct::of(&everybody[..2]).adding(&everybody[2..]).timeout(Duration::from_secs(1));
+        let construct = Construct::of(&everybody[..2]).adding(&everybody[2..]).timeout(Duration::from_secs(3));
         (&clients[client], construct)
     };
     let calls = vec![leads(0), leads(1), (&clients[2], Construct::added())];

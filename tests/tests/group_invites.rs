@@ -179,7 +179,7 @@ async fn those_who_die_or_keep_silent_do_not_come() {
     let (_node, mut clients) = two_jobs().await;
     let mut joined = joins(&clients[1]).await;
     let (mut dying, _silent) = (hesitates(&clients[2]).await, hesitates(&clients[3]).await);
-    let invite = Invite::new().timeout(Duration::from_secs(1));
+    let invite = Invite::new().timeout(Duration::from_secs(3));
     let (leader, invited) = (clients[0].clone(), procs_of(&clients[1..]));
     let all = invite.clone();
     let inviting = tokio::spawn(async move { leader.group_invite("crew", &invited, all.optional()).await });

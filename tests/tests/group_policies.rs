@@ -1,5 +1,6 @@
 //! Policies for groups in a running server, with unmodified `libpmix` programs: whoever is refused a part in a group is told, and so are all
 //! who wait for it.
+use peal_needs::needs;
 use peal_tests::{
     Done, c_program,
     daemon::{Daemon, Place},
@@ -12,16 +13,16 @@ fn rule(settings: &str) -> String {
     format!("[[module]]\nname = \"group-rule\"\npath = {:?}\nconfig = {{ {settings} }}\n", guest("group-rule"))
 }
 
-/// What a job of so many procs of this program prints under a server with that rule; nothing where there is no `libpmix`.
+/// What a job of so many procs of this program prints under a server with that rule.
 #[track_caller]
-fn printed(settings: &str, program: &str, procs: &str) -> Option<Vec<String>> {
+fn printed(settings: &str, program: &str, procs: &str) -> Vec<String> {
     let mut words = program.split(' ');
-    let program = c_program(words.next()?)?;
+    let program = c_program(words.next().unwrap());
     let place = Place::new();
     place.configure(&rule(settings));
     let mut command = peal(["run", "--config"]);
     command.arg(place.path("peal.toml")).args(["-n", procs, "--"]).arg(program).args(words);
-    Some(run(&mut command).expect_status(0).by_rank())
+    run(&mut command).expect_status(0).by_rank()
 }
 
 /// A server on which the procs of `team`, and of no other job, may be in groups.
@@ -34,10 +35,10 @@ fn two_jobs(procs_of_other: &str) -> (Place, Daemon) {
     (place, server)
 }
 
-fn start(server: &Daemon, program: &str, job: &str, rank: u32, args: &[&str]) -> Option<Child> {
-    let mut command = Command::new(c_program(program)?);
+fn start(server: &Daemon, program: &str, job: &str, rank: u32, args: &[&str]) -> Child {
+    let mut command = Command::new(c_program(program));
     command.args(args).envs(server.environment(job, rank)).stdout(Stdio::piped()).stderr(Stdio::piped());
-    Some(command.spawn().unwrap())
+    command.spawn().unwrap()
 }
 
 #[track_caller]
@@ -51,9 +52,10 @@ fn each(ranks: std::ops::Range<u32>, said: &[&str]) -> Vec<String> {
     ranks.flat_map(|rank| said.iter().map(move |line| format!("rank {rank}: {line}"))).collect()
 }
 
+#[needs(libpmix)]
 #[test]
 fn what_one_may_not_form_comes_to_nothing_for_all_who_take_part_also_for_those_who_come_late() {
-    let Some(printed) = printed("most = 4", "group refused 1", "4") else { return };
+    let printed = printed("most = 4", "group refused 1", "4");
     let refused = "construct team: NO-PERMISSIONS (-23)";
     let why = "hears -165 team about own:1 because 5 procs are named, and no more than 4 may be";
     let formed = ["construct team: SUCCESS (0)", "construct team: it has no number", "destruct team: SUCCESS (0)"];
@@ -61,6 +63,7 @@ fn what_one_may_not_form_comes_to_nothing_for_all_who_take_part_also_for_those_w
     assert_eq!(printed, each(0..4, &all));
 }
 
+#[needs(libpmix)]
 #[test]
 fn the_procs_of_a_job_that_may_not_are_the_end_of_it_for_those_of_another_that_may() {
     let why = "because procs of \"other\" may be in no group (ask ops)";
@@ -69,17 +72,15 @@ fn the_procs_of_a_job_that_may_not_are_the_end_of_it_for_those_of_another_that_m
         let (_place, server) = two_jobs("1");
         let team = || {
             let procs = (0..2).map(|rank| start(&server, "group", "team", rank, &["both", "other"]));
-            procs.collect::<Option<Vec<Child>>>()
+            procs.collect::<Vec<Child>>()
         };
-        let other = || start(&server, "group", "other", 0, &["both", "team"]).map(|child| vec![child]);
-        let (Some(team), Some(other)) = (match first {
+        let other = || vec![start(&server, "group", "other", 0, &["both", "team"])];
+        let (team, other) = match first {
             "team" => (team(), other()),
             _ => {
                 let other = other();
                 (team(), other)
             }
-        }) else {
-            return;
         };
         let said = |who: &str| {
             let why = format!("hears -165 both about {who}:0 {why}");
@@ -94,24 +95,22 @@ fn the_procs_of_a_job_that_may_not_are_the_end_of_it_for_those_of_another_that_m
     }
 }
 
+#[needs(libpmix)]
 #[test]
 fn who_may_not_invite_has_invited_nobody() {
-    let Some(printed) = printed("names = \"team\"", "invite forbidden", "3") else { return };
+    let printed = printed("names = \"team\"", "invite forbidden", "3");
     let mut expected = vec!["rank 0: invite crew: NO-PERMISSIONS (-23)".to_owned()];
     expected.extend(each(0..3, &["0 events", "finalize: SUCCESS (0)"]));
     expected.sort_by_key(|line| line.as_bytes()[5]);
     assert_eq!(printed, expected);
 }
 
+#[needs(libpmix)]
 #[test]
 fn who_may_not_come_is_told_so_and_counts_as_one_who_declines() {
     let (_place, server) = two_jobs("1");
     let team = (0..2).map(|rank| start(&server, "invite", "team", rank, &["abroad", "other"]));
-    let (Some(team), Some(guest)) =
-        (team.collect::<Option<Vec<Child>>>(), start(&server, "invite", "other", 0, &["guest"]))
-    else {
-        return;
-    };
+    let (team, guest): (Vec<Child>, _) = (team.collect(), start(&server, "invite", "other", 0, &["guest"]));
     let leader = [
         "rank 0: hears -162 because procs of \"other\" may be in no group (ask ops) by other:0",
         "rank 0: invite crew: not answered in 2 s",
@@ -128,11 +127,12 @@ fn who_may_not_come_is_told_so_and_counts_as_one_who_declines() {
     assert_eq!(lines([guest]), guests);
 }
 
+#[needs(libpmix)]
 #[test]
 fn what_a_policy_lets_pass_is_as_without_it() {
     let settings = "names = \"crew, whole\", namespaces = \"*\"";
     for program in ["invite accept", "group whole"] {
-        let Some(with) = printed(settings, program, "4") else { return };
+        let with = printed(settings, program, "4");
         assert!(
             with.iter().filter(|line| line.contains("destruct") && line.contains("SUCCESS")).count() >= 4,
             "{with:?}"

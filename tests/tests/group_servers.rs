@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 use peal_client::{Absence, ClientError, Construct, Invite, NotFormed};
 use peal_model::{Infos, Value, code, key};
+use peal_needs::needs;
 use peal_server::{EmbeddedFabric, ServerSettings};
 use peal_tests::{
     Done, c_program, finish,
@@ -24,9 +25,9 @@ test.note of 1: \"rank 1 was here\"
 fence across: SUCCESS (0)
 ";
 
-/// A job of two procs at each of two servers; nothing where there is no `libpmix`.
-async fn across(args: &[&str]) -> Option<Vec<(String, Done)>> {
-    let program = c_program("across")?;
+/// A job of two procs at each of two servers.
+async fn across(args: &[&str]) -> Vec<(String, Done)> {
+    let program = c_program("across");
     let fabric = EmbeddedFabric::new();
     let jobs = ["one", "two"];
     let mut nodes = Vec::new();
@@ -42,7 +43,7 @@ async fn across(args: &[&str]) -> Option<Vec<(String, Done)>> {
     });
     let procs: Vec<(String, Child)> = procs.collect();
     let ended = procs.into_iter().map(|(proc, child)| (proc, finish(child)));
-    Some(tokio::task::block_in_place(|| ended.collect()))
+    tokio::task::block_in_place(|| ended.collect())
 }
 
 /// What a proc printed, without its name.
@@ -59,18 +60,20 @@ fn called(proc: &str) -> &'static str {
     }
 }
 
+#[needs(libpmix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn members_at_two_servers_know_of_each_other_and_are_meant_by_the_groups_name() {
-    let Some(ended) = across(&[]).await else { return };
+    let ended = across(&[]).await;
     for (proc, done) in ended {
         let end = "fence across: SUCCESS (0)\ndestruct across: SUCCESS (0)\nfinalize: SUCCESS (0)\n";
         assert_eq!(printed(&done), format!("{KNOWN}{}{end}", called(&proc)), "{proc}: {}", done.stderr);
     }
 }
 
+#[needs(libpmix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_death_at_one_server_is_told_at_the_other_and_the_group_goes_on() {
-    let Some(ended) = across(&["1"]).await else { return };
+    let ended = across(&["1"]).await;
     for (proc, done) in ended {
         let whose = if proc.starts_with("one") { "own" } else { "other" };
         let dead = format!("hears -170 across about {whose}:1\n");

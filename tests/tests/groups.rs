@@ -1,5 +1,6 @@
 //! Groups of unmodified `libpmix` programs: collective and by invitation, and what becomes of them when somebody is late, dies or
 //! leaves. What the C library's own server supports is printed the same under both.
+use peal_needs::needs;
 use peal_tests::compared::Compared;
 
 /// Groups that all who are named form, each of whom calls.
@@ -22,15 +23,17 @@ const INVITED: [Compared; 6] = [
 ];
 
 fn compare(compared: &Compared) {
-    let Some((ours, theirs)) = compared.under_both() else { return };
+    let (ours, theirs) = compared.under_both();
     assert_eq!(ours, theirs, "{}", compared.program);
 }
 
+#[needs(libpmix)]
 #[test]
 fn who_forms_a_group_sees_the_same_under_both_servers() {
     COLLECTIVE.iter().for_each(compare);
 }
 
+#[needs(libpmix)]
 #[test]
 fn who_is_invited_to_a_group_sees_the_same_under_both_servers() {
     INVITED.iter().for_each(compare);
@@ -39,7 +42,7 @@ fn who_is_invited_to_a_group_sees_the_same_under_both_servers() {
 /// What is printed under Peal alone: by the proc that is not like the others, and by each of those.
 #[track_caller]
 fn expect(program: &'static str, exit_status: i32, other: u32, by_it: &[&str], by_others: &[&str]) {
-    let Some(printed) = Compared::new(program, "4", exit_status, 0).under_peal() else { return };
+    let printed = Compared::new(program, "4", exit_status, 0).under_peal();
     let of = |rank: u32| if rank == other { by_it } else { by_others };
     let expected: Vec<String> =
         (0..4).flat_map(|rank| of(rank).iter().map(move |line| format!("rank {rank}: {line}"))).collect();
@@ -47,6 +50,7 @@ fn expect(program: &'static str, exit_status: i32, other: u32, by_it: &[&str], b
 }
 
 /// 4.2.2 arms a timer for one thing and takes it for another: its server is stuck when that has run out.
+#[needs(libpmix)]
 #[test]
 fn who_waits_too_long_for_a_group_is_told_so_as_is_whoever_comes_late_and_then_all_form_it() {
     let formed = ["construct late: SUCCESS (0)", "construct late: it has no number", "destruct late: SUCCESS (0)"];
@@ -58,6 +62,7 @@ const LEFT: [&str; 2] = ["construct left: SUCCESS (0)", "construct left: it has 
 const END: [&str; 2] = ["destruct left: SUCCESS (0)", "finalize: SUCCESS (0)"];
 
 /// The server of 4.2.2 waits for the dead.
+#[needs(libpmix)]
 #[test]
 fn the_death_of_one_who_has_not_called_is_the_end_of_it_for_all_and_those_who_are_left_form_another() {
     let aborted = &["construct all: GROUP-CONSTRUCT-ABORT (-165)"][..];
@@ -65,6 +70,7 @@ fn the_death_of_one_who_has_not_called_is_the_end_of_it_for_all_and_those_who_ar
 }
 
 /// The same.
+#[needs(libpmix)]
 #[test]
 fn a_group_that_bears_it_is_formed_without_whoever_dies() {
     expect("group tolerant 1", 137, 1, &["dies"], &[&LEFT[..], &["fence left: SUCCESS (0)"], &END].concat());
@@ -74,6 +80,7 @@ const FORMED: [&str; 2] = ["construct ours: SUCCESS (0)", "construct ours: it ha
 const GONE: [&str; 3] = ["fence ours: SUCCESS (0)", "destruct ours: SUCCESS (0)", "finalize: SUCCESS (0)"];
 
 /// The server of 4.2.2 tells nobody.
+#[needs(libpmix)]
 #[test]
 fn the_death_of_a_member_is_told_to_a_group_that_wants_to_know_and_does_not_keep_it_from_its_end() {
     let told = &["hears -170 ours about own:1"][..];
@@ -81,6 +88,7 @@ fn the_death_of_a_member_is_told_to_a_group_that_wants_to_know_and_does_not_keep
 }
 
 /// To the server of 4.2.2 that is an unknown command.
+#[needs(libpmix)]
 #[test]
 fn who_leaves_a_group_is_in_it_no_more_and_the_others_are_told() {
     let left = &["leave ours: SUCCESS (0)", "destruct ours: NOT-FOUND (-46)", "finalize: SUCCESS (0)"][..];
@@ -89,9 +97,10 @@ fn who_leaves_a_group_is_in_it_no_more_and_the_others_are_told() {
 }
 
 /// The C library has its own client put members in the place of a group, where it knows them; its server does not.
+#[needs(libpmix)]
 #[test]
 fn a_groups_name_stands_for_its_members_in_job_control_and_in_the_range_of_an_event() {
-    let Some(printed) = Compared::new("group named", "4", 0, 0).under_peal() else { return };
+    let printed = Compared::new("group named", "4", 0, 0).under_peal();
     let of = |rank: u32| -> Vec<String> {
         let member = ["construct ours: SUCCESS (0)", "construct ours: it has no number"];
         let told: &[&str] = match rank {

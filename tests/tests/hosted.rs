@@ -1,4 +1,5 @@
 //! Hosted handler components under a real job: what they see, in which order, and what happens when they fail.
+use peal_needs::needs;
 use peal_tests::{Done, c_program, guest, peal, run};
 use std::path::Path;
 
@@ -30,9 +31,10 @@ fn job(program: &Path, handlers: &[&str], more: &[&str]) -> Done {
     run(command.args(more).arg("--").arg(program))
 }
 
+#[needs(libpmix)]
 #[test]
 fn handlers_see_what_left_its_process_each_seeing_the_results_before_it() {
-    let Some(program) = c_program("job") else { return };
+    let program = c_program("job");
     let done = job(&program, &["report", "complete", "spin"], &[]).expect_status(0);
     let events = handled(&done);
     // What is about the environment nobody asked for.
@@ -54,9 +56,10 @@ fn handlers_see_what_left_its_process_each_seeing_the_results_before_it() {
     assert!(clients_are_not_held_back.iter().any(|line| line.contains("event in default")));
 }
 
+#[needs(libpmix)]
 #[test]
 fn what_loops_or_traps_is_cut_off_and_the_job_does_not_notice() {
-    let Some(program) = c_program("job") else { return };
+    let program = c_program("job");
     let plain = job(&program, &[], &[]).expect_status(0);
     let done = job(&program, &["trap", "spin", "complete"], &[]).expect_status(0);
     assert_eq!(done.by_rank(), plain.by_rank());

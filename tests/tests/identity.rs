@@ -2,6 +2,7 @@
 use peal_client::{Client, Environment};
 use peal_core::job::Life;
 use peal_model::{Proc, Range, Status, code};
+use peal_needs::needs;
 use peal_server::{Counters, EmbeddedFabric, Host, IdentityCheck, ProcessOf, ServerSettings};
 use peal_tests::{
     Done, c_program, finish,
@@ -22,10 +23,11 @@ use std::{
 fn script(procs: &str, text: &str) -> Done {
     let dir = tempfile::tempdir().unwrap();
     let mut command = peal(["run", "-n", procs, "--", "sh", "-c", text]);
-    let claim = c_program("claim").unwrap_or_else(|| program("peal-claim"));
+    let claim = c_program("claim");
     run(command.current_dir(&dir).env("CLAIM", claim).env("PEAL_CLAIM", program("peal-claim")))
 }
 
+#[needs(libpmix)]
 #[test]
 fn a_rank_cannot_be_claimed_by_another_rank_of_the_same_user_whether_it_is_there_or_not() {
     let text = "until_there() { until test -e $1; do :; done; }
@@ -48,9 +50,10 @@ fn a_rank_cannot_be_claimed_by_another_rank_of_the_same_user_whether_it_is_there
     assert!(done.stderr.contains(":0 is claimed; process "), "{done:?}");
 }
 
+#[needs(libpmix)]
 #[test]
 fn a_descendant_of_a_rank_may_connect_as_its_clone() {
-    let Some(claim) = c_program("claim") else { return };
+    let claim = c_program("claim");
     let done = run(peal(["run", "-n", "2", "--"]).arg(claim).arg("fork")).expect_status(0);
     let mut lines: Vec<&str> = done.stdout.lines().collect();
     lines.sort_unstable();
@@ -222,12 +225,9 @@ fn say_and_vanish(user: u32, port: u16, bytes: &[u8]) -> Done {
     finish(child)
 }
 
+#[needs(root)]
 #[tokio::test(flavor = "multi_thread")]
 async fn another_user_is_nobody_else_and_does_not_become_so_by_vanishing() {
-    if !rustix::process::geteuid().is_root() {
-        println!("skipped: only root can be another user");
-        return;
-    }
     let (node, _) = start(ServerSettings::default()).await;
     let mut honest = hello(node.proc(1));
     honest.credential = peal_wire::Credential::Native(peal_wire::User { uid: 65_534, gid: 65_534 });

@@ -1,41 +1,46 @@
 //! `PMIx_Job_control` of an unmodified `libpmix` program under `peal run`, and what really happens to the procs.
+use peal_needs::needs;
 use peal_tests::{Done, c_program, peal, run};
 
-/// Runs the program with this action as a job of three procs; nothing where there is no `libpmix`.
-fn control(more: &[&str], action: &[&str]) -> Option<Done> {
-    let program = c_program("control")?;
-    Some(run(peal(["run", "-n", "3"]).args(more).arg("--").arg(program).args(action)))
+/// Runs the program with this action as a job of three procs.
+fn control(more: &[&str], action: &[&str]) -> Done {
+    let program = c_program("control");
+    run(peal(["run", "-n", "3"]).args(more).arg("--").arg(program).args(action))
 }
 
+#[needs(libpmix)]
 #[test]
 fn signal_reaches_the_procs_that_are_named_and_no_other() {
-    let Some(done) = control(&[], &["signal"]) else { return };
+    let done = control(&[], &["signal"]);
     let lines = done.expect_status(0).by_rank();
     assert_eq!(lines, ["rank 0: signal: SUCCESS (0)", "rank 1: got SIGUSR1", "rank 2: got SIGUSR1"]);
 }
 
+#[needs(libpmix)]
 #[test]
 fn terminate_is_answered_when_the_proc_has_ended_which_is_no_abnormal_end() {
-    let Some(done) = control(&[], &["terminate", "1"]) else { return };
+    let done = control(&[], &["terminate", "1"]);
     // The others are neither ended with it, nor is the exit status that of an accident. Rank 2 left in order before.
     let done = done.expect_status(0);
     assert_eq!(done.by_rank(), ["rank 0: terminate: SUCCESS (0)", "rank 0: its process is gone"]);
 }
 
+#[needs(libpmix)]
 #[test]
 fn who_does_not_follow_terminate_is_killed_after_the_grace() {
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("peal.toml");
     std::fs::write(&config, "[run]\ngrace_ms = 50\n").unwrap();
-    let Some(done) = control(&["--events", "--config", config.to_str().unwrap()], &["stubborn", "2"]) else { return };
+    let done = control(&["--events", "--config", config.to_str().unwrap()], &["stubborn", "2"]);
     let done = done.expect_status(0);
     assert!(done.stderr.contains("rank 2 was ended by signal 9"), "{}", done.stderr);
     assert_eq!(done.by_rank(), ["rank 0: terminate: SUCCESS (0)", "rank 0: its process is gone"]);
 }
 
+#[needs(libpmix)]
 #[test]
 fn kill_without_targets_ends_the_callers_job_as_an_interrupt_does() {
-    let Some(done) = control(&["--events"], &["kill"]) else { return };
+    let done = control(&["--events"], &["kill"]);
     let done = done.expect_status(137);
     for rank in 0..3 {
         assert!(done.stderr.contains(&format!("rank {rank} was ended by signal 9")), "{}", done.stderr);
@@ -43,17 +48,19 @@ fn kill_without_targets_ends_the_callers_job_as_an_interrupt_does() {
     assert!(done.stdout.is_empty(), "the requester was one of them: {}", done.stdout);
 }
 
+#[needs(libpmix)]
 #[test]
 fn what_makes_no_sense_is_refused_before_anything_happens() {
     for (action, answer) in [
         ("unknown", "rank 0: kill of an unknown job: NOT-FOUND (-46)"),
         ("nothing", "rank 0: no action: BAD-PARAM (-27)"),
     ] {
-        let Some(done) = control(&[], &[action]) else { return };
+        let done = control(&[], &[action]);
         assert_eq!(done.expect_status(0).by_rank(), [answer]);
     }
 }
 
+#[needs(libpmix)]
 #[test]
 fn what_a_proc_registers_is_removed_behind_it_and_what_contradicts_that_is_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -62,7 +69,7 @@ fn what_a_proc_registers_is_removed_behind_it_and_what_contradicts_that_is_refus
     for file in ["file", "other", "tree/one", "tree/deep/two", "tree/deep/deeper/keep"] {
         std::fs::write(path(file), "x").unwrap();
     }
-    let Some(done) = control(&[], &["cleanup", dir.path().to_str().unwrap()]) else { return };
+    let done = control(&[], &["cleanup", dir.path().to_str().unwrap()]);
     let lines = [
         "rank 0: a file: SUCCESS (0)",
         "rank 0: a directory: SUCCESS (0)",

@@ -1,6 +1,7 @@
 //! Components in Rust, C, Python, JavaScript and text form: what comes back of what they are handed, one chain of all of them, and how
 //! soon they answer after a start.
 use peal_model::{DataArray, Info, InfoFlags, Nspace, Proc, Range, Rank, Status, Step, Value, data_type as dt};
+use peal_needs::needs;
 use peal_sandbox::{Engine, Grants, Limits, Module, Services};
 use peal_tests::{
     languages::{cache_dir, echoes, engine, handle, info, load, settings},
@@ -78,6 +79,7 @@ fn echoed(result: &peal_sandbox::HandlerResult, handed: usize) -> (&[Info], &[In
     result.infos.split_at(handed)
 }
 
+#[needs(c_tools, python_tools, js_tools)]
 #[test]
 fn each_language_gives_back_what_it_was_handed() {
     for (language, file) in echoes() {
@@ -96,6 +98,7 @@ fn each_language_gives_back_what_it_was_handed() {
     }
 }
 
+#[needs(c_tools, python_tools, js_tools)]
 #[test]
 fn nan_is_not_a_number_in_any_language() {
     for (language, file) in echoes() {
@@ -109,6 +112,7 @@ fn nan_is_not_a_number_in_any_language() {
 }
 
 /// JavaScript has them as numbers, so they come back as the nearest that those can be. `sdk/js/peal.d.ts` and the README say so.
+#[needs(c_tools, python_tools, js_tools)]
 #[test]
 fn integers_beyond_2_to_the_53_are_exact_but_in_javascript_where_they_are_rounded() {
     const ODD: u64 = (1 << 53) + 1;
@@ -128,6 +132,7 @@ fn integers_beyond_2_to_the_53_are_exact_but_in_javascript_where_they_are_rounde
     }
 }
 
+#[needs(c_tools, python_tools, js_tools)]
 #[test]
 fn each_sees_what_those_before_it_said_whatever_they_are_written_in() {
     let mut steps = vec![Step {
@@ -146,6 +151,7 @@ fn each_sees_what_those_before_it_said_whatever_they_are_written_in() {
 }
 
 /// Under the real command, with one in text form at the end.
+#[needs(c_tools, python_tools, js_tools)]
 #[test]
 fn one_chain_of_all_languages_runs_under_a_job() {
     let dir = tempfile::tempdir().unwrap();
@@ -170,6 +176,7 @@ fn one_chain_of_all_languages_runs_under_a_job() {
 }
 
 /// With compiled code on disk, as a daemon finds it when it starts again. The figures are printed; what is asserted is what must be.
+#[needs(c_tools, python_tools, js_tools)]
 #[test]
 fn the_first_call_after_a_start_is_soon() {
     for (language, file) in echoes() {

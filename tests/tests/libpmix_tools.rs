@@ -3,7 +3,8 @@
 //! `pquery` and `plookup` of release 4.2.2 die by themselves, at whatever server: of SIGFPE before it connects, and of SIGSEGV behind
 //! its handshake. Under PRRTE of Open MPI 5.0.11 `pattrs` dies, too; `pps` prints the same.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
-use peal_tests::{Done, daemon::Place, finish, program, run, running::Running};
+use peal_needs::needs;
+use peal_tests::{Done, daemon::Place, finish, program, provided, run, running::Running};
 use std::{
     fs,
     io::{BufRead, BufReader},
@@ -11,14 +12,10 @@ use std::{
     process::Command,
 };
 
-/// A tool, if it is installed.
-fn installed(name: &str) -> Option<PathBuf> {
-    let path = PathBuf::from("/usr/bin").join(name);
-    if !path.exists() {
-        println!("skipped: {} is not there, for want of libpmix-bin", path.display());
-        return None;
-    }
-    Some(path)
+/// A tool.
+#[track_caller]
+fn installed(name: &str) -> PathBuf {
+    provided(Path::new("/usr/bin").join(name))
 }
 
 /// What a tool prints that finds servers by the files in this directory alone.
@@ -35,9 +32,10 @@ fn rendezvous(dir: &Path) -> Vec<PathBuf> {
     files.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("pmix.")).collect()
 }
 
+#[needs(libpmix_bin)]
 #[test]
 fn pps_lists_the_jobs_of_a_server() {
-    let Some(pps) = installed("pps") else { return };
+    let pps = installed("pps");
     for system_server in ["true", "false"] {
         let running = Running::asleep(2, &["--set", &format!("tools.system_server={system_server}")]);
         let line = format!("Active nspaces: {}\n", running.nspace());
@@ -49,9 +47,10 @@ fn pps_lists_the_jobs_of_a_server() {
 }
 
 /// `pps` of this release takes any server, whatever it is told.
+#[needs(libpmix_bin)]
 #[test]
 fn pattrs_finds_one_of_two_servers_by_process_namespace_and_uri() {
-    let Some(pattrs) = installed("pattrs") else { return };
+    let pattrs = installed("pattrs");
     let servers = [Running::asleep(1, &[]), Running::asleep(1, &[])];
     let [first, second] = &servers;
     let (pid, job) = (second.pid().to_string(), second.nspace());
@@ -77,9 +76,10 @@ fn pattrs_finds_one_of_two_servers_by_process_namespace_and_uri() {
     }
 }
 
+#[needs(libpmix_bin)]
 #[test]
 fn pevent_raises_an_event_that_a_handler_of_the_job_hears() {
-    let Some(pevent) = installed("pevent") else { return };
+    let pevent = installed("pevent");
     let listen = program("peal-listen");
     let mut running = Running::start(1, &[], &format!("exec {} -3100", listen.display()));
     // Range 5: the session.
@@ -90,9 +90,10 @@ fn pevent_raises_an_event_that_a_handler_of_the_job_hears() {
     running.ends().expect_status(0);
 }
 
+#[needs(libpmix_bin)]
 #[test]
 fn pattrs_prints_which_attributes_are_honoured_in_which_calls() {
-    let Some(pattrs) = installed("pattrs") else { return };
+    let pattrs = installed("pattrs");
     let running = Running::asleep(1, &[]);
     let done = tool(&pattrs, running.dir(), &["--host-fns"]).expect_status(0);
     let calls: Vec<&str> = done.stderr.lines().map(str::trim).collect();
@@ -120,11 +121,10 @@ fn pattrs_prints_which_attributes_are_honoured_in_which_calls() {
     assert!(none.stderr.contains("PMIx_Query_info returned: NOT-FOUND"), "{none:?}");
 }
 
+#[needs(libpmix_bin)]
 #[test]
 fn the_daemon_is_found_and_serves_them_too() {
-    let (Some(pps), Some(pevent), Some(pattrs)) = (installed("pps"), installed("pevent"), installed("pattrs")) else {
-        return;
-    };
+    let (pps, pevent, pattrs) = (installed("pps"), installed("pevent"), installed("pattrs"));
     let place = Place::new();
     let daemon = place.start();
     daemon.tell(&["job", "register", "solver", "-n", "1"]);

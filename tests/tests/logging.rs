@@ -4,6 +4,7 @@ use peal_core::registration::Place;
 use peal_model::{
     Info, InfoFlags, Infos, Key, KeyName, LogRequest, Nspace, Proc, Query, Range, Rank, Status, Value, code, key,
 };
+use peal_needs::needs;
 use peal_sandbox::{Capability, Engine, EngineSettings, Grants, Limits, Module, Services, Sink};
 use peal_server::{
     Answer, EmbeddedFabric, Host, Hosted, HostedChannels, Notices, ServerSettings,
@@ -261,7 +262,7 @@ async fn a_slow_channel_delays_neither_events_nor_other_requests_and_what_is_too
     assert_eq!(dry.written().len(), done);
 }
 
-/// Runs the program as a job of two procs that log; nothing where there is no `libpmix`.
+/// Runs the program as a job of two procs that log.
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_that_are_registered_log_to_the_servers_own_output() {
     let dir = tempfile::tempdir().unwrap();
@@ -301,9 +302,9 @@ async fn jobs_that_are_registered_log_to_the_servers_own_output() {
     assert_eq!(status(soon("it is not", other.log(&line, &[])).await), code::PMIX_ERR_NOT_AVAILABLE);
 }
 
-fn log(more: &[&str]) -> Option<Done> {
-    let program = c_program("control")?;
-    Some(run(peal(["run", "-n", "2"]).args(more).arg("--").arg(program).arg("log")).expect_status(0))
+fn log(more: &[&str]) -> Done {
+    let program = c_program("control");
+    run(peal(["run", "-n", "2"]).args(more).arg("--").arg(program).arg("log")).expect_status(0)
 }
 
 fn sorted(text: &str) -> Vec<&str> {
@@ -312,6 +313,7 @@ fn sorted(text: &str) -> Vec<&str> {
     lines
 }
 
+#[needs(libpmix)]
 #[test]
 fn what_a_libpmix_program_logs_appears_where_its_jobs_output_goes() {
     let dir = tempfile::tempdir().unwrap();
@@ -325,12 +327,12 @@ fn what_a_libpmix_program_logs_appears_where_its_jobs_output_goes() {
     let config = config.to_str().unwrap();
     // With the component, and with nothing but the host environment.
     for more in [&["--config", config][..], &[]] {
-        let Some(done) = log(more) else { return };
+        let done = log(more);
         let (out, err) = (sorted(&done.stdout), sorted(&done.stderr));
         let success = |rank| format!("rank {rank}: log: SUCCESS (0)");
         assert_eq!(out, ["rank 0 logs to stdout", &success(0), "rank 1 logs to stdout", &success(1)], "{more:?}");
         assert_eq!(err, ["rank 0 logs to stderr", "rank 1 logs to stderr"], "{more:?}");
     }
-    let Some(done) = log(&["--config", config, "--tag-output"]) else { return };
+    let done = log(&["--config", config, "--tag-output"]);
     assert_eq!(sorted(&done.stderr), ["[0] rank 0 logs to stderr", "[1] rank 1 logs to stderr"]);
 }

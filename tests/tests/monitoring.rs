@@ -1,4 +1,5 @@
 //! `PMIx_Process_monitor` of unmodified `libpmix` programs under `peal run`: who is told that somebody is silent, and when.
+use peal_needs::needs;
 use peal_tests::{Done, c_program, daemon::Place, guest, peal, run};
 use std::{
     fs,
@@ -9,42 +10,45 @@ use std::{
     path::Path,
 };
 
-/// Runs the program of these tests as a job of two procs; nothing where there is no `libpmix`.
-fn monitor(more: &[&str], action: &[&str]) -> Option<Done> {
-    let program = c_program("monitor")?;
-    Some(run(peal(["run", "-n", "2"]).args(more).arg("--").arg(program).args(action)))
+/// Runs the program of these tests as a job of two procs.
+fn monitor(more: &[&str], action: &[&str]) -> Done {
+    let program = c_program("monitor");
+    run(peal(["run", "-n", "2"]).args(more).arg("--").arg(program).args(action))
 }
 
 /// Runs the example of the RFC with this in its environment.
-fn example(procs: &str, environment: &[&str]) -> Option<Done> {
-    let program = c_program("rfc_monitor")?;
+fn example(procs: &str, environment: &[&str]) -> Done {
+    let program = c_program("rfc_monitor");
     let mut command = peal(["run", "-n", procs, "--"]);
     for name in environment {
         let (name, value) = name.split_once('=').unwrap_or((name, "1"));
         command.env(name, value);
     }
-    Some(run(command.arg(program)))
+    run(command.arg(program))
 }
 
+#[needs(libpmix)]
 #[test]
 fn the_example_of_the_rfc_has_its_heartbeats_monitored() {
-    let Some(done) = example("2", &["RFC_UNDECLARED"]) else { return };
+    let done = example("2", &["RFC_UNDECLARED"]);
     let done = done.expect_status(0);
     assert_eq!(done.by_rank(), ["rank 0: monitored: SUCCESS", "rank 1: monitored: SUCCESS"]);
     assert_eq!(done.stderr.matches("PMIx_Finalize successfully completed").count(), 2, "{}", done.stderr);
 }
 
+#[needs(libpmix)]
 #[test]
 fn the_example_of_the_rfc_runs_as_it_is() {
-    let Some(done) = example("2", &[]) else { return };
+    let done = example("2", &[]);
     let done = done.expect_status(0);
     let of_each = |rank| [format!("rank {rank}: declared: SUCCESS"), format!("rank {rank}: monitored: SUCCESS")];
     assert_eq!(done.by_rank(), [of_each(0), of_each(1)].concat());
 }
 
+#[needs(libpmix)]
 #[test]
 fn with_its_heartbeat_stopped_the_alert_arrives_in_its_window() {
-    let Some(done) = example("1", &["RFC_UNDECLARED", "RFC_STOP", "RFC_TIME=1"]) else { return };
+    let done = example("1", &["RFC_UNDECLARED", "RFC_STOP", "RFC_TIME=1"]);
     let lines = done.expect_status(0).by_rank();
     let alert = "rank 0: PMIX HEARTBEAT ALERT of MONITOR1";
     assert_eq!(lines, ["rank 0: monitored: SUCCESS", alert, "rank 0: in its window: yes"]);
@@ -64,9 +68,10 @@ fn watched(place: &Place) -> String {
     place.path("peal.toml").display().to_string()
 }
 
+#[needs(libpmix)]
 #[test]
 fn the_watchdog_ends_a_program_whose_heartbeat_stops_and_puts_that_on_record() {
-    let Some(program) = c_program("rfc_monitor") else { return };
+    let program = c_program("rfc_monitor");
     let place = Place::new();
     let config = watched(&place);
     let run_with = |more: &[&str]| {
@@ -100,16 +105,18 @@ fn the_watchdog_ends_a_program_whose_heartbeat_stops_and_puts_that_on_record() {
     assert!(!spared.stderr.contains("was ended by signal"), "{}", spared.stderr);
 }
 
+#[needs(libpmix)]
 #[test]
 fn whoever_wants_to_see_to_it_is_told_so_with_the_alert() {
-    let Some(done) = example("1", &["RFC_UNDECLARED", "RFC_STOP", "RFC_TIME=1", "RFC_APP_CONTROL"]) else { return };
+    let done = example("1", &["RFC_UNDECLARED", "RFC_STOP", "RFC_TIME=1", "RFC_APP_CONTROL"]);
     let lines = done.expect_status(0).by_rank();
     assert!(lines[1].ends_with("of MONITOR1, which the application controls"), "{lines:?}");
 }
 
+#[needs(libpmix)]
 #[test]
 fn each_silence_is_told_once_to_all_of_the_job_under_the_code_that_was_given() {
-    let Some(done) = monitor(&[], &["once"]) else { return };
+    let done = monitor(&[], &["once"]);
     let lines = done.expect_status(0).by_rank();
     let alerts = |rank| {
         ["alert -3007 of hasty, rank 0 is silent", "alert -109 of patient, rank 0 is silent"]
@@ -124,9 +131,10 @@ fn each_silence_is_told_once_to_all_of_the_job_under_the_code_that_was_given() {
     assert_eq!(lines, [first.to_vec(), alerts(0).to_vec(), last.to_vec(), alerts(1).to_vec()].concat());
 }
 
+#[needs(libpmix)]
 #[test]
 fn what_is_cancelled_is_not_told() {
-    let Some(done) = monitor(&[], &["cancel"]) else { return };
+    let done = monitor(&[], &["cancel"]);
     let lines = done.expect_status(0).by_rank();
     assert!(lines.contains(&"rank 0: cancel hasty: SUCCESS (0)".to_owned()), "{lines:?}");
     assert!(lines.contains(&"rank 0: cancel hasty again: NOT-FOUND (-46)".to_owned()), "{lines:?}");
@@ -135,27 +143,30 @@ fn what_is_cancelled_is_not_told() {
     assert!(!lines.iter().any(|line| line.contains("of hasty")), "{lines:?}");
 }
 
+#[needs(libpmix)]
 #[test]
 fn who_lives_again_may_fall_silent_again() {
-    let Some(done) = monitor(&[], &["again"]) else { return };
+    let done = monitor(&[], &["again"]);
     let lines = done.expect_status(0).by_rank();
     assert_eq!(lines.iter().filter(|line| line.contains("alert -109 of pulse")).count(), 4, "{lines:?}");
 }
 
+#[needs(libpmix)]
 #[test]
 fn a_file_that_does_not_grow_is_told_of() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
-    let Some(done) = monitor(&[], &["file", path.to_str().unwrap()]) else { return };
+    let done = monitor(&[], &["file", path.to_str().unwrap()]);
     let lines = done.expect_status(0).by_rank();
     let told = "alert -110 of log, a file, rank 0 is silent";
     assert_eq!(lines[..2], ["rank 0: a file that is not there: NOT-FOUND (-46)", "rank 0: a file: SUCCESS (0)"]);
     assert_eq!(lines[2..], [0, 0, 1, 1].map(|rank| format!("rank {rank}: {told}")));
 }
 
+#[needs(libpmix)]
 #[test]
 fn what_makes_no_sense_is_refused() {
-    let Some(done) = monitor(&[], &["mistakes"]) else { return };
+    let done = monitor(&[], &["mistakes"]);
     let lines = done.expect_status(0).by_rank();
     assert_eq!(
         lines,
@@ -169,9 +180,10 @@ fn what_makes_no_sense_is_refused() {
     );
 }
 
+#[needs(libpmix)]
 #[test]
 fn a_proc_learns_what_it_uses_once_at_a_rate_and_by_query() {
-    let Some(done) = monitor(&[], &["usage"]) else { return };
+    let done = monitor(&[], &["usage"]);
     let lines = done.expect_status(0).by_rank();
     assert_eq!(
         lines,
@@ -186,11 +198,12 @@ fn a_proc_learns_what_it_uses_once_at_a_rate_and_by_query() {
     );
 }
 
+#[needs(libpmix)]
 #[test]
 fn a_server_that_does_not_monitor_asks_its_host_environment() {
     let dir = tempfile::tempdir().unwrap();
     let config = configured(dir.path(), "[server]\nmonitoring = false\n");
-    let Some(done) = monitor(&["--config", &config], &["mistakes"]) else { return };
+    let done = monitor(&["--config", &config], &["mistakes"]);
     let lines = done.expect_status(0).by_rank();
     // The embedded one monitors nothing.
     assert!(lines.iter().all(|line| line.ends_with(": NOT-SUPPORTED (-47)")), "{lines:?}");
@@ -199,12 +212,10 @@ fn a_server_that_does_not_monitor_asks_its_host_environment() {
 /// The user and group of somebody who is not us.
 const SOMEBODY: u32 = 54_321;
 
+#[needs(root, libpmix)]
 #[test]
 fn a_server_of_root_behind_its_wall_looks_at_files_as_whoever_asked() {
-    let Some(program) = c_program("monitor") else { return };
-    if !rustix::process::geteuid().is_root() {
-        return;
-    }
+    let program = c_program("monitor");
     let (place, theirs) = (Place::new(), tempfile::tempdir().unwrap());
     chown(theirs.path(), Some(SOMEBODY), Some(SOMEBODY)).unwrap();
     // The program goes where they may run it.

@@ -278,9 +278,9 @@ async fn futures_of<T>(all: impl Iterator<Item = impl Future<Output = T>>) -> Ve
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_asks_while_too_many_wait_is_denied_and_nothing_is_left_of_those_who_leave() {
-    // Loops for ever: whoever is asked about waits until its time is over.
+    // Loops for ever: whoever is asked about waits until its time is over, in which the next request comes.
     let looping = wat::parse_str(LOOPS).unwrap();
-    let limits = Limits { call_time: Duration::from_millis(300), ..Limits::default() };
+    let limits = Limits { call_time: Duration::from_secs(2), ..Limits::default() };
     let mut settings = ServerSettings::default();
     settings.core.max_decisions = 1;
     let slow = load("slow", &looping, limits);

@@ -110,12 +110,10 @@ rank 0: finalize: SUCCESS (0)
 /// Release 4.2 asks nobody, and does not know other jobs.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unmodified_program_of_libpmix_5_is_told_where_procs_are() {
-    let Some(program) = c_program("resolve") else { return };
-    for release in Release::all().iter().skip(1) {
-        let node = node().await;
-        let mut command = node.program(0, &program);
-        let child = release.of(command.arg("two")).spawn().unwrap();
-        let done = tokio::task::block_in_place(|| finish(child)).expect_status(0);
-        assert_eq!(done.stdout.replace("PMIX_SUCCESS", "SUCCESS"), WHERE, "{release:?}: {}", done.stderr);
-    }
+    let program = c_program("resolve");
+    let node = node().await;
+    let mut command = node.program(0, &program);
+    let child = Release::newer().of(command.arg("two")).spawn().unwrap();
+    let done = tokio::task::block_in_place(|| finish(child)).expect_status(0);
+    assert_eq!(done.stdout.replace("PMIX_SUCCESS", "SUCCESS"), WHERE, "{}", done.stderr);
 }

@@ -1,5 +1,6 @@
 //! `peal audit report`: the page of a real server's trail, as a browser shows it.
 use peal_model::{Info, Nspace, Proc, Range, Rank, Status, Value, key};
+use peal_needs::needs;
 use peal_tests::{
     browser,
     daemon::{Daemon, Place},
@@ -39,6 +40,7 @@ fn report(place: &Place, name: &str, args: &[&str]) -> String {
     html
 }
 
+#[needs(browser)]
 #[tokio::test]
 async fn a_page_shows_what_a_server_did_and_runs_nothing_of_it() {
     let place = Place::new();
@@ -60,7 +62,7 @@ async fn a_page_shows_what_a_server_did_and_runs_nothing_of_it() {
     assert!(!page.contains("<script") && !page.contains("<img"), "{page}");
     let none = report(&place, "none.html", &["--since", "2999-01-01T00:00:00Z"]);
     assert!(std::fs::read_to_string(none).unwrap().contains("0 records"));
-    let Some(browser) = browser() else { return };
+    let browser = browser();
     let net = place.path("net.json");
     let shown = shown(&browser, &file, &net, place.path("profile").as_path());
     // The whole document as it became: what the browser made of it, not what was written.

@@ -1,5 +1,6 @@
 //! The house itself (design, section 1): which room may know which, that the contract explains itself, and the habits that
 //! a reader relies on.
+use peal_needs::needs;
 use peal_tests::root;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -75,8 +76,9 @@ fn arrows_point_one_way() {
         let manifest = manifest(room);
         assert_eq!(manifest["package"]["name"].as_str(), Some(format!("peal-{room}").as_str()));
         let known = dependencies(&manifest);
-        // A room may name itself, to test what one of its features adds.
-        let known = known.iter().filter_map(|name| name.strip_prefix("peal-")).filter(|name| *name != room);
+        // A room may name itself, to test what one of its features adds; the attribute of tests is no room.
+        let known = known.iter().filter_map(|name| name.strip_prefix("peal-"));
+        let known = known.filter(|name| *name != room && *name != "needs");
         let known: Vec<&str> = known.collect();
         assert_eq!(known, allowed, "what peal-{room} builds on");
     }
@@ -157,12 +159,8 @@ fn the_contract_explains_every_item() {
     assert_eq!(unexplained(&contract), Vec::<String>::new());
 }
 
-/// The files of the repository, those included that are about to become so; nothing where it is no repository.
+/// The files of the repository, those included that are about to become so.
 fn files() -> Vec<PathBuf> {
-    if !root().join(".git").exists() {
-        println!("skipped: {} is no repository of git", root().display());
-        return Vec::new();
-    }
     let mut git = Command::new("git");
     // Whose it is does not matter for reading.
     git.arg("-C").arg(root()).args(["-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others"]);
@@ -181,6 +179,7 @@ fn source_files() -> impl Iterator<Item = (PathBuf, String)> {
     rust.map(|file| (file.clone(), fs::read_to_string(root().join(&file)).unwrap()))
 }
 
+#[needs(git)]
 #[test]
 fn the_repository_stands_by_itself() {
     // Put together here, or this file would refer to it.
@@ -191,6 +190,7 @@ fn the_repository_stands_by_itself() {
     }
 }
 
+#[needs(git)]
 #[test]
 fn every_source_file_says_what_lives_there_and_can_be_read_in_one_sitting() {
     for (file, text) in source_files() {
@@ -228,5 +228,52 @@ fn what_is_said_to_stop_somebody_is_shown_by_tests_that_are_there() {
     let is_row = |line: &&str| line.starts_with("| ") && !line.ends_with("| shown by |");
     for row in text.lines().filter(is_row) {
         assert!(row.contains(".rs::"), "shown by nothing: {row}");
+    }
+}
+
+/// The lines in which a test may end without having tried anything, or says that it has: `return` without a value in a function marked
+/// `#[test]`, and words about skipping.
+fn silent_ends(text: &str) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let code = line.trim_start();
+        if code.starts_with("println!(\"skip") || code.starts_with("eprintln!(\"skip") {
+            found.push(code.to_owned());
+        }
+        if !(code.starts_with("#[test]") || code.starts_with("#[tokio::test")) {
+            continue;
+        }
+        // Sources are formatted: what ends a function stands below its beginning.
+        let end = format!("{}}}", &line[..line.len() - code.len()]);
+        let body = lines[at..].iter().take_while(|line| **line != end).map(|line| line.trim());
+        let silent = ["return;", "return }", "return println!"];
+        found.extend(body.filter(|code| silent.iter().any(|end| code.contains(end))).map(str::to_owned));
+    }
+    found
+}
+
+#[needs(git)]
+#[test]
+fn tests_that_cannot_run_are_ignored_and_never_pass() {
+    let example = [
+        "#[test]",
+        "fn passes() {",
+        "    let Some(program) = program() else { return };",
+        "    if is_away() {",
+        "        return;",
+        "    }",
+        "    let Ok(done) = run() else { return println!() };",
+        "    let long = find().map(|found| return found);",
+        "}",
+        "fn helps() {",
+        "    let Some(program) = program() else { return };",
+        "    println!(\"skipped: nothing is there\");",
+        "}",
+    ];
+    assert_eq!(silent_ends(&example.join("\n")), [2, 4, 6, 11].map(|line| example[line].trim()));
+    for (file, text) in source_files() {
+        let ends = silent_ends(&text);
+        assert!(ends.is_empty(), "{}: a test says what it needs by `#[needs(..)]`, not by {ends:#?}", file.display());
     }
 }

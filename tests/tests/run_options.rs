@@ -1,6 +1,7 @@
 //! What can be said to `peal run` of a job: its applications and their environment, what its procs read, and where what they write goes.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+use peal_needs::needs;
 use peal_tests::{Done, c_program, finish, peal, run};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
@@ -168,9 +169,10 @@ fn an_interrupt_ends_all_applications() {
 }
 
 /// A program of the real `libpmix` that pulls, and pushes by callback (without one, 4.2.2 never returns).
+#[needs(libpmix)]
 #[test]
 fn procs_get_what_others_write_and_write_what_others_read() {
-    let Some(program) = c_program("forward") else { return };
+    let program = c_program("forward");
     // Nothing comes from here, and no end of it.
     let mut command = peal(["run", "-n", "3", "--stdin", "2"]);
     let mut child =

@@ -1,5 +1,6 @@
 //! `peal serve` from its start to its end: readiness, jobs that others start, reload, drain, and sudden death.
 use peal_model::{Nspace, code};
+use peal_needs::needs;
 use peal_tests::{
     Done, c_program,
     daemon::{Daemon, Place},
@@ -64,9 +65,10 @@ fn jobs_that_others_start_are_served_and_forgotten() {
     daemon.ends().expect_status(0);
 }
 
+#[needs(libpmix)]
 #[test]
 fn programs_of_libpmix_are_served_and_hear_when_their_server_dies() {
-    let (Some(hello), Some(stays)) = (c_program("hello"), c_program("stays")) else { return };
+    let (hello, stays) = (c_program("hello"), c_program("stays"));
     let place = Place::new();
     let mut daemon = place.start();
     daemon.tell(&["job", "register", "hello", "-n", "2"]);

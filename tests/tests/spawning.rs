@@ -1,5 +1,6 @@
 //! What procs have spawned where there is no policy, by unmodified `libpmix` programs: all that the embedded host honours.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
+use peal_needs::needs;
 use peal_tests::{
     c_program,
     daemon::Place,
@@ -16,10 +17,11 @@ use std::{
     process::{Command, Stdio},
 };
 
+#[needs(libpmix)]
 #[test]
 fn two_applications_are_one_job_and_each_has_its_own_environment_and_directory() {
     let words = "notify set=ALL=1 -- 2 set=OWN=a env=PLAIN=b cwd=/usr @ child ALL OWN PLAIN -- 1 wdir=/var @ child ALL OWN PLAIN";
-    let Some(done) = spawned(&unpoliced(), words) else { return };
+    let done = spawned(&unpoliced(), words);
     let done = done.expect_status(0);
     let (parent, children) = sides(&done);
     assert_eq!(parent, DONE);
@@ -34,17 +36,19 @@ fn two_applications_are_one_job_and_each_has_its_own_environment_and_directory()
     assert_eq!(children, [of(0, 0, first), of(1, 0, first), of(2, 1, second)].concat());
 }
 
+#[needs(libpmix)]
 #[test]
 fn variables_are_set_added_to_and_taken_away() {
     let words =
         "notify set=WAY=x prepend=WAY=a append=WAY=z add=WAY=no add=NEW=yes unset=HOME -- 1 @ child WAY NEW HOME";
-    let Some(done) = spawned(&unpoliced(), words) else { return };
+    let done = spawned(&unpoliced(), words);
     let said = ["child's WAY: a:x:z", "child's NEW: yes", "child's HOME: not set"];
     for line in said {
         assert!(done.stdout.contains(line), "{line} in {}", done.stdout);
     }
 }
 
+#[needs(libpmix)]
 #[test]
 fn who_has_it_spawned_hears_how_it_ended() {
     // Else the end of what it spawned would be its own.
@@ -53,13 +57,14 @@ fn who_has_it_spawned_hears_how_it_ended() {
     for (child, status, code) in
         [("exit=3", "NON-ZERO TERMINATION (-187)", 3), ("die", "ABORTED BY SIGNAL (-184)", 134)]
     {
-        let Some(done) = spawned(&place, &format!("notify -- 2 @ child {child}")) else { return };
+        let done = spawned(&place, &format!("notify -- 2 @ child {child}"));
         let done = done.expect_status(code);
         let heard = format!("rank 0: it ended: {status}, exit code {code}");
         assert_eq!(sides(&done).0, [DONE[0], DONE[1], &heard]);
     }
 }
 
+#[needs(libpmix)]
 #[test]
 fn what_cannot_be_spawned_is_told_by_its_status() {
     for (words, status) in [
@@ -70,22 +75,23 @@ fn what_cannot_be_spawned_is_told_by_its_status() {
         ("wdir=/no/such/directory -- 1 @ child", "WORKING DIRECTORY NOT FOUND (-233)"),
         ("unknown -- 1 @ child", "NOT-SUPPORTED (-47)"),
     ] {
-        let Some(done) = spawned(&unpoliced(), words) else { return };
+        let done = spawned(&unpoliced(), words);
         let done = done.expect_status(0);
         assert_eq!(sides(&done).0, [format!("rank 0: spawn: {status}")], "{words}");
     }
 }
 
+#[needs(libpmix)]
 #[test]
 fn what_is_pushed_is_read_and_what_is_written_can_be_tagged_and_kept() {
-    let Some(done) = spawned(&unpoliced(), "notify input -- 1 @ child read") else { return };
+    let done = spawned(&unpoliced(), "notify input -- 1 @ child read");
     let done = done.expect_status(0);
     for line in ["rank 0: child reads: hello", "rank 0: child reads then: nothing"] {
         assert!(done.stdout.lines().any(|printed| printed == line), "{line} in {}", done.stdout);
     }
     let place = unpoliced();
     let kept = place.path("kept");
-    let done = spawned(&place, &format!("notify tag to={} -- 2 @ child", kept.display())).unwrap().expect_status(0);
+    let done = spawned(&place, &format!("notify tag to={} -- 2 @ child", kept.display())).expect_status(0);
     for rank in 0..2 {
         let line = format!("rank {rank}: child's job: uint32 2");
         assert!(done.stdout.lines().any(|printed| printed == format!("[{rank}] {line}")), "{}", done.stdout);
@@ -94,10 +100,11 @@ fn what_is_pushed_is_read_and_what_is_written_can_be_tagged_and_kept() {
     }
 }
 
+#[needs(libpmix)]
 #[test]
 fn those_read_what_is_pushed_whom_the_request_names() {
     for (target, readers) in [("1", &[1][..]), ("all", &[0, 1, 2])] {
-        let Some(done) = spawned(&unpoliced(), &format!("notify target={target} -- 3 @ child read")) else { return };
+        let done = spawned(&unpoliced(), &format!("notify target={target} -- 3 @ child read"));
         let done = done.expect_status(0);
         for rank in 0..3 {
             let read = if readers.contains(&rank) { "hello" } else { "nothing" };
@@ -107,10 +114,11 @@ fn those_read_what_is_pushed_whom_the_request_names() {
     }
 }
 
+#[needs(libpmix)]
 #[test]
 fn applications_can_be_process_sets() {
     let words = "notify -- 2 pset=first @ child set=first -- 1 pset=second @ child set=second";
-    let Some(done) = spawned(&unpoliced(), words) else { return };
+    let done = spawned(&unpoliced(), words);
     let done = done.expect_status(0);
     for line in [
         "rank 0: child's sets: \"first,second\"",
@@ -121,6 +129,7 @@ fn applications_can_be_process_sets() {
     }
 }
 
+#[needs(libpmix)]
 #[test]
 fn what_becomes_of_it_is_logged_as_far_as_the_request_says() {
     let place = Place::new();
@@ -141,7 +150,7 @@ fn what_becomes_of_it_is_logged_as_far_as_the_request_says() {
         ("notify", &[]),
     ] {
         let words = format!("notify {asked} -- 1 /bin/true -- 1 @ child exit=3");
-        let Some(done) = spawned(&place, &words) else { return };
+        let done = spawned(&place, &words);
         let is_there = |text: &&str| done.stdout.lines().any(|line| line.contains("@2") && line.contains(text));
         let found: Vec<&str> = all.into_iter().filter(|text| is_there(text)).collect();
         assert_eq!(found, logged, "{asked}: {}", done.stdout);
@@ -169,9 +178,10 @@ enum Child {
     Ends,
 }
 
+#[needs(libpmix)]
 #[test]
 fn what_is_spawned_outlives_its_parent_or_does_not() {
-    let Some(program) = c_program("spawn") else { return };
+    let program = c_program("spawn");
     for (words, child, status) in [
         ("", Child::GoesOn, 0),
         ("together", Child::Ends, 0),
@@ -213,6 +223,7 @@ fn what_is_spawned_outlives_its_parent_or_does_not() {
     }
 }
 
+#[needs(libpmix)]
 #[test]
 fn who_fails_alone_takes_its_parent_along_unless_they_are_apart() {
     for (words, goes_on) in [("", 0), ("together ", 0), ("apart ", 1)] {
@@ -225,7 +236,7 @@ fn who_fails_alone_takes_its_parent_along_unless_they_are_apart() {
             std::thread::spawn(move || fs::write(to_parent, "end\n"));
         }
         let words = format!("{words}until={} -- 1 @ child exit=3", to_parent.display());
-        let Some(done) = spawned(&place, &words) else { return };
+        let done = spawned(&place, &words);
         assert_eq!(done.status, Some(3), "{words}: {}", done.stderr);
         let finalized = done.stdout.lines().filter(|line| *line == "rank 0: finalize: SUCCESS (0)").count();
         assert_eq!(finalized, 1 + goes_on, "{words}: {}", done.stdout);
@@ -233,9 +244,10 @@ fn who_fails_alone_takes_its_parent_along_unless_they_are_apart() {
 }
 
 /// A tool has as many pulls as it may, and none is left of what was not started.
+#[needs(libpmix)]
 #[test]
 fn a_tool_gets_the_output_of_what_it_has_spawned() {
-    let Some(program) = c_program("spawn") else { return };
+    let program = c_program("spawn");
     let running = Running::asleep(1, &[]);
     let tool = |words: &[&str]| {
         let mut command = Command::new(&program);
@@ -258,9 +270,10 @@ fn puller(running: &Running, program: &Path, words: &[&str]) -> Command {
     command
 }
 
+#[needs(libpmix)]
 #[test]
 fn who_pulls_late_gets_the_last_of_what_was_written_before() {
-    let Some(program) = c_program("pull") else { return };
+    let program = c_program("pull");
     // Of one of them that is all that will ever come.
     let script = "echo ready; [ $PMIX_RANK = 1 ] && exec sleep 1000 >&-; exec sleep 1000";
     let running = Running::start(2, &[], script);
@@ -273,9 +286,10 @@ fn who_pulls_late_gets_the_last_of_what_was_written_before() {
     running.interrupt();
 }
 
+#[needs(libpmix)]
 #[test]
 fn what_was_written_before_comes_first_unless_the_site_keeps_nothing() {
-    let Some(program) = c_program("pull") else { return };
+    let program = c_program("pull");
     for (setting, lines) in [("16384", &["rank 0: ready", "rank 0: told"][..]), ("0", &["rank 0: told"])] {
         let script = "trap 'echo told' USR1; echo ready; while :; do sleep 1000 & wait; done";
         let running = Running::start(1, &["--set", &format!("run.kept_output_bytes={setting}")], script);

@@ -3,6 +3,7 @@ use peal_client::{Attach, Tool, ToolSettings};
 use peal_model::{
     CommandCode, Info, Infos, KeyName, Nspace, Proc, Query, Rank, Reply, Request, Scope, Value, code, key,
 };
+use peal_needs::needs;
 use peal_server::ServerSettings;
 use peal_tests::{
     Done, c_program, finish,
@@ -77,9 +78,10 @@ fn files(dir: &TempDir) -> Vec<String> {
     names.filter(|name| name.starts_with("pmix.")).collect()
 }
 
+#[needs(libpmix)]
 #[test]
 fn a_tool_of_the_c_library_learns_what_runs_where() {
-    let Some(tool) = c_program("tool") else { return };
+    let tool = c_program("tool");
     let running = Running::asleep(&["-n", "2"]);
     let proc = |rank: u32| format!("proc {rank}: sh on this host, with a process, state 5");
     for (args, name) in [(&[][..], "a tool with a given name"), (&["some.name.7"][..], "some.name.7")] {
@@ -123,9 +125,10 @@ async fn a_tool_of_peals_own_client_finds_the_server_by_its_process_and_comes_ba
     running.ends(Signal::TERM);
 }
 
+#[needs(libpmix)]
 #[test]
 fn a_tool_that_a_job_starts_is_its_proc() {
-    let Some(tool) = c_program("tool") else { return };
+    let tool = c_program("tool");
     let done =
         run(peal(["run", "--", tool.to_str().unwrap()]).env("PMIX_SYSTEM_TMPDIR", tempfile::tempdir().unwrap().path()));
     let first = done.stdout.lines().next().unwrap_or_default();
@@ -251,12 +254,9 @@ fn answer_to(user: u32, port: u16, bytes: &[u8]) -> Done {
     finish(child)
 }
 
+#[needs(root)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_of_a_user_without_a_job_is_refused_and_one_that_lies_is_an_impostor() {
-    if !rustix::process::geteuid().is_root() {
-        println!("skipped: only root can be another user");
-        return;
-    }
     let node = Node::alone(ServerSettings::default(), 1).await;
     let port = node.server.uri().addr.port();
     let tool = |uid: u32, gid: u32| {

@@ -1,4 +1,5 @@
 //! The wall around `peal serve`: what a running server cannot reach though its user could.
+use peal_needs::needs;
 use peal_tests::{
     daemon::{Daemon, Place},
     guest, peal, run,
@@ -29,6 +30,7 @@ fn reload(place: &Place) -> peal_tests::Done {
     run(peal(["reload", "--socket"]).arg(place.socket()))
 }
 
+#[needs(landlock)]
 #[test]
 fn a_server_is_kept_from_what_its_configuration_did_not_name_and_all_its_threads_are() {
     let (place, elsewhere, known) = (Place::new(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

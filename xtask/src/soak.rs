@@ -2,7 +2,7 @@
 use crate::{
     c_programs,
     command::{cargo, run, run_quietly},
-    peers,
+    needs, peers,
 };
 use anyhow::{Context, Result};
 use std::{path::Path, time::SystemTime};
@@ -49,7 +49,9 @@ impl Soak {
         let mut requests = cargo(root);
         requests.env("PEAL_FUZZ_SECONDS", self.seconds.to_string()).env("PEAL_FUZZ_SEED", seed.to_string());
         run(requests.args(["test", "--package", "peal-tests", "--test", "fuzzed_requests"]))?;
-        if let Some(programs) = c_programs::build(root)? {
+        let programs = c_programs::build(root)?;
+        needs::record(root)?;
+        if let Some(programs) = programs {
             println!("\n== {FLOOD} events before a proc that they are for connects");
             let mut flood = cargo(root);
             flood.env("PEAL_FLOOD", FLOOD.to_string()).env("PEAL_C_PROGRAMS", programs);

@@ -103,7 +103,7 @@ mod tests {
         let (file, drop_ins) = (dir.path().join("peal.toml"), dir.path().join("modules.d"));
         fs::write(&file, "one").unwrap();
         fs::create_dir(&drop_ins).unwrap();
-        let mut watch = Watch::new(Duration::from_millis(20));
+        let mut watch = Watch::new(Duration::from_millis(200));
         watch.follow([file.clone(), drop_ins.clone()]);
         fs::write(&file, "two").unwrap();
         told(&mut watch).await;

@@ -262,12 +262,14 @@ fn who_denies_amends_nothing_and_gives_its_reasons() {
 
 #[test]
 fn a_policy_that_fails_says_nothing_and_how_it_failed() {
-    let limits = Limits { call_time: Duration::from_millis(300), output: 100_000, ..patient() };
-    let module = load("judge", limits);
+    let limits = Limits { output: 100_000, ..patient() };
+    let (patient, hasty) =
+        (load("judge", limits), load("judge", Limits { call_time: Duration::from_millis(300), ..limits }));
     for matter in MATTERS {
         for (what, kind) in
             [(4, FailureKind::Trapped), (5, FailureKind::Timeout), (6, FailureKind::Output), (12, FailureKind::Output)]
         {
+            let module = if kind == FailureKind::Timeout { &hasty } else { &patient };
             let mut call = request(matter, vec![ask(what)]);
             // what is amended without end is more than nothing
             Arc::make_mut(&mut call.request).directives.push(info("test.more", Value::Bool(true)));
@@ -277,7 +279,7 @@ fn a_policy_that_fails_says_nothing_and_how_it_failed() {
             assert!(failure.backtrace.iter().any(|function| function == "judge"), "{failure}");
             assert!(result.infos.is_empty() && result.amendment == Amendment::default());
             assert!(trace.contains("module=\"judge\"") && trace.contains(matter.hook().name()), "{trace}");
-            assert_eq!(decide(&module, matter, 1).outcome, Ok(PolicyOutcome::Grant), "the next has a fresh instance");
+            assert_eq!(decide(module, matter, 1).outcome, Ok(PolicyOutcome::Grant), "the next has a fresh instance");
         }
     }
 }

@@ -91,23 +91,20 @@ fn no_room_for_a_second(error: &LoadError) {
 #[test]
 fn it_starts_without_a_pool_where_address_space_is_scarce() {
     const CHILD: &str = "PEAL_TEST_SCARCE";
-    if std::env::var_os(CHILD).is_some() {
-        let (engine, trace) =
-            traced(|| Engine::new(&EngineSettings { max_instances: 1, ..EngineSettings::default() }).unwrap());
-        assert!(trace.contains("not pooled"), "{trace}");
-        let module =
-            Module::load(&engine, "moody", &component("moody"), &Grants::none(), patient(), Services::default())
-                .unwrap();
-        assert_eq!(handle(&module, 0).status.0, 1);
-        let another = || {
-            Module::load(&engine, "noop", &component("noop"), &Grants::none(), patient(), Services::default()).map(drop)
-        };
-        no_room_for_a_second(&another().unwrap_err());
-        assert!(handle(&module, -3).failure.is_some());
-        assert_eq!(another().ok(), Some(()), "the instance that failed has made room");
-        return;
+    if std::env::var_os(CHILD).is_none() {
+        return limited_to("4000000", CHILD);
     }
-    limited_to("4000000", CHILD);
+    let (engine, trace) =
+        traced(|| Engine::new(&EngineSettings { max_instances: 1, ..EngineSettings::default() }).unwrap());
+    assert!(trace.contains("not pooled"), "{trace}");
+    let module =
+        Module::load(&engine, "moody", &component("moody"), &Grants::none(), patient(), Services::default()).unwrap();
+    assert_eq!(handle(&module, 0).status.0, 1);
+    let another =
+        || Module::load(&engine, "noop", &component("noop"), &Grants::none(), patient(), Services::default()).map(drop);
+    no_room_for_a_second(&another().unwrap_err());
+    assert!(handle(&module, -3).failure.is_some());
+    assert_eq!(another().ok(), Some(()), "the instance that failed has made room");
 }
 
 #[test]
@@ -115,8 +112,7 @@ fn its_pool_is_as_large_as_the_address_space_has_room_for() {
     const CHILD: &str = "PEAL_TEST_NARROW";
     if std::env::var_os(CHILD).is_none() {
         // About 2 TiB: less than a thousand instances reserve.
-        limited_to("2000000000", CHILD);
-        return;
+        return limited_to("2000000000", CHILD);
     }
     let (engine, trace) = traced(|| Engine::new(&EngineSettings::default()).unwrap());
     assert!((16..1000).contains(&engine.pooled()), "{}", engine.pooled());

@@ -47,6 +47,7 @@ fn become_somebody(Identity { uid, gid }: Identity) -> rustix::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use peal_needs::needs;
     use rustix::{process::getgroups, thread::gettid};
     use std::{
         fs,
@@ -60,17 +61,9 @@ mod tests {
 
     const SOMEBODY: Identity = Identity { uid: 54_321, gid: 54_322 };
 
-    fn is_root() -> bool {
-        geteuid().is_root()
-    }
-
+    #[needs(root)]
     #[test]
     fn files_are_opened_and_made_as_somebody_and_nobody_else_changes() {
-        if !is_root() {
-            // Whoever may not become others is told so.
-            assert_eq!(run(SOMEBODY, || ()).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
-            return;
-        }
         let dir = tempfile::tempdir().unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
         let (secret, made) = (dir.path().join("secret"), dir.path().join("made"));
@@ -88,11 +81,9 @@ mod tests {
         assert!(fs::read(&secret).is_ok(), "we are who we were");
     }
 
+    #[needs(root)]
     #[test]
     fn whoever_we_do_something_for_cannot_end_us() {
-        if !is_root() {
-            return;
-        }
         let ((tell, told), (end, ended)) = (mpsc::channel(), mpsc::channel::<()>());
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -109,6 +100,12 @@ mod tests {
             assert!(!done.unwrap().status.success(), "somebody may send the thread signals");
             drop(end);
         });
+    }
+
+    #[needs(no_root)]
+    #[test]
+    fn other_users_are_out_of_reach_without_root() {
+        assert_eq!(run(SOMEBODY, || ()).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
     }
 
     #[test]

@@ -11,6 +11,7 @@
 mod support;
 
 use peal_model::{Mail, code};
+use peal_needs::needs;
 use peal_sinks::{
     Addresses, Credentials, Durability, Encryption, Health, Link, MailSettings, Message, QueueBounds, Refused, Retry,
     Server, SinkHandle, SinkKind, SinkSettings, Sinks,
@@ -94,6 +95,7 @@ fn arrives(text: &str) -> Received {
     wait_for("it arrives", || server.received().pop())
 }
 
+#[needs(smtp)]
 #[test]
 fn a_mail_arrives_as_it_was_meant_over_starttls_with_a_password() {
     let (certificates, dir) = (Certificates::new(), tempfile::tempdir().unwrap());
@@ -139,6 +141,7 @@ fn a_mail_arrives_as_it_was_meant_over_starttls_with_a_password() {
     assert!(sinks.close(Duration::from_secs(10)).is_empty());
 }
 
+#[needs(smtp)]
 #[test]
 fn any_text_arrives_intact() {
     for text in [
@@ -163,6 +166,7 @@ fn any_text_arrives_intact() {
     assert_eq!(arrives("one\r\ntwo\n").text, "one\ntwo\n");
 }
 
+#[needs(smtp)]
 #[test]
 fn no_part_of_a_mail_becomes_another_part() {
     let server = MailServer::plain().started();
@@ -214,6 +218,7 @@ fn no_part_of_a_mail_becomes_another_part() {
     assert_eq!(got.to, ["ann@site.test"]);
 }
 
+#[needs(smtp)]
 #[test]
 fn requesters_choose_what_the_admin_lets_them_and_no_other_server_hears_a_password() {
     let (certificates, dir) = (Certificates::new(), tempfile::tempdir().unwrap());
@@ -248,6 +253,7 @@ fn requesters_choose_what_the_admin_lets_them_and_no_other_server_hears_a_passwo
     assert_eq!((other.tls, other.user, other.to), (true, None, vec!["bob@other.test".to_owned()]));
 }
 
+#[needs(smtp)]
 #[test]
 fn each_recipient_gets_it_once_however_the_others_are_refused() {
     let server = MailServer::plain().started();
@@ -277,6 +283,7 @@ fn each_recipient_gets_it_once_however_the_others_are_refused() {
     assert_eq!(subjects, ["[later] then", "good"]);
 }
 
+#[needs(smtp)]
 #[test]
 fn a_mail_of_which_the_answer_was_lost_comes_again_under_its_name() {
     let server = MailServer::plain().started();
@@ -289,6 +296,7 @@ fn a_mail_of_which_the_answer_was_lost_comes_again_under_its_name() {
     assert_eq!(got[0].header("Message-ID"), got[1].header("Message-ID"));
 }
 
+#[needs(smtp)]
 #[test]
 fn a_server_that_is_down_delays_mail_and_nothing_else_and_all_arrives_once() {
     let mut down = MailServer::plain();
@@ -322,6 +330,7 @@ fn a_server_that_is_down_delays_mail_and_nothing_else_and_all_arrives_once() {
     assert_eq!(down.received().len(), 21);
 }
 
+#[needs(smtp)]
 #[test]
 fn what_was_queued_when_the_process_was_killed_arrives_once() {
     const TEST: &str = "what_was_queued_when_the_process_was_killed_arrives_once";
@@ -367,6 +376,7 @@ fn what_was_queued_when_the_process_was_killed_arrives_once() {
     assert_eq!(server.subjects(), wanted);
 }
 
+#[needs(smtp)]
 #[test]
 fn a_full_queue_refuses_and_what_is_in_the_store_counts() {
     let dir = tempfile::tempdir().unwrap();
@@ -393,6 +403,7 @@ fn a_full_queue_refuses_and_what_is_in_the_store_counts() {
     }
 }
 
+#[needs(smtp)]
 #[test]
 fn what_is_too_old_is_given_up_and_counted() {
     let told = Told::default();
@@ -426,6 +437,7 @@ impl Write for Told {
     }
 }
 
+#[needs(smtp)]
 #[test]
 fn a_store_without_room_refuses_mail_and_takes_some_again_when_there_is_some() {
     let dir = tempfile::tempdir().unwrap();
@@ -445,6 +457,7 @@ fn a_store_without_room_refuses_mail_and_takes_some_again_when_there_is_some() {
     assert_eq!(server.received().len() as u64, queued + 1);
 }
 
+#[needs(smtp)]
 #[test]
 fn mail_goes_to_who_is_trusted_as_the_admin_wants_it_encrypted() {
     let (certificates, strangers, dir) = (Certificates::new(), Certificates::new(), tempfile::tempdir().unwrap());

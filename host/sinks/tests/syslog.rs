@@ -3,6 +3,7 @@
 mod support;
 
 use peal_model::code;
+use peal_needs::needs;
 use peal_sinks::{
     Address, Durability, Link, Message, QueueBounds, Refused, Retry, SinkHandle, SinkKind, SinkSettings, Sinks,
     SyslogSettings, TlsIdentity, TlsSettings,
@@ -45,6 +46,7 @@ fn line(text: &str) -> String {
     format!("29|2026-11-22T05:00:00.5Z|node1|app|7|id|[a@1 b=\"c\"]|{text}")
 }
 
+#[needs(rsyslog)]
 #[test]
 fn messages_arrive_by_every_way_as_they_were_written() {
     let rsyslog = Rsyslog::started();
@@ -89,6 +91,7 @@ fn messages_arrive_by_every_way_as_they_were_written() {
     assert_eq!(sinks.close(Duration::from_secs(10)), Vec::<String>::new());
 }
 
+#[needs(rsyslog)]
 #[test]
 fn what_could_forge_a_second_message_never_leaves() {
     let rsyslog = Rsyslog::started();
@@ -106,6 +109,7 @@ fn what_could_forge_a_second_message_never_leaves() {
     drop(sinks);
 }
 
+#[needs(rsyslog)]
 #[test]
 fn a_server_that_goes_and_comes_misses_nothing_and_gets_nothing_twice() {
     for way in ["unix", "tcp", "tls"] {
@@ -148,6 +152,7 @@ fn a_server_that_goes_and_comes_misses_nothing_and_gets_nothing_twice() {
     }
 }
 
+#[needs(rsyslog)]
 #[test]
 fn who_is_not_trusted_gets_nothing_and_who_does_not_trust_us_loses_nothing() {
     let rsyslog = Rsyslog::started();
@@ -181,6 +186,7 @@ fn who_is_not_trusted_gets_nothing_and_who_does_not_trust_us_loses_nothing() {
     until("the good one", || rsyslog.lines("tls") == [line("good")]);
 }
 
+#[needs(rsyslog)]
 #[test]
 fn what_no_datagram_can_be_is_given_up_and_told_and_the_next_one_arrives() {
     let rsyslog = Rsyslog::started();
@@ -194,6 +200,7 @@ fn what_no_datagram_can_be_is_given_up_and_told_and_the_next_one_arrives() {
     assert!(health.last_error.unwrap().contains("takes no datagram of 70"));
 }
 
+#[needs(rsyslog)]
 #[test]
 fn who_does_not_read_holds_up_only_his_own_sink_and_whoever_logs_is_told_when_it_is_full() {
     let dir = tempfile::tempdir().unwrap();
@@ -243,6 +250,7 @@ fn a_connection_on_which_nothing_is_read_is_given_up_when_it_is_full() {
     assert!(health.last_error.as_ref().is_some_and(|why| why.starts_with(&address)), "{health:?}");
 }
 
+#[needs(rsyslog)]
 #[test]
 fn what_waits_in_memory_is_delivered_before_the_end_if_the_server_comes_in_time() {
     let mut rsyslog = Rsyslog::new();
@@ -267,6 +275,7 @@ fn what_waits_in_memory_is_delivered_before_the_end_if_the_server_comes_in_time(
     assert_eq!(in_time(), all);
 }
 
+#[needs(rsyslog)]
 #[test]
 fn what_is_in_the_store_is_delivered_by_the_next_one() {
     let mut rsyslog = Rsyslog::new();

@@ -78,6 +78,7 @@ fn exposed(path: &Path, by: &Path, found: &Metadata) -> StoreError {
 #[cfg(test)]
 mod tests {
     use crate::{Store, StoreError, StoreSettings};
+    use peal_needs::needs;
     use std::{
         fs::{self, Permissions},
         os::unix::fs::{PermissionsExt, chown, symlink},
@@ -108,12 +109,17 @@ mod tests {
         set_mode(&log, 0o666);
         let error = open(&path).unwrap_err().to_string();
         assert!(error.contains("peal.db-wal\" belongs to user") && error.contains("mode 666"), "{error}");
-        fs::remove_file(&log).unwrap();
-        if rustix::process::geteuid().is_root() {
-            chown(&path, Some(65_534), None).unwrap();
-            let error = open(&path).unwrap_err();
-            assert!(matches!(error, StoreError::Exposed { owner: 65_534, .. }), "{error}");
-        }
+    }
+
+    #[needs(root)]
+    #[test]
+    fn file_of_another_user_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("peal.db");
+        drop(open(&path).unwrap());
+        chown(&path, Some(65_534), None).unwrap();
+        let error = open(&path).unwrap_err();
+        assert!(matches!(error, StoreError::Exposed { owner: 65_534, .. }), "{error}");
     }
 
     #[test]

@@ -7,6 +7,7 @@
     reason = "a test may fail"
 )]
 use peal_model::{Nspace, Rank};
+use peal_needs::needs;
 use peal_store::{AdminCall, Scope, Store, StoreError, StoreSettings};
 use std::{
     io::{BufRead, BufReader, Write},
@@ -79,26 +80,23 @@ fn a_store_of_the_largest_size_says_so_and_goes_on_when_something_is_dropped() {
     assert!(std::fs::metadata(&path).unwrap().len() <= 400_000);
 }
 
-/// Runs this test once more as a process of its own, on a small file system that nobody else sees; says so where it cannot.
-fn on_small_file_system(test: &str, dir: &Path) {
-    let mount =
-        format!("mount -t tmpfs -o size=512k tmpfs {0} && echo mounted >&2 && exec \"$0\" \"$@\"", dir.display());
+/// Runs this test once more as a process of its own, on a small file system that nobody else sees.
+fn on_small_file_system(test: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let mount = format!(
+        "mount -t tmpfs -o size=512k tmpfs {0} && echo mounted >&2 && exec \"$0\" \"$@\"",
+        dir.path().display()
+    );
     let mut command = Command::new("unshare");
     let me = if is_root() { vec!["--mount"] } else { vec!["--mount", "--map-root-user"] };
     command.args(me).args(["sh", "-c", &mount]).arg(std::env::current_exe().unwrap());
-    command.args(["--exact", test, "--nocapture"]).env("PEAL_SMALL_DIR", dir);
-    let done = match command.output() {
-        Ok(done) => done,
-        Err(error) => {
-            println!("skipped: unshare: {error}");
-            return;
-        }
-    };
+    command.args(["--exact", test, "--nocapture"]).env("PEAL_SMALL_DIR", dir.path());
+    let done = command.output().unwrap();
     let told = String::from_utf8_lossy(&done.stderr).into_owned();
-    if !told.starts_with("mounted\n") {
-        println!("skipped: no file system can be mounted here: {told}");
-        return;
-    }
+    assert!(
+        told.starts_with("mounted\n"),
+        "no file system can be mounted here, and this test says `#[needs(mounts)]`: {told}"
+    );
     assert!(done.status.success(), "{}\n{told}", String::from_utf8_lossy(&done.stdout));
 }
 
@@ -107,12 +105,11 @@ fn is_root() -> bool {
     std::fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
+#[needs(mounts)]
 #[test]
 fn a_full_disk_loses_what_is_written_meanwhile_and_nothing_else() {
     let Some(dir) = std::env::var_os("PEAL_SMALL_DIR").map(PathBuf::from) else {
-        let dir = tempfile::tempdir().unwrap();
-        on_small_file_system("a_full_disk_loses_what_is_written_meanwhile_and_nothing_else", dir.path());
-        return;
+        return on_small_file_system("a_full_disk_loses_what_is_written_meanwhile_and_nothing_else");
     };
     let ballast = dir.join("ballast");
     std::fs::write(&ballast, vec![0; 100_000]).unwrap();
@@ -124,12 +121,11 @@ fn a_full_disk_loses_what_is_written_meanwhile_and_nothing_else() {
     assert_eq!(open(&path).unwrap().job(&Nspace::new("early").unwrap()).unwrap().unwrap().size, 1);
 }
 
+#[needs(mounts)]
 #[test]
 fn a_store_that_cannot_be_written_is_refused_when_it_is_opened() {
     let Some(dir) = std::env::var_os("PEAL_SMALL_DIR").map(PathBuf::from) else {
-        let dir = tempfile::tempdir().unwrap();
-        on_small_file_system("a_store_that_cannot_be_written_is_refused_when_it_is_opened", dir.path());
-        return;
+        return on_small_file_system("a_store_that_cannot_be_written_is_refused_when_it_is_opened");
     };
     let path = dir.join("peal.db");
     drop(open(&path).unwrap());

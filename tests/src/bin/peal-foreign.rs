@@ -12,9 +12,9 @@ use tokio::{sync::mpsc, time::timeout};
 /// How long a server has for a call: one that answers does so at once.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long we listen for what it tells of an end, which it does at once.
-const SILENCE: Duration = Duration::from_secs(3);
+const SILENCE: Duration = Duration::from_secs(5);
 /// How long a heartbeat may be missing until that is told, and then some.
-const MISSED: Duration = Duration::from_secs(6);
+const MISSED: Duration = Duration::from_secs(8);
 const NEWS: Status = Status(-3501);
 /// By what a host may say that a proc has ended.
 const ENDS: [Status; 10] = [

@@ -130,6 +130,7 @@ fn no_file(path: &Path) -> (Status, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use peal_needs::needs;
     use std::{
         fs,
         os::unix::fs::{PermissionsExt, symlink},
@@ -196,11 +197,9 @@ mod tests {
         assert_eq!(watched(dir.path(), me()).1.unwrap_err().0, code::PMIX_ERR_BAD_PARAM);
     }
 
+    #[needs(root)]
     #[test]
     fn nobody_is_shown_what_they_may_not_see_whatever_is_swapped() {
-        if !rustix::process::geteuid().is_root() {
-            return;
-        }
         let (dir, shut) = stage();
         let (_, refused) = watched(&shut.join("log"), SOMEBODY);
         assert_eq!(refused.unwrap_err().0, code::PMIX_ERR_NO_PERMISSIONS);
@@ -233,11 +232,9 @@ mod tests {
         assert_eq!(files.look(WATCH), None);
     }
 
+    #[needs(root)]
     #[test]
     fn of_a_race_nobody_wins_anything() {
-        if !rustix::process::geteuid().is_root() {
-            return;
-        }
         let (dir, shut) = stage();
         let (theirs, link) = (dir.path().join("theirs"), dir.path().join("link"));
         fs::create_dir(&theirs).unwrap();

@@ -1,5 +1,6 @@
 //! Files of servers, and traps in their way.
 use super::*;
+use peal_needs::needs;
 use std::{
     fs,
     os::unix::fs::{MetadataExt, PermissionsExt, symlink},
@@ -111,13 +112,19 @@ fn locks_that_others_laid_hold_up_nobody() {
     symlink(&victim, &lock).unwrap();
     drop(node.publish(Serves::System).unwrap());
     assert!(victim.exists() && !lock.exists());
-    if geteuid().is_root() {
-        fs::write(&lock, "").unwrap();
-        std::os::unix::fs::chown(&lock, Some(65_534), None).unwrap();
-        let held = fs::File::open(&lock).unwrap();
-        held.lock().unwrap();
-        drop(node.publish(Serves::System).unwrap());
-    }
+}
+
+#[needs(root)]
+#[test]
+fn lock_held_by_another_user_delays_no_server() {
+    let node = Node::new();
+    fs::set_permissions(node.root.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+    let lock = node.root.path().join(".pmix.sys.node.lock");
+    fs::write(&lock, "").unwrap();
+    std::os::unix::fs::chown(&lock, Some(65_534), None).unwrap();
+    let held = fs::File::open(&lock).unwrap();
+    held.lock().unwrap();
+    drop(node.publish(Serves::System).unwrap());
 }
 
 #[test]
@@ -202,7 +209,7 @@ fn traps_are_not_stepped_into() {
     assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
     assert_eq!(mode(&victim) & 0o777, 0o644 & mode(&victim));
 
-    // A directory that is none, is somebody else's, or is open to everybody.
+    // A directory that is none, or is open to everybody.
     let refused = |why: &str| {
         let error = node.publish(Serves::System).unwrap_err().to_string();
         assert!(error.contains(why), "{error}");
@@ -213,14 +220,19 @@ fn traps_are_not_stepped_into() {
     drop(node.publish(Serves::System).unwrap());
     fs::set_permissions(node.session(), fs::Permissions::from_mode(0o1777)).unwrap();
     refused("others may write in it, its mode 1777 should be 755");
-    if geteuid().is_root() {
-        fs::set_permissions(node.session(), fs::Permissions::from_mode(0o755)).unwrap();
-        std::os::unix::fs::chown(node.session(), Some(65_534), None).unwrap();
-        refused("it belongs to user 65534; it should to user 0");
-    }
     fs::remove_dir_all(node.session()).unwrap();
     symlink(node.root.path(), node.session()).unwrap();
     refused("it is a link or a file; it should be a directory");
+}
+
+#[needs(root)]
+#[test]
+fn session_directory_of_another_user_is_refused() {
+    let node = Node::new();
+    drop(node.publish(Serves::System).unwrap());
+    std::os::unix::fs::chown(node.session(), Some(65_534), None).unwrap();
+    let error = node.publish(Serves::System).unwrap_err().to_string();
+    assert!(error.contains("it belongs to user 65534; it should to user 0"), "{error}");
 }
 
 #[test]

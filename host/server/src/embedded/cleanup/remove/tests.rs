@@ -2,11 +2,9 @@
 use super::*;
 use crate::as_user;
 use peal_model::Identity;
+use peal_needs::needs;
 use proptest::prelude::*;
-use rustix::{
-    fs::{CWD, RenameFlags, renameat_with},
-    process::geteuid,
-};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -184,12 +182,10 @@ fn a_link_that_is_swapped_in_leads_nowhere() {
     assert!(kept.iter().all(|path| path.exists()), "something that lay elsewhere is gone");
 }
 
+#[needs(root)]
 #[test]
 fn nothing_goes_that_the_requester_could_not_remove() {
     const SOMEBODY: Identity = Identity { uid: 54_321, gid: 54_322 };
-    if !geteuid().is_root() {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     let all = |mode| fs::Permissions::from_mode(mode);

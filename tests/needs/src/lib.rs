@@ -1,0 +1,60 @@
+//! The attribute `#[needs(..)]` of tests that cannot run on every machine. Where something is missing libtest reports such a test as
+//! ignored, with the reason; its helpers fail, so that no test passes because it could not run.
+use proc_macro::{Delimiter, TokenStream, TokenTree};
+
+/// The findings of `cargo xtask test`, which defines the names (`xtask/src/needs.rs`), a line each: `name` of what is here,
+/// `name: reason` of what is missing. Empty before its first run.
+const FOUND: &str = include_str!(concat!(env!("OUT_DIR"), "/test-needs"));
+
+/// Ignores a test where one of these is missing: `#[needs(libpmix, root)]`, above `#[test]`.
+#[proc_macro_attribute]
+pub fn needs(names: TokenStream, test: TokenStream) -> TokenStream {
+    let marked = if is_test(&test) {
+        mark(&names)
+    } else {
+        Err("`#[needs(..)]` stands above `#[test]`, which would not see it otherwise".to_owned())
+    };
+    let text = marked.unwrap_or_else(|error| format!("compile_error!({error:?});"));
+    let mut tokens: TokenStream = text.parse().unwrap_or_default();
+    tokens.extend(test);
+    tokens
+}
+
+/// The attribute that a test with these needs gets; none where all of them are here.
+fn mark(names: &TokenStream) -> Result<String, String> {
+    let mut missing = Vec::new();
+    for token in names.clone() {
+        match token {
+            TokenTree::Ident(name) => missing.extend(reason(&name.to_string())?),
+            TokenTree::Punct(comma) if comma.as_char() == ',' => {}
+            other => return Err(format!("`{other}` is not the name of a need")),
+        }
+    }
+    if missing.is_empty() { Ok(String::new()) } else { Ok(format!("#[ignore = {:?}]", missing.join(", "))) }
+}
+
+/// The reason for which a test with this need is ignored; none where it is here.
+fn reason(name: &str) -> Result<Option<String>, String> {
+    if FOUND.is_empty() {
+        return Ok(Some(format!("needs {name}: run `cargo xtask test`, which looks for it")));
+    }
+    let mut found =
+        FOUND.lines().map(|line| line.split_once(": ").map_or((line, None), |(name, why)| (name, Some(why))));
+    match found.find(|(found, _)| *found == name) {
+        Some((_, why)) => Ok(why.map(str::to_owned)),
+        None => Err(format!(
+            "`{name}` is not among the needs in xtask/src/needs.rs, or `cargo xtask test` did not run since"
+        )),
+    }
+}
+
+/// Whether an attribute of this item is `#[test]`, of whichever crate.
+fn is_test(item: &TokenStream) -> bool {
+    let mut groups = item.clone().into_iter().filter_map(|token| match token {
+        TokenTree::Group(group) if group.delimiter() == Delimiter::Bracket => Some(group.stream()),
+        _ => None,
+    });
+    groups.any(|group| {
+        group.into_iter().any(|token| matches!(token, TokenTree::Ident(name) if name.to_string() == "test"))
+    })
+}

@@ -1,0 +1,69 @@
+//! Counts the tests that libtest reports as ignored, by their reasons, while what it prints passes on.
+use anyhow::{Context, Result, bail};
+use std::{
+    collections::BTreeMap,
+    fmt::{Display, Formatter},
+    io::{BufRead, BufReader, Write},
+    process::{Command, Stdio},
+};
+
+/// The number of ignored tests for each reason.
+#[derive(Default, PartialEq, Debug)]
+pub struct Ignored(BTreeMap<String, usize>);
+
+impl Ignored {
+    /// Runs tests, prints what they print, and counts. Fails when they do, having said what was ignored.
+    pub fn count(tests: &mut Command) -> Result<Ignored> {
+        let mut child = tests.stdout(Stdio::piped()).spawn().with_context(|| format!("running {tests:?}"))?;
+        let mut output = BufReader::new(child.stdout.take().context("the output is piped")?);
+        let (mut ignored, mut line, mut printed) = (Ignored::default(), Vec::new(), std::io::stdout().lock());
+        while output.read_until(b'\n', &mut line).context("reading what the tests print")? > 0 {
+            printed.write_all(&line).context("printing what the tests print")?;
+            ignored.read(&String::from_utf8_lossy(&line));
+            line.clear();
+        }
+        let status = child.wait().context("waiting for the tests")?;
+        if !status.success() {
+            bail!("the tests failed: {status}\n{ignored}");
+        }
+        Ok(ignored)
+    }
+
+    /// Counts a line such as `test groups::form ... ignored, needs root`.
+    fn read(&mut self, line: &str) {
+        let Some((_, end)) = line.trim_end().strip_prefix("test ").and_then(|rest| rest.rsplit_once(" ... ignored"))
+        else {
+            return;
+        };
+        let reason = end.strip_prefix(", ").unwrap_or("without a reason");
+        *self.0.entry(reason.to_owned()).or_default() += 1;
+    }
+}
+
+impl Display for Ignored {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} tests were ignored", self.0.values().sum::<usize>())?;
+        self.0.iter().try_for_each(|(reason, count)| write!(f, "\n{count:5} {reason}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Ignored;
+
+    #[test]
+    fn ignored_tests_are_counted_by_reason() {
+        let mut ignored = Ignored::default();
+        for line in [
+            "test a ... ok\n",
+            "test b ... ignored, needs root\n",
+            "test c - should panic ... ignored, needs root\n",
+            "test src/lib.rs - d (line 3) ... ignored\n",
+            "some output ... ignored\n",
+            "test result: ok. 1 passed; 0 failed; 3 ignored; 0 measured\n",
+        ] {
+            ignored.read(line);
+        }
+        assert_eq!(ignored.to_string(), "3 tests were ignored\n    2 needs root\n    1 without a reason");
+    }
+}
