@@ -358,7 +358,7 @@ impl Actor {
         }
     }
 
-    fn chain(&self, event: Arc<Event>, reach: Reach, allowance: Allowance, asked: Option<Asked>) {
+    pub(crate) fn chain(&self, event: Arc<Event>, reach: Reach, allowance: Allowance, asked: Option<Asked>) {
         let source = event.source.as_ref().and_then(|source| self.state.identity(source));
         self.chains.submit(Entering {
             number: self.chains.number(),

@@ -52,7 +52,7 @@ pub use channels::{ChannelError, ChannelSettings, HostedChannels};
 pub use decisions::{HostedPolicies, HostedPolicy, PolicyError};
 pub use fabric::{Duty, EmbeddedFabric, Fabric, Gathered, ServerId};
 pub use handle::{AddJobError, Raised, ServerHandle};
-pub use host::{Answer, Host, ProcessOf, Spawned};
+pub use host::{Answer, EventHandling, Host, ProcessOf, Spawned};
 pub use hosted::Hosted;
 pub use hostname::hostname;
 pub use identity::{IdentityCheck, Observer, Peer, holder_below, observe, peer_of};

@@ -169,6 +169,9 @@ impl Server {
         let channels = Channels::start(channels, pool, settings.channels, &parts.host, beside, &handle, &metrics);
         let mut state = peal_core::server::Server::new(peal_core::server::Settings { id, ..settings.core });
         let identity = Identity { uid: geteuid().as_raw(), gid: getegid().as_raw() };
+        if let Some(codes) = parts.host.registered_events() {
+            state.host_registers(&codes);
+        }
         state.guard(identity, decisions.hooks());
         state.watch(decisions.watched());
         let spiller = Spiller::new(settings.spill, settings.wire, handle.clone());
