@@ -51,6 +51,12 @@ pub trait Host: Send + Sync + 'static {
         ProcessOf::Unknown
     }
 
+    /// Whether another launcher starts the procs of a job, and will not say when they end: the server then watches their processes.
+    /// Asked whenever one of them connects, and must not wait.
+    fn leaves_ends_to_server(&self, nspace: &Nspace) -> bool {
+        false
+    }
+
     /// Which attributes it honours in which calls, for whoever asks (`PMIX_QUERY_ATTRIBUTE_SUPPORT`).
     fn supported(&self) -> &[Supported] {
         &[]

@@ -34,6 +34,7 @@ mod open_requests;
 mod outbox;
 mod pace;
 mod packing;
+mod process_watch;
 mod pulse;
 mod quiet;
 mod reading;

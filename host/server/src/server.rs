@@ -15,6 +15,7 @@ use crate::{
     monitor::Watchman,
     notice::Notices,
     office::Office,
+    process_watch::ProcessWatch,
     pulse::Pulses,
     quiet::Quiet,
     shadow::Shadows,
@@ -175,6 +176,7 @@ impl Server {
         state.guard(identity, decisions.hooks());
         state.watch(decisions.watched());
         let spiller = Spiller::new(settings.spill, settings.wire, handle.clone());
+        let processes = ProcessWatch::new(handle.clone());
         let checker = Arc::new(Checker::new(settings.identity, parts.host.clone(), parts.observer));
         let started = Instant::now();
         let actor = Actor {
@@ -185,7 +187,8 @@ impl Server {
             pulses: Pulses::default(),
             jobs: Arc::default(),
             watchman: Watchman::new(handle.clone(), parts.host.clone()),
-            host: parts.host,
+            processes: processes.clone(),
+            host: parts.host.clone(),
             fabric,
             id,
             chains,
@@ -203,12 +206,15 @@ impl Server {
         };
         let office = Arc::new(Office::of(actor));
         let (stopping, stage) = watch::channel(Stage::Accept);
+        let host = parts.host;
         let lobby = Lobby {
             audit: parts.audit,
             office: office.clone(),
             metrics: metrics.clone(),
             packing: Arc::default(),
             checker,
+            processes,
+            host,
             checks: Arc::new(Turns::new(CHECKS, CHECKS_EACH)),
             tool_names: Arc::new(ToolNames::new(uri.proc.clone())),
             limits: settings.wire,

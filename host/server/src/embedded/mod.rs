@@ -229,6 +229,10 @@ impl Host for EmbeddedHost {
         }
     }
 
+    fn leaves_ends_to_server(&self, nspace: &Nspace) -> bool {
+        self.table.is_adopted(nspace)
+    }
+
     fn registered_events(&self) -> Option<Vec<Status>> {
         Some(Vec::new())
     }
