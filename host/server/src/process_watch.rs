@@ -68,7 +68,8 @@ impl ProcessWatch {
         self.procs().entry(proc.clone()).or_default().watched.insert(pid)
     }
 
-    fn remove(&self, proc: &Proc, change: impl FnOnce(&mut Processes)) {
+    /// Changes the processes of a proc, and forgets the proc when none is left.
+    fn update(&self, proc: &Proc, change: impl FnOnce(&mut Processes)) {
         let mut procs = self.procs();
         let Some(processes) = procs.get_mut(proc) else { return };
         change(processes);
@@ -88,13 +89,13 @@ impl ProcessWatch {
             && let Err(error) = end_of(process).await
         {
             tracing::warn!(%proc, pid, %error, "process of a registered proc is not watched");
-            return self.remove(&proc, |processes| {
+            return self.update(&proc, |processes| {
                 processes.watched.remove(&pid);
             });
         }
         // What it said last counts before its end does.
         let _ = timeout(LINGER, closed).await;
-        self.remove(&proc, |processes| {
+        self.update(&proc, |processes| {
             processes.watched.remove(&pid);
         });
         self.handle.say(Internal::ProcessEnded { proc });
@@ -118,7 +119,7 @@ impl ConnectingProc {
 
 impl Drop for ConnectingProc {
     fn drop(&mut self) {
-        self.watch.remove(&self.proc, |processes| processes.connecting = processes.connecting.saturating_sub(1));
+        self.watch.update(&self.proc, |processes| processes.connecting = processes.connecting.saturating_sub(1));
     }
 }
 
