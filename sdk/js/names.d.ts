@@ -9,6 +9,7 @@ export const key: {
   readonly PMIX_ADD_ENVAR: "pmix.envar.add";
   readonly PMIX_ADD_HOST: "pmix.addhost";
   readonly PMIX_ADD_HOSTFILE: "pmix.addhostfile";
+  readonly PMIX_ADD_MEMBERS: "pmix.grp.add";
   readonly PMIX_AGGREGATE_HELP: "pmix.agg.help";
   readonly PMIX_ALLOCATED_NODELIST: "pmix.alist";
   readonly PMIX_ALLOC_BANDWIDTH: "pmix.alloc.bw";
@@ -170,6 +171,7 @@ export const key: {
   readonly PMIX_EVENT_NON_DEFAULT: "pmix.evnondef";
   readonly PMIX_EVENT_NO_TERMINATION: "pmix.evnoterm";
   readonly PMIX_EVENT_ONESHOT: "pmix.evone";
+  readonly PMIX_EVENT_ORDER_PREPEND: "pmix.evprepend";
   readonly PMIX_EVENT_PROXY: "pmix.evproxy";
   readonly PMIX_EVENT_RETURN_OBJECT: "pmix.evobject";
   readonly PMIX_EVENT_SILENT_TERMINATION: "pmix.evsilentterm";

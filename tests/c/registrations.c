@@ -7,15 +7,17 @@
 
 enum { A = PMIX_EXTERNAL_ERR_BASE - 1, B = A - 1, C = A - 2, D = A - 3 };
 
-static void raise_event(pmix_status_t code, bool non_default)
+static void raise_in(pmix_status_t code, pmix_data_range_t range, bool non_default)
 {
     pmix_info_t infos[2];
     PMIX_INFO_LOAD(&infos[0], PMIX_EVENT_DO_NOT_CACHE, NULL, PMIX_BOOL);
     PMIX_INFO_LOAD(&infos[1], PMIX_EVENT_NON_DEFAULT, &non_default, PMIX_BOOL);
-    if (PMIX_SUCCESS != notify(code, PMIX_RANGE_NAMESPACE, infos, 2)) {
+    if (PMIX_SUCCESS != notify(code, range, infos, 2)) {
         give_up("event");
     }
 }
+
+static void raise_event(pmix_status_t code, bool non_default) { raise_in(code, PMIX_RANGE_NAMESPACE, non_default); }
 
 /* Raises one of each code. */
 static void step(const char *name)
@@ -53,6 +55,39 @@ static void several_codes(void)
     }
     fence();
     step("neither");
+}
+
+/* Registered for one class of events: JOB is about the job, ENVIRONMENT is not. The headers of this release have no names for
+ * the keys, and its library does not look at them. */
+static void levels(void)
+{
+    static const char *const keys[] = {"pmix.evjob", "pmix.evenv"};
+    static const char *const names[][2] = {{"jobs alone", "environment alone"}, {"jobs", "environment"}};
+    enum { JOB = D - 1, ENVIRONMENT = D - 2 };
+    pmix_status_t codes[] = {JOB, ENVIRONMENT};
+    struct handler *handlers_of[2] = {NULL, NULL};
+    for (size_t turn = 0; turn < 3; turn++) {
+        bool together = 2 == turn;
+        for (size_t i = together ? 0 : turn; i < (together ? 2 : turn + 1); i++) {
+            if (i_listen()) {
+                pmix_info_t level;
+                PMIX_INFO_LOAD(&level, keys[i], NULL, PMIX_BOOL);
+                handlers_of[i] = listen_with(names[together][i], codes, 2, &level, 1);
+            }
+        }
+        fence();
+        if (0 == me.rank) {
+            raise_in(JOB, PMIX_RANGE_NAMESPACE, false);
+            raise_in(ENVIRONMENT, PMIX_RANGE_SESSION, false);
+        }
+        finish_step(together ? "both classes" : names[0][turn]);
+        for (size_t i = together ? 0 : turn; i < (together ? 2 : turn + 1); i++) {
+            if (i_listen()) {
+                stop(handlers_of[i]);
+            }
+        }
+        fence();
+    }
 }
 
 /* Only the last that goes takes the code with it, of several for the same one and of lists that overlap. */
@@ -175,6 +210,7 @@ static void inside(void)
 int main(void)
 {
     start_hearing();
+    levels();
     several_codes();
     the_same_code();
     default_codes();

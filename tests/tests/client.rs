@@ -205,13 +205,16 @@ async fn a_late_registration_hears_what_happened_before_once() {
     let (handler, mut heard) = listener();
     let id = client.register(&[NEWS], &[], handler.clone()).await.unwrap();
     assert_eq!(noted(&next(&mut heard).await), (NEWS, "early"));
-    // Neither a second handler nor a second registration is told again what this client knows.
+    // So does each handler that registers later, and none of them twice.
     let second = client.register(&[NEWS], &[], handler.clone()).await.unwrap();
+    assert_eq!(noted(&next(&mut heard).await), (NEWS, "early"));
     client.deregister(id).await.unwrap();
     client.deregister(second).await.unwrap();
     client.register(&[NEWS], &[], handler).await.unwrap();
     other.notify(NEWS, Range::Namespace, vec![note("late")]).await.unwrap();
-    assert_eq!(noted(&next(&mut heard).await), (NEWS, "late"));
+    for text in ["early", "late"] {
+        assert_eq!(noted(&next(&mut heard).await), (NEWS, text));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -364,8 +367,10 @@ async fn between_two_servers_an_event_goes_as_far_as_its_range() {
     }
     let custom = Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::procs([there.proc(0)]));
     client.notify(NEWS, Range::Custom, vec![note("you"), custom]).await.unwrap();
+    let stays = Info::new(key::PMIX_EVENT_STAYS_LOCAL, Value::Bool(true));
+    client.notify(NEWS, Range::Global, vec![note("stays"), stays]).await.unwrap();
     client.notify(MARK, Range::Global, Vec::new()).await.unwrap();
-    for text in ["local", "job", "session", "all"] {
+    for text in ["local", "job", "session", "all", "stays"] {
         assert_eq!(noted(&next(&mut heard_near).await), (NEWS, text));
     }
     assert_eq!(next(&mut heard_near).await.code, MARK);

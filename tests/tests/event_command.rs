@@ -103,6 +103,27 @@ fn an_administrator_sees_what_each_handler_answered() {
 }
 
 #[test]
+fn event_for_the_manager_is_seen_by_site_handlers_and_watch() {
+    let (place, daemon) = site();
+    let watch = Watch::start(event(&place, &daemon, &["watch", "-3001", "--json"]));
+    let line = watch.sees(|| drop(raise(&place, &daemon, &["-3001", "--range", "rm"]).expect_status(0)));
+    let seen: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(seen["range"], "PMIX_RANGE_RM");
+    let chains = seen["chains"].as_array().unwrap();
+    assert_eq!((chains.len(), &chains[0]["owner"]), (1, &"site".into()));
+    let handlers: Vec<&Value> =
+        chains[0]["results"].as_array().unwrap().iter().map(|result| &result["handler"]).collect();
+    assert_eq!(handlers, ["report", "ends"]);
+}
+
+#[test]
+fn event_for_nobody_is_an_error() {
+    let (place, daemon) = site();
+    let refused = raise(&place, &daemon, &["-3001", "--target", "nosuch:*"]).expect_status(125);
+    assert!(refused.stderr.contains("PMIX_ERR_NOT_FOUND"), "{}", refused.stderr);
+}
+
+#[test]
 fn a_line_says_it_all_and_enough_is_enough() {
     let (place, daemon) = site();
     let watch = Watch::start(event(&place, &daemon, &["watch", "--count", "1"]));

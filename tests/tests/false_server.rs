@@ -241,6 +241,10 @@ async fn events_without_sense_are_internal_events_and_those_behind_them_are_hear
     for code in [code::PMIX_ERR_COMM_FAILURE, NEWS, code::PMIX_ERR_COMM_FAILURE] {
         assert_eq!(next(&mut heard).await.code, code);
     }
+    // The server hears nothing of these events: the next request is our own.
+    let (fence, request) = tokio::join!(client.fence(&[], &[]), server.grant());
+    fence.unwrap();
+    assert!(matches!(request, Request::Fence { .. }), "{request:?}");
     // Where not even the length makes sense, nothing behind it does.
     let header = Header { pindex: 0, tag: Tag::NOTIFY, len: u32::MAX };
     server.stream.write_all(&header.encode()).await.unwrap();
@@ -273,6 +277,7 @@ async fn what_a_handler_raises_and_nobody_can_pack_is_an_internal_event() {
     let error = client.notify(NEWS, Range::Rm, vec![Info::new(KeyName("test.deep"), deep)]).await.unwrap_err();
     assert!(matches!(error, ClientError::Pack { .. }), "{error}");
     assert_eq!(error.status(), code::PMIX_ERR_PACK_FAILURE);
+    assert_eq!(soon("the handler is told of it, too", told.recv()).await, Some(code::PMIX_ERR_COMM_FAILURE));
 }
 
 #[tokio::test(flavor = "multi_thread")]

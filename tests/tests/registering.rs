@@ -5,11 +5,11 @@ use peal_core::{
     policy::OnFailure,
     registration::{Mode, Place},
 };
-use peal_model::{Event, Hook, Info, Infos, KeyName, Range, Status, Value, code, key};
+use peal_model::{Event, Hook, Info, Infos, KeyName, Nspace, Range, Status, Value, code, key};
 use peal_sandbox::{Engine, EngineSettings, Grants, Limits, Module, ModuleRegistration, Services};
 use peal_server::{
-    Answer, EmbeddedFabric, Heard, Host, Hosted, HostedChains, HostedPolicies, Notice, Notices, ServerSettings,
-    embedded::EmbeddedHost,
+    Answer, EmbeddedFabric, EventHandling, Heard, Host, Hosted, HostedChains, HostedPolicies, Notice, Notices,
+    ServerSettings, embedded::EmbeddedHost,
 };
 use peal_tests::{
     guest,
@@ -66,6 +66,75 @@ async fn a_hosted_handler_ends_the_registration_that_is_called_and_makes_another
         steps.push(step.and_then(Value::as_u64));
     }
     assert_eq!(steps, STEPS);
+}
+
+/// A registration of the shipped `echo`, which returns every info of an event.
+fn echo_wish(directives: Vec<Info>) -> (Arc<Module>, ModuleRegistration) {
+    let wish = ModuleRegistration { tag: 0, name: None, codes: vec![NEWS], directives };
+    (module("echo").0, wish)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn event_for_the_manager_reaches_only_site_handlers() {
+    let mut chains = HostedChains::default();
+    let uid = rustix::process::geteuid().as_raw();
+    let owners = [Owner::Site, Owner::User(uid), Owner::Namespace(Nspace::new("job").unwrap())];
+    for owner in owners.clone() {
+        let (echo, wish) = echo_wish(Levels::Both.directives());
+        chains.register_wish(owner, &echo, &ModuleRegistration { codes: Vec::new(), ..wish }, Mode::Active).unwrap();
+    }
+    let notices = Notices::default();
+    let mut told = notices.listen(Notice::is_passed);
+    let node = node_with(Modules { hosted: Hosted { chains, ..Hosted::default() }, notices }).await;
+    let mut passed = async || {
+        let Some(Heard::Notice(Notice::Passed { event, results })) = soon("it has passed", told.recv()).await else {
+            panic!("nothing is told")
+        };
+        (event, results.iter().map(|chain| chain.owner.clone()).collect::<Vec<_>>())
+    };
+    let client = node.client(0).await;
+    client.notify(NEWS, Range::Global, Vec::new()).await.unwrap();
+    assert_eq!(passed().await.1, owners);
+    client.notify(NEWS, Range::Rm, Vec::new()).await.unwrap();
+    let (event, owners) = passed().await;
+    assert_eq!((event.code, event.range, owners), (NEWS, Range::Rm, vec![Owner::Site]));
+    // So does what a client does against the protocol.
+    let mut peer = Peer::connect(&node, 1).await;
+    peer.say(200, vec![2, 250]).await;
+    let (event, owners) = passed().await;
+    assert_eq!((event.code, &event.source, owners), (code::PMIX_ERR_NOT_SUPPORTED, &None, vec![Owner::Site]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn module_keeps_its_own_name_and_gets_its_object_back() {
+    let object = Info::new(key::PMIX_EVENT_RETURN_OBJECT, Value::Uint64(4711));
+    let name = Info::new(key::PMIX_EVENT_HDLR_NAME, Value::string("by-itself"));
+    let (echo, wish) = echo_wish(vec![name.clone(), object.clone()]);
+    let mut chains = HostedChains::default();
+    chains.register_wish(Owner::Site, &echo, &wish, Mode::Active).unwrap();
+    let notices = Notices::default();
+    let mut told = notices.listen(Notice::is_passed);
+    let node = node_with(Modules { hosted: Hosted { chains, ..Hosted::default() }, notices }).await;
+    let (client, other) = (node.client(0).await, node.client(1).await);
+    let (tell, mut results_of_client) = tokio::sync::mpsc::unbounded_channel();
+    let last = Handler::native(move |call| {
+        tell.send(call.steps().to_vec()).unwrap();
+        Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+    });
+    client.register(&[NEWS], &[name, object], Handler::component(module("echo").0)).await.unwrap();
+    client.register(&[], &[], last).await.unwrap();
+    // What the raiser says under that key is nobody's object.
+    let foreign = Info::new(key::PMIX_EVENT_RETURN_OBJECT, Value::Uint64(1));
+    other.notify(NEWS, Range::Namespace, vec![foreign]).await.unwrap();
+    let Some(Heard::Notice(Notice::Passed { results, .. })) = soon("it has passed", told.recv()).await else {
+        panic!("nothing is told")
+    };
+    let of_client = soon("the last handler is called", results_of_client.recv()).await.unwrap();
+    for step in [&results[0].steps[0], &of_client[0]] {
+        let objects = step.infos.iter().filter(|info| info.key == key::PMIX_EVENT_RETURN_OBJECT);
+        let objects: Vec<Option<u64>> = objects.map(|info| info.value.as_u64()).collect();
+        assert_eq!((&*step.name, objects), ("by-itself", vec![Some(4711)]));
+    }
 }
 
 fn affects(node: &Node) -> Vec<Info> {
@@ -136,8 +205,9 @@ impl Host for Environment {
         self.asked.lock().unwrap().push(("deregister", codes));
     }
 
-    fn notify(&self, event: Arc<Event>) {
+    fn notify(&self, event: Arc<Event>) -> EventHandling {
         self.told.lock().unwrap().push(event.code);
+        EventHandling::ByHost
     }
 }
 
@@ -174,6 +244,35 @@ async fn the_host_is_asked_on_first_demand_and_told_when_the_last_has_gone() {
     .await;
     assert!(asked.iter().all(|(what, _)| *what == "deregister"), "{asked:?}");
     assert_eq!(given_back(&asked), [-3002, -3001]);
+}
+
+/// A host environment that never answers a registration, and notes what is taken back.
+#[derive(Default)]
+struct Silent(Mutex<Vec<Vec<Status>>>);
+
+impl Host for Silent {
+    fn register_events(&self, _codes: Vec<Status>) -> Answer<'_, ()> {
+        Box::pin(std::future::pending())
+    }
+
+    fn deregister_events(&self, codes: Vec<Status>) {
+        self.0.lock().unwrap().push(codes);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn host_that_never_answers_delays_a_registration_so_long() {
+    let host = Arc::new(Silent::default());
+    let settings = ServerSettings { host_timeout: Duration::from_millis(50), ..ServerSettings::default() };
+    let node = Node::under(host.clone(), settings, &EmbeddedFabric::new(), "job", 2).await;
+    let (client, other) = (node.client(0).await, node.client(1).await);
+    let (handler, mut heard) = listener();
+    client.register(&[NEWS], &[], handler).await.unwrap();
+    let late = client.register(&[NEWS], &Levels::Environment.directives(), listener().0).await.unwrap_err();
+    assert!(matches!(late, ClientError::Refused { status: code::PMIX_ERR_TIMEOUT, .. }), "{late:?}");
+    assert_eq!(*host.0.lock().unwrap(), [[NEWS]], "the host need not register any more");
+    other.notify(NEWS, Range::Namespace, Vec::new()).await.unwrap();
+    assert_eq!(next(&mut heard).await.code, NEWS, "the other registration stands");
 }
 
 #[tokio::test(flavor = "multi_thread")]

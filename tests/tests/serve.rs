@@ -1,5 +1,5 @@
 //! `peal serve` from its start to its end: readiness, jobs that others start, reload, drain, and sudden death.
-use peal_model::{Nspace, code};
+use peal_model::{Nspace, Proc, Rank, code};
 use peal_needs::needs;
 use peal_tests::{
     Done, c_program,
@@ -110,6 +110,48 @@ async fn a_client_hears_that_its_server_was_killed_and_the_next_server_starts_cl
     let store = peal_store::Store::open(&place.path("peal.db"), peal_store::StoreSettings::default()).unwrap();
     let verbs = store.admin_calls(100).unwrap().into_iter().filter(|record| record.call.verb.starts_with("register"));
     assert_eq!(verbs.count(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn death_of_a_registered_proc_reaches_its_peers() {
+    let place = Place::new();
+    let daemon = place.start();
+    daemon.tell(&["job", "register", "job", "-n", "4"]);
+    let client = daemon.client("job", 0).await;
+    let (handler, mut heard) = listener();
+    client.register(&[], &[], handler).await.unwrap();
+    // One that leaves in order is not told of, nor what becomes of its process then.
+    lets_go(connected(&daemon, "job", 1));
+    for rank in [2, 3] {
+        let mut child = connected(&daemon, "job", rank);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let event = next(&mut heard).await;
+        assert_eq!((event.code, &event.source), (code::PMIX_ERR_PROC_TERM_WO_SYNC, &None));
+        assert_eq!(event.affected(), [Proc::new(Nspace::new("job").unwrap(), Rank(rank))]);
+    }
+    let listed: serde_json::Value = serde_json::from_str(&daemon.tell(&["job", "list", "--json"])).unwrap();
+    assert_eq!((&listed[0]["finalized"], &listed[0]["lost"]), (&1.into(), &2.into()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn registered_proc_may_be_another_process_after_finalize() {
+    let place = Place::new();
+    let daemon = place.start();
+    daemon.tell(&["job", "register", "job", "-n", "2"]);
+    let client = daemon.client("job", 0).await;
+    let (handler, mut heard) = listener();
+    client.register(&[], &[], handler).await.unwrap();
+    for _ in 0..5 {
+        lets_go(connected(&daemon, "job", 1));
+    }
+    let mut last = connected(&daemon, "job", 1);
+    last.kill().unwrap();
+    last.wait().unwrap();
+    let event = next(&mut heard).await;
+    assert_eq!(event.code, code::PMIX_ERR_PROC_TERM_WO_SYNC);
+    client.finalize().await.unwrap();
+    assert_eq!(heard.recv().await, None, "the others have left in order");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::{
     link::{Appointment, Connected, Link},
     lock,
     queue::{Arrivals, EventQueue},
+    recent::RecentEvents,
     session::{Company, Session, handle_events},
     singleton,
 };
@@ -62,7 +63,7 @@ impl Client {
 
     /// Connects for the first time. The server may give us another name than we have.
     pub(crate) async fn start(me: Proc, to: Appointment, settings: ClientSettings) -> Result<Client, ClientError> {
-        let handlers = handlers()?;
+        let handlers = handlers(&settings)?;
         let (queue, arrivals) = EventQueue::new(settings.event_queue_bytes);
         let Connected { link, name } = Link::connect(to, &settings, queue.clone()).await?;
         let mut known = Known::new(settings.data_bytes);
@@ -77,7 +78,8 @@ impl Client {
     /// A client that never has a server, and knows this.
     pub(crate) fn without_server(me: Proc, known: Known, settings: ClientSettings) -> Result<Client, ClientError> {
         let (queue, arrivals) = EventQueue::new(settings.event_queue_bytes);
-        Ok(Client::of(Session::new(me, None, settings, handlers()?, queue), arrivals, known))
+        let handlers = handlers(&settings)?;
+        Ok(Client::of(Session::new(me, None, settings, handlers, queue), arrivals, known))
     }
 
     fn of(session: Session, arrivals: Arrivals, known: Known) -> Client {
@@ -263,9 +265,11 @@ impl Client {
 }
 
 /// One thread: a client's handlers see its events one after the other.
-fn handlers() -> Result<Handlers, ClientError> {
+fn handlers(settings: &ClientSettings) -> Result<Handlers, ClientError> {
     let threads = PoolSettings { threads: NonZeroUsize::MIN, ..PoolSettings::default() };
-    Ok(Handlers::new(GuestPool::new(threads).map_err(ClientError::Thread)?))
+    let pool = GuestPool::new(threads).map_err(ClientError::Thread)?;
+    let recent = RecentEvents::new(settings.recent_events, settings.recent_event_bytes);
+    Ok(Handlers::new(pool, recent, settings.handler_timeout))
 }
 
 /// Waits no longer than may be for what this server is to answer.

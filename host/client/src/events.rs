@@ -1,200 +1,28 @@
 //! The client's own handlers: native closures and components in one chain, in the order of RFC 0002.
 use crate::{
-    Decision, Invited,
-    group::Advice,
+    handler::{Called, Handler, LateOutcome, Wishes, panicked},
     interests::{ForServer, Interests},
     lock,
+    recent::{EventNumber, RecentEvents},
 };
 use peal_core::{
-    chain::{Member, Next, Outcome, PendingCall},
+    chain::{ChainRun, Next, Outcome, PendingCall},
     class::Levels,
     order::Registrations,
     registration::{Registration, RegistrationError, RegistrationId},
 };
-use peal_model::{Event, Info, Range, Status, Step, Value};
-use peal_sandbox::{Change, EventCall, GuestPool, Module};
+use peal_model::{Event, Status, code};
+use peal_sandbox::{GuestPool, Module};
 use std::{
     cell::RefCell,
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{Arc, Mutex},
+    time::Duration,
 };
-use tokio::sync::oneshot;
-
-/// What a native handler is called with. What it asks for is done when the event has passed the chain, so that a handler
-/// never waits for what waits for it.
-pub struct HandlerCall<'a> {
-    event: &'a Event,
-    steps: &'a [Step],
-    id: RegistrationId,
-    registration: &'a Registration,
-    wishes: &'a RefCell<Wishes>,
-}
-
-impl HandlerCall<'_> {
-    /// The event.
-    pub fn event(&self) -> &Event {
-        self.event
-    }
-
-    /// The registration that this call is for.
-    pub fn registration(&self) -> RegistrationId {
-        self.id
-    }
-
-    /// Takes a handler out, this one or another; one that is not there any more is passed over.
-    pub fn deregister(&self, id: RegistrationId) {
-        self.wishes.borrow_mut().gone.push(id);
-    }
-
-    /// What those before it returned, oldest first.
-    pub fn steps(&self) -> &[Step] {
-        self.steps
-    }
-
-    /// Raises an event.
-    pub fn notify(&self, code: Status, range: Range, infos: Vec<Info>) {
-        self.wishes.borrow_mut().raised.push(Raised { code, range, infos });
-    }
-
-    /// Declines an invitation to a group.
-    pub fn decline(&self, invited: &Invited) {
-        let (code, infos) = invited.refusal();
-        self.notify(code, Range::Custom, infos);
-    }
-
-    /// Decides what becomes of an invitation of ours that somebody does not follow.
-    pub fn decide(&self, group: &str, decision: &Decision) {
-        let (code, infos) = decision.event(group);
-        self.notify(code, Range::ProcLocal, infos);
-    }
-
-    /// What the handler is called.
-    pub fn name(&self) -> &str {
-        &self.registration.name
-    }
-
-    /// What it gave at its registration to be given back (`PMIX_EVENT_RETURN_OBJECT`).
-    pub fn object(&self) -> Option<&Value> {
-        self.registration.object.as_ref()
-    }
-
-    /// What those before it returned in the RFC's form: one info for each handler that ran, its key the handler's name, its value an array whose
-    /// first element carries the status.
-    pub fn results(&self) -> Vec<Info> {
-        self.steps.iter().map(Step::as_info).collect()
-    }
-}
-
-/// An event that a handler raised.
-#[derive(Debug)]
-pub(crate) struct Raised {
-    pub(crate) code: Status,
-    pub(crate) range: Range,
-    pub(crate) infos: Vec<Info>,
-}
-
-/// What the handlers of a chain asked for.
-#[derive(Debug, Default)]
-pub(crate) struct Wishes {
-    /// Events to be raised.
-    pub(crate) raised: Vec<Raised>,
-    /// Registrations that have ended: taken out by a handler, or spent.
-    pub(crate) gone: Vec<RegistrationId>,
-    /// How components want their own registrations changed.
-    pub(crate) changes: Vec<(Arc<Module>, Change)>,
-    /// What the first component that says anything to an invitation says.
-    pub(crate) advice: Option<Advice>,
-}
+use tokio::{sync::oneshot, time::timeout};
 
 /// How many registrations one component may have, as hosted ones.
 const MAX_REGISTRATIONS: usize = 64;
-
-type Native = dyn Fn(&HandlerCall<'_>) -> Outcome + Send + Sync;
-
-/// What is called for an event.
-#[derive(Clone)]
-pub enum Handler {
-    /// A closure, on the handlers' thread. It may block; other handlers of this client then wait.
-    Native(Arc<Native>),
-    /// A closure that never blocks. It runs where the event arrives, on the runtime, unless one before it in the chain had
-    /// to run on the handlers' thread: the way there takes longer than that of the event from its source.
-    Quick(Arc<Native>),
-    /// A component, on the handlers' thread.
-    Component {
-        /// The component.
-        module: Arc<Module>,
-        /// The tag that it gave the registration; zero where it did not make it.
-        tag: u32,
-    },
-}
-
-impl Handler {
-    /// A closure as a handler.
-    pub fn native(handler: impl Fn(&HandlerCall<'_>) -> Outcome + Send + Sync + 'static) -> Handler {
-        Handler::Native(Arc::new(handler))
-    }
-
-    /// A closure that never blocks as a handler. While it runs nothing else of this client does, nor of its runtime's thread.
-    pub fn quick(handler: impl Fn(&HandlerCall<'_>) -> Outcome + Send + Sync + 'static) -> Handler {
-        Handler::Quick(Arc::new(handler))
-    }
-
-    /// A component as a handler.
-    pub fn component(module: Arc<Module>) -> Handler {
-        Handler::Component { module, tag: 0 }
-    }
-
-    fn is(&self, component: &Arc<Module>) -> bool {
-        matches!(self, Handler::Component { module, .. } if Arc::ptr_eq(module, component))
-    }
-
-    fn call(&self, call: &PendingCall<Handler>, wishes: &RefCell<Wishes>) -> Outcome {
-        let Member { id, registration, .. } = call.member();
-        let (event, id) = (call.event(), *id);
-        match self {
-            Handler::Native(native) | Handler::Quick(native) => {
-                let call = HandlerCall { event, steps: call.steps(), id, registration, wishes };
-                catch_unwind(AssertUnwindSafe(|| native(&call))).unwrap_or_else(|_| {
-                    tracing::error!(code = %event.code, "a handler panicked; the chain goes on");
-                    Outcome::status(Status::PEAL_ERR_HANDLER_TRAPPED)
-                })
-            }
-            Handler::Component { module, tag } => {
-                let steps = call.steps().clone();
-                let result = module.handle(&EventCall {
-                    number: 0,
-                    registration: id.0,
-                    tag: *tag,
-                    event: event.clone(),
-                    identity: None,
-                    steps,
-                });
-                let raised = result.notifications.into_iter();
-                let raised = raised.map(|event| Raised { code: event.code, range: event.range, infos: event.infos });
-                if !result.controls.is_empty() || !result.reports.is_empty() {
-                    tracing::warn!(module = module.name(), "in a client, components neither control procs nor log");
-                }
-                let mut wishes = wishes.borrow_mut();
-                wishes.raised.extend(raised);
-                wishes.advice = wishes.advice.take().or_else(|| Advice::of(event, &result.infos));
-                wishes.changes.extend(result.changes.into_iter().map(|change| (module.clone(), change)));
-                Outcome { status: result.status, infos: result.infos }
-            }
-        }
-    }
-}
-
-impl fmt::Debug for Handler {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Handler::Native(_) => f.write_str("a native handler"),
-            Handler::Quick(_) => f.write_str("a native handler that never blocks"),
-            Handler::Component { module, .. } => write!(f, "module {}", module.name()),
-        }
-    }
-}
 
 /// What a registration is counted for.
 struct Counted {
@@ -202,9 +30,34 @@ struct Counted {
     levels: Levels,
 }
 
-#[derive(Default)]
+/// Whether an event is kept for handlers that register later.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Retention {
+    /// It is, as long as there is room.
+    ForLater,
+    /// Only handlers that are registered hear it.
+    Once,
+}
+
+/// An event that is to pass the chain.
+pub(crate) struct IncomingEvent {
+    pub(crate) event: Event,
+    pub(crate) retention: Retention,
+}
+
+/// A handler that is to hear recent events from before its registration.
+struct LateHandler {
+    id: RegistrationId,
+    /// Earlier events it has heard, or was not for.
+    next: EventNumber,
+    /// From here on it hears events with all others.
+    end: EventNumber,
+}
+
 struct State {
     chain: Registrations<Handler>,
+    recent: RecentEvents,
+    late: VecDeque<LateHandler>,
     /// What each registration is counted for.
     counted: BTreeMap<RegistrationId, Counted>,
     interests: Interests,
@@ -212,18 +65,68 @@ struct State {
     own: BTreeSet<Status>,
 }
 
+impl State {
+    fn begin(&mut self, IncomingEvent { event, retention }: IncomingEvent) -> EventRun {
+        let event = Arc::new(event);
+        let number = (retention == Retention::ForLater).then(|| self.recent.push(event.clone()));
+        EventRun { chain: self.chain.run(event), number, hearers: Hearers::All }
+    }
+
+    fn next_recent(&mut self) -> Option<EventRun> {
+        while let Some(handler) = self.late.front_mut() {
+            let found = self.recent.next(handler.next).filter(|(number, _)| *number < handler.end);
+            let Some((number, event)) = found else {
+                self.late.pop_front();
+                continue;
+            };
+            handler.next = number.after();
+            if let Some(chain) = self.chain.run_one(handler.id, event) {
+                return Some(EventRun { chain, number: Some(number), hearers: Hearers::LateHandler });
+            }
+        }
+        None
+    }
+}
+
 /// The handlers of a client and the thread on which those run that may block.
 pub(crate) struct Handlers {
     state: Mutex<State>,
     pool: Arc<GuestPool>,
+    /// How long a handler may take to complete whose answer comes later.
+    limit: Duration,
+}
+
+/// The way of an event through handlers.
+pub(crate) struct EventRun {
+    chain: ChainRun<Handler>,
+    /// Its number among the recent events, if it is one.
+    number: Option<EventNumber>,
+    pub(crate) hearers: Hearers,
+}
+
+/// The handlers that hear an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Hearers {
+    /// All that are registered for it: the event is new.
+    All,
+    /// One that was registered after the event came.
+    LateHandler,
 }
 
 impl Handlers {
-    pub(crate) fn new(pool: GuestPool) -> Handlers {
-        Handlers { state: Mutex::default(), pool: Arc::new(pool) }
+    pub(crate) fn new(pool: GuestPool, recent: RecentEvents, limit: Duration) -> Handlers {
+        let state = State {
+            chain: Registrations::default(),
+            recent,
+            late: VecDeque::new(),
+            counted: BTreeMap::new(),
+            interests: Interests::default(),
+            own: BTreeSet::new(),
+        };
+        Handlers { state: Mutex::new(state), pool: Arc::new(pool), limit }
     }
 
-    /// Adds a handler to the chain.
+    /// Adds a handler to the chain. Recent events then come to it by [`Handlers::next`], before any new one.
     pub(crate) fn register(
         &self,
         codes: &[Status],
@@ -233,6 +136,8 @@ impl Handlers {
         let mut state = lock(&self.state);
         let levels = registration.levels;
         let id = state.chain.register(registration, handler)?;
+        let (next, end) = (state.recent.first(), state.recent.end());
+        state.late.push_back(LateHandler { id, next, end });
         state.counted.insert(id, Counted { codes: codes.to_vec(), levels });
         Ok((id, state.interests.add(codes, levels)))
     }
@@ -274,32 +179,75 @@ impl Handlers {
 
     /// Forgets all handlers.
     pub(crate) fn clear(&self) {
+        let mut state = lock(&self.state);
+        let (chain, _) = (std::mem::take(&mut state.chain), std::mem::take(&mut state.late));
+        (state.counted, state.interests, state.own) = Default::default();
+        drop(state);
         // The last holder of a handler runs code that is not ours: outside of the lock.
-        drop(std::mem::take(&mut *lock(&self.state)));
+        drop(chain);
     }
 
-    /// Runs an event through the chain: here as far as nobody may block, the rest on the handlers' thread.
-    pub(crate) async fn run(&self, event: Event) -> Wishes {
-        let run = lock(&self.state).chain.run(Arc::new(event));
-        match walk(run.advance(), Wishes::default(), Walker::Runtime) {
-            Walked::Done(wishes) => wishes,
-            Walked::MayBlock(call, wishes) => self.run_on_thread(call, wishes).await,
+    /// What is to be run next: a recent event by a handler that has registered since, else this new event.
+    pub(crate) fn next(&self, incoming: &mut Option<IncomingEvent>) -> Option<EventRun> {
+        let mut state = lock(&self.state);
+        state.next_recent().or_else(|| incoming.take().map(|incoming| state.begin(incoming)))
+    }
+
+    /// The way of an event through the chain.
+    pub(crate) fn begin(&self, incoming: IncomingEvent) -> EventRun {
+        lock(&self.state).begin(incoming)
+    }
+
+    /// Runs an event through the chain: here as far as nobody may block, the rest on the handlers' thread. One that a handler
+    /// has completed is for no later handler.
+    pub(crate) async fn run(&self, EventRun { chain, number, .. }: EventRun) -> Wishes {
+        let mut walked = walk(chain.advance(), Wishes::default(), Walker::Runtime);
+        loop {
+            walked = match walked {
+                Walked::Done(wishes, end) => {
+                    if let (ChainEnd::Completed, Some(number)) = (end, number) {
+                        lock(&self.state).recent.remove(number);
+                    }
+                    return wishes;
+                }
+                Walked::MayBlock(call, wishes) => match self.walk_on_thread(call, wishes).await {
+                    Some(walked) => walked,
+                    None => return Wishes::default(),
+                },
+                Walked::Deferred(call, wishes, answer) => {
+                    let outcome = self.complete(call.event(), answer).await;
+                    walk(call.finish(outcome).advance(), wishes, Walker::Runtime)
+                }
+            };
         }
     }
 
-    async fn run_on_thread(&self, call: Box<PendingCall<Handler>>, wishes: Wishes) -> Wishes {
+    async fn walk_on_thread(&self, call: Box<PendingCall<Handler>>, wishes: Wishes) -> Option<Walked> {
         let (tell, told) = oneshot::channel();
         let walked = self.pool.try_run(move || {
-            if let Walked::Done(wishes) = walk(Next::Call(*call), wishes, Walker::Thread) {
-                // Whoever waits may be gone with the client.
-                let _ = tell.send(wishes);
-            }
+            // Whoever waits may be gone with the client.
+            let _ = tell.send(walk(Next::Call(*call), wishes, Walker::Thread));
         });
         match walked {
-            Ok(()) => told.await.unwrap_or_default(),
+            Ok(()) => told.await.ok(),
             Err(busy) => {
                 tracing::error!(%busy, "an event passes the handlers by");
-                Wishes::default()
+                None
+            }
+        }
+    }
+
+    /// Waits for the answer of a handler, as long as that may take.
+    async fn complete(&self, event: &Event, answer: LateOutcome) -> Outcome {
+        // A task of its own, whose panic is the handler's alone.
+        let mut answering = tokio::spawn(answer);
+        match timeout(self.limit, &mut answering).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => panicked(event),
+            Err(_) => {
+                answering.abort();
+                tracing::error!(code = %event.code, limit = ?self.limit, "handler did not complete in time");
+                Outcome::status(Status::PEAL_ERR_HANDLER_TIMEOUT)
             }
         }
     }
@@ -324,11 +272,22 @@ enum Walker {
     Thread,
 }
 
+/// How the way of an event through a chain ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ChainEnd {
+    /// A handler has completed it.
+    Completed,
+    /// All handlers were called.
+    Exhausted,
+}
+
 /// How far a chain came.
 enum Walked {
-    Done(Wishes),
+    Done(Wishes, ChainEnd),
     /// To a handler that must not be called here.
     MayBlock(Box<PendingCall<Handler>>, Wishes),
+    /// To a handler that was called and is at work.
+    Deferred(Box<PendingCall<Handler>>, Wishes, LateOutcome),
 }
 
 fn walk(mut next: Next<Handler>, wishes: Wishes, walker: Walker) -> Walked {
@@ -337,16 +296,24 @@ fn walk(mut next: Next<Handler>, wishes: Wishes, walker: Walker) -> Walked {
         match next {
             Next::Call(call) => {
                 let handler = call.member().handler.clone();
-                if walker == Walker::Runtime && !matches!(handler, Handler::Quick(_)) {
+                let may_block = matches!(handler, Handler::Native(_) | Handler::Component { .. });
+                if walker == Walker::Runtime && may_block {
                     return Walked::MayBlock(Box::new(call), wishes.into_inner());
                 }
-                let outcome = handler.call(&call, &wishes);
-                next = call.finish(outcome).advance();
+                next = match handler.call(&call, &wishes) {
+                    Called::Answered(outcome) => call.finish(outcome).advance(),
+                    Called::Deferred(answer) => {
+                        return Walked::Deferred(Box::new(call), wishes.into_inner(), answer);
+                    }
+                };
             }
             Next::Done(finished) => {
                 let mut wishes = wishes.into_inner();
                 wishes.gone.extend(finished.spent);
-                return Walked::Done(wishes);
+                let last = finished.steps.last().map(|step| step.status);
+                let is_completed = last == Some(code::PMIX_EVENT_ACTION_COMPLETE);
+                let end = if is_completed { ChainEnd::Completed } else { ChainEnd::Exhausted };
+                return Walked::Done(wishes, end);
             }
         }
     }

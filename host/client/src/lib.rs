@@ -52,6 +52,7 @@ mod environment;
 mod error;
 mod events;
 mod group;
+mod handler;
 mod interests;
 mod link;
 mod monitor;
@@ -60,6 +61,7 @@ mod observers;
 mod open;
 mod published;
 mod queue;
+mod recent;
 mod rendezvous;
 mod resolved;
 mod server;
@@ -77,8 +79,8 @@ pub use control::{CleanupRequest, Control, ControlRequest, Preemption};
 pub use controlled::{ControlStatus, Controlled, ProcOutcome, reasons};
 pub use environment::Environment;
 pub use error::ClientError;
-pub use events::{Handler, HandlerCall};
 pub use group::{Absence, Construct, Decision, Group, Invite, Invited, NotFormed};
+pub use handler::{Handler, HandlerCall};
 pub use monitor::{FileSign, Heartbeats, UsageOf, Watch};
 pub use peal_core::{
     chain::Outcome,

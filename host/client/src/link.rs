@@ -98,6 +98,8 @@ pub(crate) struct Link {
     /// of the link has gone, the connection is closed.
     frames: mpsc::Sender<Frame>,
     open: Arc<Open>,
+    /// To the handlers, for what cannot be packed.
+    queue: EventQueue,
 }
 
 /// A new connection, and the name that the server gave us if it was asked for one.
@@ -150,14 +152,16 @@ impl Link {
         let open = Arc::new(Open::new(settings.max_open_calls, settings.max_open_events));
         let (reader, writer) = stream.into_split();
         let held = Held::default();
-        let inbound = Inbound { codec, open: open.clone(), queue, held: held.clone(), server: server.clone() };
+        let inbound =
+            Inbound { codec, open: open.clone(), queue: queue.clone(), held: held.clone(), server: server.clone() };
         tokio::spawn(async move {
             tokio::select! {
                 () = inbound.read(reader, rest) => {}
                 () = write(writer, outgoing) => {}
             }
         });
-        Ok(Connected { link: Arc::new(Link { held, server, release: to.release, codec, index, frames, open }), name })
+        let release = to.release;
+        Ok(Connected { link: Arc::new(Link { held, server, release, codec, index, frames, open, queue }), name })
     }
 
     /// Asks, and waits for the answer. An error status is an error.
@@ -167,7 +171,7 @@ impl Link {
 
     /// Asks. The answer may be waited for, or not.
     pub(crate) async fn post(self: &Arc<Self>, request: Request) -> Result<Pending, ClientError> {
-        let (call, payload) = self.pack(&request)?;
+        let (call, payload) = self.pack_call(&request)?;
         let place = self.open.place().await.map_err(|_| self.lost(call))?;
         let room = self.room(call).await?;
         let (tag, answer) = self.open.ask(request.command(), place).map_err(|_| self.lost(call))?;
@@ -177,7 +181,7 @@ impl Link {
 
     /// Sends the one request that has no answer.
     pub(crate) async fn tell(&self, request: Request) -> Result<(), ClientError> {
-        let (call, payload) = self.pack(&request)?;
+        let (call, payload) = self.pack_call(&request)?;
         let room = self.room(call).await?;
         let tag = self.open.tag().map_err(|_| self.lost(call))?;
         room.send(self.frame(tag, payload));
@@ -213,6 +217,15 @@ impl Link {
     /// Whether the connection has ended.
     pub(crate) fn is_lost(&self) -> bool {
         self.open.is_closed()
+    }
+
+    /// Packs the request of a call. If that cannot be, the handlers hear of it, too.
+    fn pack_call(&self, request: &Request) -> Result<(Call, Vec<u8>), ClientError> {
+        self.pack(request).inspect_err(|error| {
+            if let ClientError::Pack { server, source, .. } = error {
+                self.queue.try_put(Arrival::Garbled(server.clone(), source.clone()));
+            }
+        })
     }
 
     fn pack(&self, request: &Request) -> Result<(Call, Vec<u8>), ClientError> {

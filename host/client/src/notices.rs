@@ -12,9 +12,12 @@ impl Client {
     /// to hear of the environment as well takes `PMIX_EVENT_ENVIRO_LEVEL` (and `PMIX_EVENT_JOB_LEVEL`: one that is asked for
     /// alone is the only one). See [`peal_core::class`].
     ///
+    /// It also hears what came before: first the recent events that came to this process and that no handler has completed
+    /// ([`crate::ClientSettings::recent_events`]), then what the server has kept. It may be called before this returns.
+    ///
     /// The loss of the server is an event, too: `PMIX_ERR_LOST_CONNECTION`, or by the name of RFC 0002
-    /// `PMIX_ERR_LOST_CONNECTION_TO_SERVER`. A message that could not be understood, or an event of a handler that could not be
-    /// sent, is `PMIX_ERR_COMM_FAILURE`. Both name the server as `PMIX_EVENT_AFFECTED_PROC`.
+    /// `PMIX_ERR_LOST_SERVER_CONNECTION`. A message that could not be unpacked, or a request or event of ours that could not be
+    /// packed, is `PMIX_ERR_COMM_FAILURE` (`PMIX_ERR_FAILED_COMM`). Both name the server as `PMIX_EVENT_AFFECTED_PROC`.
     pub async fn register(
         &self,
         codes: &[Status],
@@ -27,6 +30,7 @@ impl Client {
             let turn = session.changes.lock().await;
             // Recorded here first: cached events may come right behind the server's acknowledgement.
             let (id, for_server) = session.handlers.register(codes, registration, handler)?;
+            session.queue.put(Arrival::Registered, None);
             let unsettled = Unsettled { session, id: Some(id) };
             let answers = session.tell(for_server).await?;
             drop(turn);

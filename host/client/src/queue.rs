@@ -13,8 +13,10 @@ use tokio::{
 pub(crate) enum Arrival {
     /// An event, of a server or our own.
     Event(Event),
-    /// A message of a server that could not be understood.
+    /// A message of a server that could not be unpacked, or one to it that could not be packed.
     Garbled(ServerUri, Box<WireError>),
+    /// A handler was registered, which may have to hear recent events.
+    Registered,
     /// The end of a connection, which is a loss only of one that is held.
     Lost(Held, ServerUri),
 }
@@ -50,13 +52,24 @@ impl EventQueue {
 
     /// Waits until there is room for it; an event larger than all the room waits for all of it.
     pub(crate) async fn room(&self, arrival: &Arrival) -> Option<OwnedSemaphorePermit> {
+        // Nobody closes it.
+        self.room.clone().acquire_many_owned(self.weight(arrival)).await.ok()
+    }
+
+    /// Puts it into the queue if there is room at once.
+    pub(crate) fn try_put(&self, arrival: Arrival) {
+        match self.room.clone().try_acquire_many_owned(self.weight(&arrival)) {
+            Ok(room) => self.put(arrival, Some(room)),
+            Err(_) => tracing::warn!(?arrival, "no room for an internal event"),
+        }
+    }
+
+    fn weight(&self, arrival: &Arrival) -> u32 {
         let wanted = match arrival {
             Arrival::Event(event) => Size::of_event(event).bytes,
-            Arrival::Garbled(..) | Arrival::Lost(..) => size_of::<Waiting>(),
+            Arrival::Garbled(..) | Arrival::Registered | Arrival::Lost(..) => size_of::<Waiting>(),
         };
-        let wanted = u32::try_from(wanted).unwrap_or(u32::MAX).min(self.bytes);
-        // Nobody closes it.
-        self.room.clone().acquire_many_owned(wanted).await.ok()
+        u32::try_from(wanted).unwrap_or(u32::MAX).min(self.bytes)
     }
 
     /// Puts it into the queue.
@@ -89,6 +102,7 @@ impl Arrivals {
         while let Ok(Some(next)) = timeout_at(deadline, self.next()).await {
             match next {
                 (Arrival::Lost(held, server), _) => lost.extend(held.get().then_some(server)),
+                (Arrival::Registered, _) => {}
                 other => {
                     self.next = Some(other);
                     break;

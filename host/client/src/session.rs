@@ -1,9 +1,10 @@
 //! What a client's calls and its event task share: who it is, its handlers, and its connections.
 use crate::{
     Call, ClientError, ClientSettings,
-    events::{Handler, Handlers, Raised},
+    events::{EventRun, Handlers, Hearers, IncomingEvent, Retention},
     group::Advice,
     group::AllOver,
+    handler::{Handler, Raised},
     interests::ForServer,
     link::{Appointment, Connected, Link, Pending},
     lock,
@@ -201,10 +202,31 @@ impl Session {
         }
     }
 
-    /// Runs an event through our handlers and does what they asked for. What they raised for ourselves is put into `own`. Returns what
+    /// Lets an event pass our handlers, and then what they raised for ourselves; what comes of that in turn goes to the server only.
+    /// Returns what is to be answered to invitations.
+    async fn pass(self: &Arc<Self>, run: EventRun) -> Vec<Advice> {
+        let (mut own, hearers) = (Vec::new(), run.hearers);
+        // An invitation is answered by the handlers that were there when it came.
+        let advice = self.handle(run, &mut own).await.filter(|_| hearers == Hearers::All);
+        let mut advice: Vec<Advice> = advice.into_iter().collect();
+        for event in own {
+            let run = self.handlers.begin(self.incoming(event));
+            advice.extend(self.handle(run, &mut Vec::new()).await);
+        }
+        advice
+    }
+
+    /// An event for our handlers. Later ones hear it, too, but for our own events that others hear: those no server sends back.
+    fn incoming(&self, event: Event) -> IncomingEvent {
+        let is_for_others = event.source.as_ref() == Some(&self.me) && event.range != Range::ProcLocal;
+        let once = is_for_others || event.is_do_not_cache();
+        IncomingEvent { event, retention: if once { Retention::Once } else { Retention::ForLater } }
+    }
+
+    /// Runs an event through handlers and does what they asked for. What they raised for ourselves is put into `own`. Returns what
     /// is to be answered to an invitation.
-    async fn handle(self: &Arc<Self>, event: Event, own: &mut Vec<Event>) -> Option<Advice> {
-        let wishes = self.handlers.run(event).await;
+    async fn handle(self: &Arc<Self>, run: EventRun, own: &mut Vec<Event>) -> Option<Advice> {
+        let wishes = self.handlers.run(run).await;
         for id in wishes.gone {
             self.deregister_in_time(id).await;
         }
@@ -251,11 +273,12 @@ impl Session {
 
     /// The server's answer is not waited for here: it may lie behind events whose handling waits for us.
     async fn register_wish(self: &Arc<Self>, module: Arc<Module>, wish: ModuleRegistration) -> Result<(), ClientError> {
-        let mut registration = Registration::from_directives(&wish.codes, &wish.directives, Some(&self.me))?;
-        registration.name = wish.name.as_deref().unwrap_or(module.name()).into();
+        let registration = Registration::from_directives(&wish.codes, &wish.directives, Some(&self.me))?;
+        let registration = registration.named(wish.name.as_deref(), module.name());
         let turn = self.changes.lock().await;
         let handler = Handler::Component { module, tag: wish.tag };
         let (id, for_server) = self.handlers.register(&wish.codes, registration, handler)?;
+        self.queue.put(Arrival::Registered, None);
         let limit = self.settings.answer_timeout;
         let command = CommandCode::RegisterEvents;
         let server = self.link(command).ok().map(|link| link.whose());
@@ -305,11 +328,20 @@ impl Session {
     }
 
     /// The events by which our handlers hear of what arrived.
-    async fn events_of(&self, arrival: Arrival, arrivals: &mut Arrivals) -> Vec<Event> {
+    async fn events_of(&self, arrival: Arrival, arrivals: &mut Arrivals) -> Vec<IncomingEvent> {
+        if let Arrival::Event(event) = arrival {
+            return vec![self.incoming(event)];
+        }
+        // What concerns a connection that was, no later handler need hear.
+        let once = |event| IncomingEvent { event, retention: Retention::Once };
+        self.internal_events(arrival, arrivals).await.into_iter().map(once).collect()
+    }
+
+    async fn internal_events(&self, arrival: Arrival, arrivals: &mut Arrivals) -> Vec<Event> {
         match arrival {
-            Arrival::Event(event) => vec![event],
+            Arrival::Event(_) | Arrival::Registered => Vec::new(),
             Arrival::Garbled(server, error) => {
-                tracing::warn!(%error, %server, "a message of the server is not understood");
+                tracing::warn!(%error, %server, "message could not be packed or unpacked");
                 vec![internal(GARBLED, &self.me, &[server])]
             }
             Arrival::Lost(held, _) if !held.get() => Vec::new(),
@@ -363,12 +395,11 @@ impl Drop for Attaching<'_> {
 /// Takes events as they come, one after the other. Invitations that are to be answered are.
 pub(crate) async fn handle_events(session: Arc<Session>, mut arrivals: Arrivals, follow: impl Fn(Advice)) {
     while let Some((arrival, _room)) = arrivals.next().await {
-        for event in session.events_of(arrival, &mut arrivals).await {
-            let mut own = Vec::new();
-            session.handle(event, &mut own).await.into_iter().for_each(&follow);
-            // What a handler raised for ourselves is handled once; what comes of that in turn goes to the server only.
-            for event in own {
-                session.handle(event, &mut Vec::new()).await.into_iter().for_each(&follow);
+        let events = session.events_of(arrival, &mut arrivals).await;
+        // Behind the last one handlers that have registered meanwhile hear recent events.
+        for mut incoming in events.into_iter().map(Some).chain([None]) {
+            while let Some(run) = session.handlers.next(&mut incoming) {
+                session.pass(run).await.into_iter().for_each(&follow);
             }
         }
     }
@@ -377,7 +408,7 @@ pub(crate) async fn handle_events(session: Arc<Session>, mut arrivals: Arrivals,
 /// The connection to a server is lost.
 pub(crate) const LOST: Status = code::PMIX_ERR_LOST_CONNECTION;
 
-/// The same by the name that RFC 0002 has for it, for those who ask for it by that name.
+/// The same by the name that RFC 0002 has for it (`PMIX_ERR_LOST_SERVER_CONNECTION`), for those who ask for it by that name.
 pub(crate) const LOST_TO_SERVER: Status = code::PMIX_ERR_LOST_CONNECTION_TO_SERVER;
 
 /// A message could not be packed or unpacked (`PMIX_ERR_FAILED_COMM` in RFC 0002).

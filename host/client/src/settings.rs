@@ -20,6 +20,12 @@ pub struct ClientSettings {
     pub max_open_events: usize,
     /// How much memory events may take that wait for the handlers, in bytes; then the server is read no further.
     pub event_queue_bytes: usize,
+    /// How many of the events that came last are kept for handlers that register later ...
+    pub recent_events: usize,
+    /// ... and how much memory these may take, in bytes.
+    pub recent_event_bytes: usize,
+    /// How long a handler may take to complete whose answer comes later ([`crate::Handler::deferred`]).
+    pub handler_timeout: Duration,
     /// How long losses of servers are gathered that one event then tells of; only while there are other servers.
     pub loss_window: Duration,
     /// How much memory may be spent on remembering what gets have brought, in bytes.
@@ -37,6 +43,10 @@ impl Default for ClientSettings {
             max_open_calls: 2048,
             max_open_events: 65_536,
             event_queue_bytes: 64 << 20,
+            // As many as clients of the C library keep.
+            recent_events: 512,
+            recent_event_bytes: 4 << 20,
+            handler_timeout: Duration::from_secs(60),
             loss_window: Duration::from_millis(100),
             data_bytes: 256 << 20,
             wire: Limits::default(),

@@ -16,7 +16,7 @@ pub fn concerns(event: &Event, nspace: &Nspace) -> bool {
     }
     match event.range {
         Range::Local | Range::Session | Range::Global => true,
-        Range::Namespace => job_of(event).is_some_and(|job| job == *nspace),
+        Range::Namespace => jobs_of(event).contains(nspace),
         Range::Undef | Range::Rm | Range::Custom | Range::ProcLocal => false,
     }
 }
@@ -26,15 +26,15 @@ pub fn concerns(event: &Event, nspace: &Nspace) -> bool {
 pub(crate) struct Aim {
     affected: ProcSet,
     targets: Option<ProcSet>,
-    /// The namespace that a namespace range means.
-    job: Option<Nspace>,
+    /// The namespaces that a namespace range means.
+    jobs: Vec<Nspace>,
 }
 
 impl Aim {
     /// That of this event.
     pub(crate) fn of(event: &Event) -> Aim {
-        let job = if event.range == Range::Namespace { job_of(event) } else { None };
-        Aim { affected: ProcSet::of(event.affected()), targets: event.custom_targets().map(ProcSet::of), job }
+        let jobs = if event.range == Range::Namespace { jobs_of(event) } else { Vec::new() };
+        Aim { affected: ProcSet::of(event.affected()), targets: event.custom_targets().map(ProcSet::of), jobs }
     }
 
     /// Whether its event is to be delivered to this proc: its source never hears it again from a server.
@@ -63,7 +63,7 @@ impl Aim {
         }
         match event.range {
             Range::Local | Range::Session | Range::Global => true,
-            Range::Namespace => self.job.as_ref() == Some(&proc.nspace),
+            Range::Namespace => self.jobs.contains(&proc.nspace),
             Range::ProcLocal => event.source.as_ref() == Some(proc),
             Range::Undef | Range::Rm | Range::Custom => false,
         }
@@ -73,7 +73,7 @@ impl Aim {
     pub(crate) fn may_include(&self, event: &Event, nspace: &Nspace) -> bool {
         match &self.targets {
             Some(targets) => targets.overlaps(&Proc::all(nspace.clone())),
-            None => event.range != Range::Namespace || self.job.as_ref() == Some(nspace),
+            None => event.range != Range::Namespace || self.jobs.contains(nspace),
         }
     }
 
@@ -123,12 +123,17 @@ pub fn leaves_node(event: &Event) -> bool {
     is_wide && !event.stays_local()
 }
 
-/// The namespace that a namespace range means: the source's, or for an event of the resource manager that of the procs
-/// it says are affected.
-fn job_of(event: &Event) -> Option<Nspace> {
+/// The namespaces that a namespace range means: the source's, or for an event of the resource manager those of the procs
+/// that it affects.
+pub(crate) fn jobs_of(event: &Event) -> Vec<Nspace> {
     match &event.source {
-        Some(source) => Some(source.nspace.clone()),
-        None => event.affected().into_iter().next().map(|proc| proc.nspace),
+        Some(source) => vec![source.nspace.clone()],
+        None => {
+            let mut jobs: Vec<Nspace> = event.affected().into_iter().map(|proc| proc.nspace).collect();
+            jobs.sort_unstable();
+            jobs.dedup();
+            jobs
+        }
     }
 }
 
@@ -206,10 +211,10 @@ impl Interests {
         self.0.iter().filter(move |(filter, codes)| filter.levels.include(head.class) && has(codes)).map(|(of, _)| of)
     }
 
-    /// Whether all events of the environment of this code are of interest; without a code, those of all codes.
-    pub(crate) fn hears_environment(&self, code: Option<Status>) -> bool {
+    /// Whether events of this class and code are of interest; without a code, those of all codes.
+    pub(crate) fn hears(&self, class: Class, code: Option<Status>) -> bool {
         let has = |codes: &Codes| codes.all || code.is_some_and(|code| codes.some.contains(&code));
-        self.0.iter().any(|(filter, codes)| filter.levels.include(Class::Environment) && has(codes))
+        self.0.iter().any(|(filter, codes)| filter.levels.include(class) && has(codes))
     }
 
     /// Whether events of the environment of this very code were asked for; `Status::DEFAULT_HANDLER` means those of all codes.

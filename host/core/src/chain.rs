@@ -1,6 +1,6 @@
 //! Stepping an event through a chain: one handler after the other, each seeing what those before it returned.
 use crate::registration::{Lifetime, Registration, RegistrationId};
-use peal_model::{Event, Info, Status, Step, code};
+use peal_model::{Event, Info, Status, Step, code, key};
 use std::{collections::VecDeque, sync::Arc};
 
 /// A handler on the way of an event.
@@ -89,6 +89,16 @@ impl<H> PendingCall<H> {
     /// The event.
     pub fn event(&self) -> &Arc<Event> {
         &self.run.event
+    }
+
+    /// The event as a component is told of it: with the object that its registration wants returned
+    /// (`PMIX_EVENT_RETURN_OBJECT`) among the infos, where the C library puts it, too.
+    pub fn event_with_object(&self) -> Arc<Event> {
+        let Some(object) = &self.member.registration.object else { return self.run.event.clone() };
+        let mut event = (*self.run.event).clone();
+        event.infos.retain(|info| info.key != key::PMIX_EVENT_RETURN_OBJECT);
+        event.infos.push(Info::new(key::PMIX_EVENT_RETURN_OBJECT, object.clone()));
+        Arc::new(event)
     }
 
     /// Whose turn it is.

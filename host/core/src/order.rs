@@ -226,4 +226,11 @@ impl<H: Clone> Registrations<H> {
         });
         ChainRun::new(members.collect(), event)
     }
+
+    /// The run of this event through one handler; nothing if there is none of that number, or the event is not for it.
+    pub fn run_one(&self, id: RegistrationId, event: Arc<Event>) -> Option<ChainRun<H>> {
+        let Entry { registration, handler, .. } = self.entries().find(|entry| entry.id == id)?;
+        let member = Member { id, registration: registration.clone(), handler: handler.clone() };
+        registration.matches(&event).then(|| ChainRun::new([member].into(), event))
+    }
 }

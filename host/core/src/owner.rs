@@ -7,7 +7,8 @@ use std::fmt;
 /// chain of a higher one.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Owner {
-    /// The site: sees every event.
+    /// The site: sees every event that its server spreads. One for the resource manager alone it sees where the host environment
+    /// leaves those to it.
     Site,
     /// A user: sees the events that concern their jobs.
     User(u32),

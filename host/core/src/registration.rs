@@ -275,6 +275,13 @@ impl Registration {
         }
     }
 
+    /// The same under the name that a component wants beside its directives, else that of the directives, else its module's.
+    pub fn named(self, wanted: Option<&str>, module: &str) -> Registration {
+        let own = Some(&*self.name).filter(|own| !own.is_empty());
+        let name = wanted.or(own).unwrap_or(module).into();
+        Registration { name, ..self }
+    }
+
     /// How many procs it names, as sources and as affected.
     pub fn names(&self) -> usize {
         let sources = if let Sources::These(procs) = &self.sources { procs.len() } else { 0 };
@@ -289,8 +296,10 @@ impl Registration {
 
     /// The same, of an event whose head and aim are known.
     pub(crate) fn is_for(&self, event: &Event, head: &Head, aim: &Aim) -> bool {
+        // One for the resource manager is aimed at its handlers, so that its class does not matter.
+        let is_aimed = event.range == Range::Rm && self.levels != Levels::Neither;
         self.codes.include(head)
-            && self.levels.include(head.class)
+            && (is_aimed || self.levels.include(head.class))
             && self.sources.include(event)
             && aim.affects(&self.affected)
     }

@@ -70,6 +70,7 @@ pub const SERVER: &[Supported] = &[
             key::PMIX_EVENT_CUSTOM_RANGE,
             key::PMIX_EVENT_DO_NOT_CACHE,
             key::PMIX_EVENT_NON_DEFAULT,
+            key::PMIX_EVENT_STAYS_LOCAL,
         ],
     ),
     (
@@ -112,7 +113,6 @@ pub const SERVER: &[Supported] = &[
         &[
             key::PMIX_EVENT_AFFECTED_PROC,
             key::PMIX_EVENT_AFFECTED_PROCS,
-            key::PMIX_EVENT_CUSTOM_RANGE,
             key::PMIX_EVENT_ENVIRO_LEVEL,
             key::PMIX_EVENT_JOB_LEVEL,
         ],

@@ -14,7 +14,7 @@ pub struct Attribute {
     pub c_type: &'static str,
 }
 
-/// Every attribute, by name.
+/// Every attribute, by name; then the older names of some.
 pub static ATTRIBUTES: &[Attribute] = &[
     Attribute { name: "PMIX_ABORT_NON_ZERO_TERM", key: "pmix.abnz", c_type: "bool" },
     Attribute { name: "PMIX_ACCESS_GRPIDS", key: "pmix.agids", c_type: "pmix_data_array_t*" },
@@ -697,6 +697,8 @@ pub static ATTRIBUTES: &[Attribute] = &[
     Attribute { name: "PMIX_WAIT_FOR_CONNECTION", key: "pmix.wait.conn", c_type: "bool" },
     Attribute { name: "PMIX_WDIR", key: "pmix.wdir", c_type: "char*" },
     Attribute { name: "PMIX_WDIR_USER_SPECIFIED", key: "pmix.wdir.user", c_type: "bool" },
+    Attribute { name: "PMIX_ADD_MEMBERS", key: "pmix.grp.add", c_type: "pmix_data_array_t*" },
+    Attribute { name: "PMIX_EVENT_ORDER_PREPEND", key: "pmix.evprepend", c_type: "bool" },
 ];
 
 /// Key strings by the Standard's names.
@@ -710,6 +712,7 @@ pub mod key {
     pub const PMIX_ADD_ENVAR: KeyName = KeyName("pmix.envar.add");
     pub const PMIX_ADD_HOST: KeyName = KeyName("pmix.addhost");
     pub const PMIX_ADD_HOSTFILE: KeyName = KeyName("pmix.addhostfile");
+    pub const PMIX_ADD_MEMBERS: KeyName = KeyName("pmix.grp.add");
     pub const PMIX_AGGREGATE_HELP: KeyName = KeyName("pmix.agg.help");
     pub const PMIX_ALLOCATED_NODELIST: KeyName = KeyName("pmix.alist");
     pub const PMIX_ALLOC_BANDWIDTH: KeyName = KeyName("pmix.alloc.bw");
@@ -871,6 +874,7 @@ pub mod key {
     pub const PMIX_EVENT_NON_DEFAULT: KeyName = KeyName("pmix.evnondef");
     pub const PMIX_EVENT_NO_TERMINATION: KeyName = KeyName("pmix.evnoterm");
     pub const PMIX_EVENT_ONESHOT: KeyName = KeyName("pmix.evone");
+    pub const PMIX_EVENT_ORDER_PREPEND: KeyName = KeyName("pmix.evprepend");
     pub const PMIX_EVENT_PROXY: KeyName = KeyName("pmix.evproxy");
     pub const PMIX_EVENT_RETURN_OBJECT: KeyName = KeyName("pmix.evobject");
     pub const PMIX_EVENT_SILENT_TERMINATION: KeyName = KeyName("pmix.evsilentterm");

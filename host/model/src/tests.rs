@@ -2,6 +2,18 @@
 use crate::*;
 
 #[test]
+fn attribute_alias_has_the_key_of_its_attribute() {
+    let aliases = [
+        (key::PMIX_EVENT_ORDER_PREPEND, "PMIX_EVENT_ORDER_PREPEND", "PMIX_EVENT_HDLR_PREPEND"),
+        (key::PMIX_ADD_MEMBERS, "PMIX_ADD_MEMBERS", "PMIX_GROUP_ADD_MEMBERS"),
+    ];
+    for (alias, name, canonical) in aliases {
+        assert_eq!(Key::from(alias).standard_name(), Some(canonical), "keys are printed by the newer name");
+        assert!(names::ATTRIBUTES.iter().any(|attribute| attribute.name == name && attribute.key == alias.0));
+    }
+}
+
+#[test]
 fn statuses_print_their_standard_names() {
     assert_eq!(code::PMIX_ERR_TIMEOUT.to_string(), "PMIX_ERR_TIMEOUT (-24)");
     assert_eq!(format!("{:?}", code::PMIX_SUCCESS), "PMIX_SUCCESS (0)");

@@ -110,7 +110,7 @@ impl Module {
     /// Hands it an event and waits for what it does about it. Blocks the thread: run chains on a [`crate::GuestPool`].
     ///
     /// A trap, a time-out and any other excess is a result as well; the instance is then dropped with all it held, and
-    /// the next call has another. RFC 0002, "Event handler chaining".
+    /// the next call has another. RFC 0002, "PMIx Event Notification".
     pub fn handle(&self, call: &EventCall) -> HandlerResult {
         let source = call.event.source.as_ref();
         match self.call(Role::EventHandler, source, |instance| instance.handle(call)) {

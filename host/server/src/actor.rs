@@ -12,6 +12,7 @@ use crate::{
     monitor::Watchman,
     notice::{Notice, Notices},
     outbox::{Full, Outbox, Outgoing},
+    process_watch::ProcessWatch,
     pulse::{Pulse, Pulses},
     spill::Spiller,
     wanted::Wanted,
@@ -57,6 +58,7 @@ pub(crate) struct Actor {
     pub(crate) channels: Channels,
     pub(crate) spiller: Spiller,
     pub(crate) watchman: Watchman,
+    pub(crate) processes: ProcessWatch,
     /// Who wants to connect and waits for the policies.
     pub(crate) admissions: BTreeMap<DecisionId, Admission>,
     /// Who waits for what handlers wish, by the proc whose end they are asked about; only until the event is on its way.
@@ -278,6 +280,7 @@ impl Actor {
                 });
                 self.state.proc_ended(&proc, abnormal, self.now())
             }
+            Internal::ProcessEnded { proc } => self.process_ended(&proc),
             Internal::ProcRestarts { proc, checkpoint, done } => {
                 let actions = self.state.proc_restarts(&proc, checkpoint.as_deref(), self.now());
                 let _ = done.send(());
@@ -358,7 +361,7 @@ impl Actor {
         }
     }
 
-    fn chain(&self, event: Arc<Event>, reach: Reach, allowance: Allowance, asked: Option<Asked>) {
+    pub(crate) fn chain(&self, event: Arc<Event>, reach: Reach, allowance: Allowance, asked: Option<Asked>) {
         let source = event.source.as_ref().and_then(|source| self.state.identity(source));
         self.chains.submit(Entering {
             number: self.chains.number(),

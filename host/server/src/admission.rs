@@ -6,6 +6,7 @@ use crate::{
     metrics::Counters,
     office::Closed,
     outbox::Outbox,
+    process_watch::{ConnectingProc, OpenConnection},
 };
 use peal_core::server::{PeerId, Refusal};
 use peal_model::{ConnectionKind, IdentError, Identity, Info, Infos, Nspace, Proc, Rank, UnixGroup, Value, code, key};
@@ -83,6 +84,8 @@ pub(crate) struct Admitted {
     pub(crate) welcome: Welcome,
     /// Kept as long as the connection is.
     pub(crate) _claim: Option<Claim>,
+    /// Dropped when the server has heard that the connection is closed.
+    pub(crate) _open: Option<OpenConnection>,
 }
 
 /// Why a connection is refused.
@@ -170,6 +173,8 @@ pub(crate) async fn admit(
         ConnectionKind::Tool => Claimant::Tool(pid_of(hello)),
     };
     let Checked { peer, groups, claim } = confirm(stream, claimant, identity, lobby).await?;
+    let is_watched = kind == ConnectionKind::Client && lobby.host.leaves_ends_to_server(&proc.nspace);
+    let connecting = peer.pid.filter(|_| is_watched).map(|pid| lobby.processes.note_connecting(&proc, pid));
     let (admitted, answer) = oneshot::channel();
     let release = hello.release.as_str().to_owned();
     let arrival = Arrival { kind, proc, peer, groups, release, infos: hello.infos.clone() };
@@ -177,7 +182,7 @@ pub(crate) async fn admit(
     lobby.office.enter(|actor| actor.knock(admission)).map_err(|Closed| Unwelcome::Stopping)?;
     let (id, proc) = answer.await.map_err(|_| Unwelcome::Stopping)??;
     let welcome = welcome(hello, id, &proc, lobby);
-    Ok(Admitted { id, proc, welcome, _claim: claim })
+    Ok(Admitted { id, proc, welcome, _claim: claim, _open: connecting.map(ConnectingProc::watch) })
 }
 
 /// What somebody is and who they say they are. A tool that a server started has its name from there: it is that job's proc.

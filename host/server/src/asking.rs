@@ -1,8 +1,15 @@
 //! What the actor asks of the host environment and of other servers. It waits for none of them: what is not answered at once
 //! comes back as a message.
-use crate::{actor::Actor, handle::Internal, host::Host, notice::Notice, upcalls};
+use crate::{
+    actor::Actor,
+    handle::Internal,
+    host::{EventHandling, Host},
+    notice::Notice,
+    upcalls,
+};
 use peal_core::{
     job::Life,
+    reach::Reach,
     server::{Brought, DemandId, FenceId, Purpose, RequestId, Upcall},
     supported,
 };
@@ -35,7 +42,14 @@ impl Actor {
             }
             Upcall::ClientLost(proc) => self.host.client_departed(&proc, Life::Lost),
             Upcall::ToolLeft(tool) => self.host.tool_departed(&tool),
-            Upcall::Notify(event) => self.host.notify(event),
+            Upcall::Notify { event, allowance } => {
+                let source = event.source.as_ref().map(tracing::field::display);
+                tracing::info!(code = %event.code, source, "event for the resource manager");
+                if self.host.notify(event.clone()) == EventHandling::BySite {
+                    // Of the chains only the site's sees an event of this range.
+                    self.chain(event, Reach::Everybody, allowance, None);
+                }
+            }
             Upcall::RegisterEvents { id, codes } => self.register_with_host(id, codes),
             Upcall::DeregisterEvents(codes) => self.host.deregister_events(codes),
             Upcall::Request { to, source, request } => {

@@ -2,6 +2,7 @@
 use crate::{
     admission::{self, Admitted, ToolNames, Unwelcome},
     delivery::Delivery,
+    host::Host,
     identity::Checker,
     line::Line,
     metrics::Metrics,
@@ -9,6 +10,7 @@ use crate::{
     open_requests::OpenRequests,
     outbox::{Outbox, Outgoing},
     packing::Packing,
+    process_watch::ProcessWatch,
     quiet::Quiet,
     reading::Reading,
     turns::Turns,
@@ -35,6 +37,9 @@ pub(crate) struct Lobby {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) packing: Arc<Packing>,
     pub(crate) checker: Arc<Checker>,
+    /// Where the processes of procs are watched that other launchers started.
+    pub(crate) processes: ProcessWatch,
+    pub(crate) host: Arc<dyn Host>,
     /// Each check takes a thread, with memory that it keeps; the procs of a job all come at once.
     pub(crate) checks: Arc<Turns>,
     pub(crate) tool_names: Arc<ToolNames>,

@@ -56,34 +56,104 @@ pub(crate) struct Abnormal {
 
 /// What the host and the fabric say.
 pub(crate) enum Internal {
-    Answer { to: RequestId, reply: Reply },
-    Controlled { id: ControlId, targets: Vec<Proc>, answer: Result<Vec<NotDone>, Status> },
+    Answer {
+        to: RequestId,
+        reply: Reply,
+    },
+    Controlled {
+        id: ControlId,
+        targets: Vec<Proc>,
+        answer: Result<Vec<NotDone>, Status>,
+    },
     ServerJoined(ServerId),
     ServerLeft(ServerId),
-    Group { from: ServerId, message: Message },
-    Gathered { id: FenceId, outcome: Result<Brought, Status> },
-    HostRegistered { id: DemandId, answer: Result<(), Status> },
+    Group {
+        from: ServerId,
+        message: Message,
+    },
+    Gathered {
+        id: FenceId,
+        outcome: Result<Brought, Status>,
+    },
+    HostRegistered {
+        id: DemandId,
+        answer: Result<(), Status>,
+    },
     HostRegisters(Vec<Status>),
     HostDeregisters(Vec<Status>),
     Notify(Event),
-    Distributed { event: Arc<Event>, reach: Reach, allowance: Allowance },
-    Decided { id: DecisionId, verdict: Verdict },
-    Recalled { peer: PeerId, events: Vec<(Seq, Option<Event>)> },
-    AddJob { spec: JobSpec, done: oneshot::Sender<Result<(), AddJobError>> },
-    DefineProcessSet { name: Text, members: Vec<Proc>, done: oneshot::Sender<Result<(), PsetError>> },
-    Forward { to: Proc, output: Output, done: oneshot::Sender<()> },
+    Distributed {
+        event: Arc<Event>,
+        reach: Reach,
+        allowance: Allowance,
+    },
+    Decided {
+        id: DecisionId,
+        verdict: Verdict,
+    },
+    Recalled {
+        peer: PeerId,
+        events: Vec<(Seq, Option<Event>)>,
+    },
+    AddJob {
+        spec: JobSpec,
+        done: oneshot::Sender<Result<(), AddJobError>>,
+    },
+    DefineProcessSet {
+        name: Text,
+        members: Vec<Proc>,
+        done: oneshot::Sender<Result<(), PsetError>>,
+    },
+    Forward {
+        to: Proc,
+        output: Output,
+        done: oneshot::Sender<()>,
+    },
     Jobs(oneshot::Sender<Vec<Census>>),
     RemoveJob(Nspace),
-    RemoveIdleJob { nspace: Nspace, done: oneshot::Sender<Option<Census>> },
+    RemoveIdleJob {
+        nspace: Nspace,
+        done: oneshot::Sender<Option<Census>>,
+    },
     Defaults(Defaults),
-    Deploy { hosted: Box<Hosted>, done: oneshot::Sender<()> },
-    ProcEnded { proc: Proc, abnormal: Option<Abnormal> },
-    ProcRestarts { proc: Proc, checkpoint: Option<String>, done: oneshot::Sender<()> },
-    Life { proc: Proc, tell: oneshot::Sender<Option<Life>> },
-    Log { request: Arc<LogRequest>, origin: Origin, tell: oneshot::Sender<Status> },
-    FileOpened { watch: WatchId, seen: FileSeen },
-    FileLookedAt { watch: WatchId, seen: Option<Seen> },
-    Measured { watch: WatchId, found: UsageFound },
+    Deploy {
+        hosted: Box<Hosted>,
+        done: oneshot::Sender<()>,
+    },
+    ProcEnded {
+        proc: Proc,
+        abnormal: Option<Abnormal>,
+    },
+    /// The last process of a proc that another launcher started has ended.
+    ProcessEnded {
+        proc: Proc,
+    },
+    ProcRestarts {
+        proc: Proc,
+        checkpoint: Option<String>,
+        done: oneshot::Sender<()>,
+    },
+    Life {
+        proc: Proc,
+        tell: oneshot::Sender<Option<Life>>,
+    },
+    Log {
+        request: Arc<LogRequest>,
+        origin: Origin,
+        tell: oneshot::Sender<Status>,
+    },
+    FileOpened {
+        watch: WatchId,
+        seen: FileSeen,
+    },
+    FileLookedAt {
+        watch: WatchId,
+        seen: Option<Seen>,
+    },
+    Measured {
+        watch: WatchId,
+        found: UsageFound,
+    },
     Stop,
 }
 

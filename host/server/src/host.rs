@@ -32,6 +32,15 @@ pub enum ProcessOf {
     Ended,
 }
 
+/// The handlers of an event that is for the resource manager.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EventHandling {
+    /// The host environment has handled it, or will.
+    ByHost,
+    /// The site's handlers, which are the resource manager's own, are to handle it.
+    BySite,
+}
+
 /// What a host environment does for the procs of its jobs. What it does not provide answers `PMIX_ERR_NOT_SUPPORTED`.
 ///
 /// A host has no handle by which it could log: a host that answers a log upcall can therefore never wait for itself.
@@ -40,6 +49,12 @@ pub trait Host: Send + Sync + 'static {
     /// Which process was started for a proc. Asked whenever somebody claims to be it, and must not wait.
     fn process_of(&self, proc: &Proc) -> ProcessOf {
         ProcessOf::Unknown
+    }
+
+    /// Whether another launcher starts the procs of a job, and will not say when they end: the server then watches their processes.
+    /// Asked whenever one of them connects, and must not wait.
+    fn leaves_ends_to_server(&self, nspace: &Nspace) -> bool {
+        false
     }
 
     /// Which attributes it honours in which calls, for whoever asks (`PMIX_QUERY_ATTRIBUTE_SUPPORT`).
@@ -72,9 +87,16 @@ pub trait Host: Send + Sync + 'static {
     /// No client wants events of the environment of these codes any more; with none, nobody wants those of every code.
     fn deregister_events(&self, codes: Vec<Status>) {}
 
-    /// An event for the host itself (`PMIX_RANGE_RM`, or a violation of the protocol), for which it registered by
-    /// [`crate::ServerHandle::register_events`].
-    fn notify(&self, event: Arc<Event>) {}
+    /// The codes (none: every code) of events for the host itself that each server registers for on its behalf when it
+    /// starts. More are registered, and these deregistered, by [`crate::ServerHandle::register_events`] and its counterpart.
+    fn registered_events(&self) -> Option<Vec<Status>> {
+        None
+    }
+
+    /// An event for the host itself (`PMIX_RANGE_RM`, or a violation of the protocol), for which it registered.
+    fn notify(&self, event: Arc<Event>) -> EventHandling {
+        EventHandling::ByHost
+    }
 
     /// Procs are to be ended; without targets, the requester's namespace.
     fn abort(&self, source: Proc, status: Status, message: Option<Text>, targets: Vec<Proc>) -> Answer<'_, ()> {

@@ -1,8 +1,15 @@
 //! Jobs and process sets come and go, as the host environment says.
 use crate::{actor::Actor, handle::AddJobError};
-use peal_core::{job::JobSpec, psets::PsetError, server::Action};
-use peal_model::{Nspace, Proc, Text};
-use std::sync::Arc;
+use peal_core::{
+    job::{JobSpec, Life},
+    psets::PsetError,
+    server::Action,
+};
+use peal_model::{Info, Nspace, Proc, Text, Value, code, key};
+use std::{
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
 use tokio::sync::oneshot;
 
 impl Actor {
@@ -29,6 +36,19 @@ impl Actor {
         self.host.job_removed(nspace);
         self.jobs = Arc::new(self.jobs.iter().filter(|(known, _)| known != nspace).cloned().collect());
         self.state.remove_job(nspace)
+    }
+
+    /// The last process of a proc has ended that another launcher started, in what way only that knows: where the proc has not left in
+    /// order, that is abnormal.
+    pub(crate) fn process_ended(&mut self, proc: &Proc) -> Vec<Action> {
+        let has_left = !matches!(self.state.life(proc), Some(Life::Connected(_) | Life::Lost));
+        // Another process may have become the proc meanwhile.
+        if has_left || self.processes.is_alive(proc) {
+            return Vec::new();
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let infos = vec![Info::new(key::PMIX_EVENT_TIMESTAMP, Value::Time(now))];
+        self.state.proc_ended(proc, Some((code::PMIX_ERR_PROC_TERM_WO_SYNC, infos)), self.now())
     }
 
     /// Procs are given a name; the host is told whether they have it now.

@@ -15,6 +15,7 @@ use crate::{
     monitor::Watchman,
     notice::Notices,
     office::Office,
+    process_watch::ProcessWatch,
     pulse::Pulses,
     quiet::Quiet,
     shadow::Shadows,
@@ -169,9 +170,13 @@ impl Server {
         let channels = Channels::start(channels, pool, settings.channels, &parts.host, beside, &handle, &metrics);
         let mut state = peal_core::server::Server::new(peal_core::server::Settings { id, ..settings.core });
         let identity = Identity { uid: geteuid().as_raw(), gid: getegid().as_raw() };
+        if let Some(codes) = parts.host.registered_events() {
+            state.host_registers(&codes);
+        }
         state.guard(identity, decisions.hooks());
         state.watch(decisions.watched());
         let spiller = Spiller::new(settings.spill, settings.wire, handle.clone());
+        let processes = ProcessWatch::new(handle.clone());
         let checker = Arc::new(Checker::new(settings.identity, parts.host.clone(), parts.observer));
         let started = Instant::now();
         let actor = Actor {
@@ -182,7 +187,8 @@ impl Server {
             pulses: Pulses::default(),
             jobs: Arc::default(),
             watchman: Watchman::new(handle.clone(), parts.host.clone()),
-            host: parts.host,
+            processes: processes.clone(),
+            host: parts.host.clone(),
             fabric,
             id,
             chains,
@@ -200,12 +206,15 @@ impl Server {
         };
         let office = Arc::new(Office::of(actor));
         let (stopping, stage) = watch::channel(Stage::Accept);
+        let host = parts.host;
         let lobby = Lobby {
             audit: parts.audit,
             office: office.clone(),
             metrics: metrics.clone(),
             packing: Arc::default(),
             checker,
+            processes,
+            host,
             checks: Arc::new(Turns::new(CHECKS, CHECKS_EACH)),
             tool_names: Arc::new(ToolNames::new(uri.proc.clone())),
             limits: settings.wire,

@@ -11,6 +11,7 @@ pub mod key {
     pub const PMIX_ADD_ENVAR: &str = "pmix.envar.add";
     pub const PMIX_ADD_HOST: &str = "pmix.addhost";
     pub const PMIX_ADD_HOSTFILE: &str = "pmix.addhostfile";
+    pub const PMIX_ADD_MEMBERS: &str = "pmix.grp.add";
     pub const PMIX_AGGREGATE_HELP: &str = "pmix.agg.help";
     pub const PMIX_ALLOCATED_NODELIST: &str = "pmix.alist";
     pub const PMIX_ALLOC_BANDWIDTH: &str = "pmix.alloc.bw";
@@ -172,6 +173,7 @@ pub mod key {
     pub const PMIX_EVENT_NON_DEFAULT: &str = "pmix.evnondef";
     pub const PMIX_EVENT_NO_TERMINATION: &str = "pmix.evnoterm";
     pub const PMIX_EVENT_ONESHOT: &str = "pmix.evone";
+    pub const PMIX_EVENT_ORDER_PREPEND: &str = "pmix.evprepend";
     pub const PMIX_EVENT_PROXY: &str = "pmix.evproxy";
     pub const PMIX_EVENT_RETURN_OBJECT: &str = "pmix.evobject";
     pub const PMIX_EVENT_SILENT_TERMINATION: &str = "pmix.evsilentterm";

@@ -1,7 +1,7 @@
 //! What a handler says of an event, or a log channel of a request: a status, and infos for whoever comes after it.
 use crate::{Info, Value, bindings::call, status, tree::lower_info};
 
-/// What a handler did about an event, or a log channel about a request. RFC 0002, "Event handlers".
+/// What a handler did about an event, or a log channel about a request. RFC 0002, "PMIx Event Notification".
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct Outcome {

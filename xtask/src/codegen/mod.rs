@@ -87,18 +87,37 @@ impl Registry {
     }
 }
 
-/// Name, key string and C type of each attribute, by name.
-fn attribute_rows(registry: &Registry) -> Result<Vec<(String, String, String)>> {
-    let field = |entry: &Value, name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+/// An attribute, by one of its names.
+struct AttributeRow {
+    name: String,
+    key: String,
+    c_type: String,
+    /// Whether the key is printed by this name.
+    spelling: Spelling,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Spelling {
+    Canonical,
+    /// An older name of the same key (`same_as`).
+    Alias,
+}
+
+/// Every name of each attribute, by name.
+fn attribute_rows(registry: &Registry) -> Result<Vec<AttributeRow>> {
+    let sections = [registry.section("attributes")?, registry.section("legacy_attributes")?];
     let mut rows = Vec::new();
-    for section in ["attributes", "legacy_attributes"] {
-        for (name, entry) in registry.section(section)? {
-            if entry.get("key").is_some() {
-                rows.push((name.clone(), field(entry, "key"), field(entry, "type")));
-            }
-        }
+    for (name, entry) in sections.into_iter().flatten() {
+        let (spelling, target) = match entry.get("same_as").and_then(Value::as_str) {
+            Some(target) => (Spelling::Alias, sections.iter().find_map(|section| section.get(target))),
+            None => (Spelling::Canonical, Some(entry)),
+        };
+        let field = |of: &str| target.and_then(|target| target.get(of)).and_then(Value::as_str);
+        let (key, c_type) = (field("key"), field("type").unwrap_or_default());
+        let key = key.with_context(|| format!("attribute {name} has no `key`, nor has what it is the same as"))?;
+        rows.push(AttributeRow { name: name.clone(), key: key.to_owned(), c_type: c_type.to_owned(), spelling });
     }
-    rows.sort();
+    rows.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(rows)
 }
 
@@ -106,15 +125,20 @@ fn attributes(registry: &Registry, out: &mut String) -> Result<()> {
     let rows = attribute_rows(registry)?;
     let doc = "/// An attribute of the Standard.\n#[derive(Debug)]\npub struct Attribute {\n    /// Its name, as in `PMIX_EVENT_HDLR_NAME`.\n    pub name: &'static str,\n    /// Its key string, as it travels.\n    pub key: &'static str,\n    /// The C type of its value.\n    pub c_type: &'static str,\n}\n\n";
     out.push_str(doc);
-    writeln!(out, "/// Every attribute, by name.\npub static ATTRIBUTES: &[Attribute] = &[")?;
-    for (name, key, c_type) in &rows {
+    writeln!(
+        out,
+        "/// Every attribute, by name; then the older names of some.\npub static ATTRIBUTES: &[Attribute] = &["
+    )?;
+    let (canonical, aliases): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.spelling == Spelling::Canonical);
+    // A key is printed by the first name that is found.
+    for AttributeRow { name, key, c_type, .. } in canonical.into_iter().chain(aliases) {
         writeln!(out, "    Attribute {{ name: {name:?}, key: {key:?}, c_type: {c_type:?} }},")?;
     }
     writeln!(
         out,
         "];\n\n/// Key strings by the Standard's names.\n#[allow(missing_docs, reason = \"the name is the documentation\")]\npub mod key {{\n    use super::KeyName;"
     )?;
-    for (name, key, _) in &rows {
+    for AttributeRow { name, key, .. } in &rows {
         writeln!(out, "    pub const {name}: KeyName = KeyName({key:?});")?;
     }
     writeln!(out, "}}\n")?;

@@ -1,5 +1,5 @@
 //! What the SDKs are given of the Standard and of the contract: names for each language, and the C that calls the host.
-use super::{Registry, attribute_rows, status_rows};
+use super::{AttributeRow, Registry, attribute_rows, status_rows};
 use anyhow::{Context, Result};
 use std::{fmt::Write as _, path::Path};
 use wit_bindgen_core::Files;
@@ -22,7 +22,7 @@ pub fn rust(registry: &Registry) -> Result<String> {
         out,
         "/// Key strings by the Standard's names.\n#[allow(missing_docs, reason = \"the name is the documentation\")]\npub mod key {{"
     )?;
-    for (name, key, _) in attribute_rows(registry)? {
+    for AttributeRow { name, key, .. } in attribute_rows(registry)? {
         writeln!(out, "    pub const {name}: &str = {key:?};")?;
     }
     writeln!(
@@ -39,7 +39,7 @@ pub fn rust(registry: &Registry) -> Result<String> {
 /// `sdk/c/peal_names.h`.
 pub fn c(registry: &Registry) -> Result<String> {
     let mut out = notice("//", "") + "#ifndef PEAL_NAMES_H\n#define PEAL_NAMES_H\n\n";
-    for (name, key, _) in attribute_rows(registry)? {
+    for AttributeRow { name, key, .. } in attribute_rows(registry)? {
         writeln!(out, "#define {name} {key:?}")?;
     }
     out.push('\n');
@@ -53,7 +53,7 @@ pub fn c(registry: &Registry) -> Result<String> {
 /// `sdk/python/peal/key.py`.
 pub fn python_keys(registry: &Registry) -> Result<String> {
     let mut out = notice("\"\"\"Key strings.", "\"\"\"") + "\n";
-    for (name, key, _) in attribute_rows(registry)? {
+    for AttributeRow { name, key, .. } in attribute_rows(registry)? {
         writeln!(out, "{name} = {key:?}")?;
     }
     Ok(out)
@@ -96,7 +96,7 @@ fn js_like(
 ) -> Result<String> {
     let mut out = notice("//", "");
     writeln!(out, "\n/** Key strings by the Standard's names. */\n{}", open("key"))?;
-    for (name, key, _) in attribute_rows(registry)? {
+    for AttributeRow { name, key, .. } in attribute_rows(registry)? {
         writeln!(out, "  {}", row(&name, &format!("{key:?}")))?;
     }
     writeln!(out, "{close}\n\n/** Status and event codes by the Standard's names. */\n{}", open("status"))?;

@@ -26,7 +26,7 @@ impl<T> Seat<T> {
             Arrival::Lost(held, server) if held.get() && self.server.as_ref() == Some(&server.proc) => {
                 *lock(&self.lost) = Some(server.clone());
             }
-            Arrival::Lost(..) | Arrival::Garbled(..) => return,
+            Arrival::Lost(..) | Arrival::Garbled(..) | Arrival::Registered => return,
         }
         self.changed.notify_one();
     }

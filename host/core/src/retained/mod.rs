@@ -5,6 +5,7 @@
 //! How many of these there are is in a [`Tally`]; at zero the event goes.
 #[cfg(test)]
 mod check;
+mod code_counts;
 mod intervals;
 mod needs;
 mod readers;
@@ -17,6 +18,7 @@ use crate::{
     reach::Reach,
     server::PeerId,
 };
+use code_counts::CodeCounts;
 use intervals::Intervals;
 use needs::{Set, Users, in_tree};
 use peal_model::{Event, Nspace, Proc, Rank, Size, Status};
@@ -49,8 +51,8 @@ pub(crate) struct Limits {
 pub(crate) struct Audience {
     /// Connections that hear it at once.
     pub(crate) told: BTreeSet<PeerId>,
-    /// Connections that asked for it and are catching up.
-    pub(crate) late: BTreeSet<PeerId>,
+    /// Connections that asked for it and are catching up, and whose they are.
+    pub(crate) late: BTreeMap<PeerId, Proc>,
     /// Procs that it is meant for and that are told by none of their connections, and as which user they run.
     pub(crate) owed: Vec<(Proc, u32)>,
 }
@@ -89,6 +91,8 @@ pub(crate) struct Retained {
     bytes: usize,
     spilled: usize,
     lost: u64,
+    /// The events that were lost to procs, until these are told how many.
+    lost_to: BTreeMap<Proc, CodeCounts>,
     chores: Vec<Chore>,
 }
 
@@ -106,6 +110,7 @@ impl Retained {
             bytes: 0,
             spilled: 0,
             lost: 0,
+            lost_to: BTreeMap::new(),
             chores: Vec::new(),
         }
     }
@@ -121,7 +126,7 @@ impl Retained {
             owed.clear();
         }
         if !(owed.is_empty() && late.is_empty()) {
-            self.limit(&mut owed, &mut late);
+            self.limit(&mut owed, &mut late, &head);
         }
         let demand = owed.len() + late.len() + usize::from(rings);
         if demand == 0 {
@@ -135,7 +140,7 @@ impl Retained {
             self.users.add(self.owed.entry(proc).or_insert_with(|| Set::of(uid)), at);
             *sets.entry(uid).or_default() += 1;
         }
-        for peer in late {
+        for peer in late.into_keys() {
             if let Some(reader) = self.readers.get_mut(&peer) {
                 self.users.add(&mut reader.held, at);
                 *sets.entry(reader.held.uid).or_default() += 1;
@@ -150,15 +155,44 @@ impl Retained {
         }
     }
 
-    /// Passes over those for whose users there is no room, as nobody can be made to wait for it here.
-    fn limit(&mut self, owed: &mut Vec<(Proc, u32)>, late: &mut BTreeSet<PeerId>) {
+    /// Passes over those for whose users there is no room, as nobody can be made to wait for it here. Procs to which an event about
+    /// their job is lost are told later.
+    fn limit(&mut self, owed: &mut Vec<(Proc, u32)>, late: &mut BTreeMap<PeerId, Proc>, head: &Head) {
         let Limits { index, .. } = self.limits;
         let (wanted, is_room) = (owed.len() + late.len(), self.index_bytes() <= index);
         // One user's backlog leaves room for the others.
         let has_room = |uid| is_room && self.users.bytes_of(uid, RECORD) <= index / 2;
-        owed.retain(|(_, uid)| has_room(*uid));
-        late.retain(|peer| self.readers.get(peer).is_some_and(|reader| has_room(reader.held.uid)));
+        // A proc that is owed an event may have a connection that is catching up.
+        let mut lost_to: BTreeSet<Proc> = owed.extract_if(.., |(_, uid)| !has_room(*uid)).map(|(proc, _)| proc).collect();
+        let is_passed_over = |peer: &PeerId| self.readers.get(peer).is_none_or(|reader| !has_room(reader.held.uid));
+        lost_to.extend(late.extract_if(.., |peer, _| is_passed_over(peer)).map(|(_, proc)| proc));
         self.lost += u64::from(owed.len() + late.len() < wanted);
+        if head.class == Class::JobSpecific {
+            lost_to.iter().for_each(|proc| self.count_lost(proc, head.code));
+        }
+    }
+
+    /// An event of this code was lost to a proc, which is told so when it hears the next one about its job.
+    fn count_lost(&mut self, proc: &Proc, code: Status) {
+        match self.lost_to.get_mut(proc) {
+            Some(counts) => counts.count(code),
+            None => self.lost_to.entry(proc.clone()).or_insert_with(|| CodeCounts::new(MAX_LOST_CODES)).count(code),
+        }
+    }
+
+    /// The number of events of the codes that it hears that were lost to a proc at most; the proc is told once.
+    pub(crate) fn take_lost(&mut self, proc: &Proc, hears: impl Fn(Status) -> bool) -> u64 {
+        let Some(counts) = self.lost_to.get_mut(proc) else { return 0 };
+        let taken = counts.take(hears);
+        if counts.total == 0 {
+            self.lost_to.remove(proc);
+        }
+        taken
+    }
+
+    /// Whether events were lost to any proc that has not been told so.
+    pub(crate) fn has_lost(&self) -> bool {
+        !self.lost_to.is_empty()
     }
 
     /// Lets the oldest events in the ring make room.
@@ -241,11 +275,15 @@ impl Retained {
     /// The contents of an event could not be had again.
     pub(crate) fn lose(&mut self, peer: PeerId, proc: &Proc, at: Seq) {
         self.lost += 1;
+        if let Some(Head { code, class: Class::JobSpecific, .. }) = self.kept.get(&at).map(|kept| kept.head) {
+            self.count_lost(proc, code);
+        }
         self.settle(peer, proc, at);
     }
 
     /// A proc has ended, or left: nothing is owed to it any more.
     pub(crate) fn free_proc(&mut self, proc: &Proc) {
+        self.lost_to.remove(proc);
         if let Some(owed) = self.owed.remove(proc) {
             self.let_go(&owed);
         }
@@ -253,9 +291,11 @@ impl Retained {
 
     /// A job is gone: nothing is owed to its procs any more.
     pub(crate) fn free_job(&mut self, nspace: &Nspace) {
-        let theirs = self.owed.range(Proc::new(nspace.clone(), Rank(0))..);
-        let theirs: Vec<Proc> =
-            theirs.take_while(|(proc, _)| proc.nspace == *nspace).map(|(proc, _)| proc.clone()).collect();
+        let first = || Proc::new(nspace.clone(), Rank(0))..;
+        let of_job = |proc: &&Proc| proc.nspace == *nspace;
+        let owed = self.owed.range(first()).map(|(proc, _)| proc).take_while(of_job);
+        let lost_to = self.lost_to.range(first()).map(|(proc, _)| proc).take_while(of_job);
+        let theirs: BTreeSet<Proc> = owed.chain(lost_to).cloned().collect();
         theirs.iter().for_each(|proc| self.free_proc(proc));
     }
 
@@ -305,6 +345,9 @@ impl Retained {
         self.kept.len() * RECORD + in_tree::<(Seq, u32)>(self.demand.pieces()) + self.users.bytes()
     }
 }
+
+/// For how many codes the events that were lost to one proc are counted apart. Each proc takes some memory for it.
+const MAX_LOST_CODES: usize = 8;
 
 /// The memory that each kept event takes beside its contents.
 const RECORD: usize = in_tree::<(Seq, Kept)>(1);

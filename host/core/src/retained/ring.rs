@@ -1,7 +1,6 @@
 //! The ring of recent events of the environment, for those who register late: who was told, and what was ejected.
-use super::Seq;
+use super::{Seq, code_counts::CodeCounts};
 use crate::{reach::Reach, server::PeerId};
-use peal_model::Status;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// For how many codes ejected events are counted apart.
@@ -14,7 +13,7 @@ pub(super) struct Ring {
     capacity: usize,
     max_bytes: usize,
     bytes: usize,
-    pub(super) ejected: Ejected,
+    pub(super) ejected: CodeCounts,
 }
 
 /// An event in the ring.
@@ -28,7 +27,7 @@ pub(super) struct Ringed {
 impl Ring {
     /// A ring of so many events that take so many bytes.
     pub(super) fn new(capacity: usize, max_bytes: usize) -> Ring {
-        Ring { events: BTreeMap::new(), capacity, max_bytes, bytes: 0, ejected: Ejected::default() }
+        Ring { events: BTreeMap::new(), capacity, max_bytes, bytes: 0, ejected: CodeCounts::new(MAX_CODES) }
     }
 
     /// Whether it takes any events.
@@ -78,60 +77,5 @@ impl Ring {
     /// How many events are in it.
     pub(super) fn len(&self) -> usize {
         self.events.len()
-    }
-}
-
-/// How many events the ring ejected, in all and by code.
-#[derive(Debug, Default)]
-pub(super) struct Ejected {
-    pub(super) total: u64,
-    by_code: BTreeMap<Status, u64>,
-    others: u64,
-}
-
-impl Ejected {
-    /// Counts one of this code.
-    pub(super) fn count(&mut self, code: Status) {
-        self.total += 1;
-        if self.by_code.len() < MAX_CODES {
-            *self.by_code.entry(code).or_default() += 1;
-        } else {
-            *self.by_code.get_mut(&code).unwrap_or(&mut self.others) += 1;
-        }
-    }
-
-    /// How many of these codes (none: all) at most were ejected, without those that whoever asks heard already: `hears` says
-    /// so of a code, or of all. What was not counted by code may have been of any that has no count of its own.
-    pub(super) fn missed(&self, codes: &[Status], hears: impl Fn(Option<Status>) -> bool) -> u64 {
-        let asked: BTreeSet<Status> = codes.iter().copied().filter(|code| !hears(Some(*code))).collect();
-        let (counted, others) = if codes.is_empty() {
-            let counted = self.by_code.iter().filter(|(code, _)| !hears(Some(**code))).map(|(_, count)| count).sum();
-            (counted, !hears(None))
-        } else {
-            let counted = asked.iter().filter_map(|code| self.by_code.get(code)).sum::<u64>();
-            (counted, asked.iter().any(|code| !self.by_code.contains_key(code)))
-        };
-        if others { counted + self.others } else { counted }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_ejected_is_counted_by_code_as_far_as_there_is_room() {
-        let mut ejected = Ejected::default();
-        for code in 0..1200 {
-            ejected.count(Status(-code));
-            ejected.count(Status(0));
-        }
-        let never = |_: Option<Status>| false;
-        assert_eq!((ejected.total, ejected.by_code.len(), ejected.others), (2400, MAX_CODES, 176));
-        assert_eq!(ejected.missed(&[Status(0), Status(0), Status(-1)], never), 1202);
-        assert_eq!(ejected.missed(&[Status(-1), Status(-1199)], never), 177, "as many as it may be");
-        assert_eq!(ejected.missed(&[], never), 2400);
-        assert_eq!(ejected.missed(&[], |code| code == Some(Status(0))), 1199);
-        assert_eq!(ejected.missed(&[], |_| true), 0);
     }
 }

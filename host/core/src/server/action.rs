@@ -183,7 +183,12 @@ pub enum Upcall {
     /// A tool is gone.
     ToolLeft(Proc),
     /// An event for the host itself, which registered for it.
-    Notify(Arc<Event>),
+    Notify {
+        /// The event.
+        event: Arc<Event>,
+        /// How many events may follow from it.
+        allowance: Allowance,
+    },
     /// Somebody wants events of the environment of these codes (none: of every code), which nobody wanted until now; answered
     /// by [`Server::host_registered`].
     RegisterEvents {

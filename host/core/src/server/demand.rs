@@ -1,5 +1,6 @@
 //! Which events of the environment the host environment is asked for: each code once, when the first client wants it, and
-//! no more when the last one has gone (RFC 0002, "PMIx Server Registrations").
+//! no more when the last one has gone (RFC 0002, "PMIx Server Registrations"). A standing registration for every code covers each
+//! single one.
 use super::{PeerId, RequestId};
 use crate::class::Levels;
 use peal_model::{Proc, Status};
@@ -23,6 +24,8 @@ enum Want {
 enum Progress {
     Asked(DemandId),
     Standing,
+    /// The host was not asked, since its registration for every code covers this one.
+    Covered,
 }
 
 /// Something that the host was asked for.
@@ -72,6 +75,15 @@ struct Waiting {
 /// Codes to be asked for, or given back; with none, the demand for every code.
 pub(super) type Codes = Vec<Status>;
 
+/// A change that the host is to be told of.
+#[derive(Debug)]
+pub(super) enum DemandChange {
+    /// It is to register for these codes.
+    Register(DemandId, Codes),
+    /// It need not register for these codes any more.
+    Deregister(Codes),
+}
+
 /// What comes of a wish.
 #[derive(Debug)]
 pub(super) enum Granted {
@@ -94,10 +106,12 @@ impl Demand {
     pub(super) fn want(&mut self, wish: Wish) -> Granted {
         let (id, peer) = (DemandId(self.next), wish.to.peer);
         let (mut new, mut on) = (Vec::new(), BTreeSet::new());
+        let covers_all = self.asked.get(&Want::All).is_some_and(|all| all.progress == Progress::Standing);
         for want in wish.wants() {
             let asked = self.asked.entry(want).or_insert_with(|| {
-                new.push(want);
-                Asked { progress: Progress::Asked(id), by: BTreeSet::new() }
+                let progress = if covers_all { Progress::Covered } else { Progress::Asked(id) };
+                new.extend((!covers_all).then_some(want));
+                Asked { progress, by: BTreeSet::new() }
             });
             asked.by.insert(peer);
             if let Progress::Asked(id) = asked.progress {
@@ -117,7 +131,7 @@ impl Demand {
 
     /// The host has answered. Which wishes need wait no more and, where it refused, which are refused; then what nobody wants
     /// any more.
-    pub(super) fn answered(&mut self, id: DemandId, is_standing: bool) -> (Vec<Wish>, Vec<Codes>) {
+    pub(super) fn answered(&mut self, id: DemandId, is_standing: bool) -> (Vec<Wish>, Vec<DemandChange>) {
         let mut unwanted = Vec::new();
         let theirs = |asked: &Asked| asked.progress == Progress::Asked(id);
         if is_standing {
@@ -134,7 +148,7 @@ impl Demand {
         let settled =
             self.waiting.extract_if(.., |waiting| waiting.on.remove(&id) && (waiting.on.is_empty() || !is_standing));
         let wishes = settled.map(|waiting| waiting.wish).collect();
-        (wishes, given_back(&unwanted))
+        (wishes, self.given_back(&unwanted))
     }
 
     #[cfg(test)]
@@ -150,18 +164,18 @@ impl Demand {
 
     /// A connection wants these codes no more (`Status::DEFAULT_HANDLER`: all codes). Whose wishes for nothing else need wait no
     /// more, and what nobody wants any more.
-    pub(super) fn forget(&mut self, peer: PeerId, codes: &BTreeSet<Status>) -> (Vec<RequestId>, Vec<Codes>) {
+    pub(super) fn forget(&mut self, peer: PeerId, codes: &BTreeSet<Status>) -> (Vec<RequestId>, Vec<DemandChange>) {
         let of_peer = self
             .waiting
             .extract_if(.., |waiting| waiting.wish.to.peer == peer && strike(&mut waiting.wish.codes, codes));
         let idle = of_peer.map(|waiting| waiting.wish.to).collect();
         let unwanted: Vec<Want> = codes.iter().map(Want::of).filter(|want| self.leave(peer, *want)).collect();
-        (idle, given_back(&unwanted))
+        (idle, self.given_back(&unwanted))
     }
 
     /// A wish of a connection was refused: of its codes, those go that the connection neither has (`keeps`) nor waits for
     /// besides. What nobody wants any more.
-    pub(super) fn give_up(&mut self, wish: &Wish, keeps: impl Fn(Status) -> bool) -> Vec<Codes> {
+    pub(super) fn give_up(&mut self, wish: &Wish, keeps: impl Fn(Status) -> bool) -> Vec<DemandChange> {
         let peer = wish.to.peer;
         let others: BTreeSet<Want> = self
             .waiting
@@ -172,27 +186,53 @@ impl Demand {
         let gone = wish.wants().filter(|want| !others.contains(want) && !keeps(want.code()));
         let gone: Vec<Want> = gone.collect();
         let unwanted: Vec<Want> = gone.into_iter().filter(|want| self.leave(peer, *want)).collect();
-        given_back(&unwanted)
+        self.given_back(&unwanted)
     }
 
     /// A connection is heard no more. What nobody wants any more.
-    pub(super) fn part(&mut self, peer: PeerId) -> Vec<Codes> {
+    pub(super) fn part(&mut self, peer: PeerId) -> Vec<DemandChange> {
         self.waiting.retain(|waiting| waiting.wish.to.peer != peer);
         let wants: Vec<Want> = self.asked.keys().copied().collect();
         let unwanted: Vec<Want> = wants.into_iter().filter(|want| self.leave(peer, *want)).collect();
-        given_back(&unwanted)
+        self.given_back(&unwanted)
     }
 
     /// Whether that was the last one, and the host is to be told.
     fn leave(&mut self, peer: PeerId, want: Want) -> bool {
         let Some(asked) = self.asked.get_mut(&want) else { return false };
         let is_last = asked.by.remove(&peer) && asked.by.is_empty();
+        let progress = asked.progress;
         // While the host has not answered it cannot be told to forget.
-        let is_told = is_last && asked.progress == Progress::Standing;
-        if is_told {
+        if is_last && !matches!(progress, Progress::Asked(_)) {
             self.asked.remove(&want);
         }
-        is_told
+        is_last && progress == Progress::Standing
+    }
+
+    /// The host is told of what nobody wants any more. Where that is every code, it is asked before for those that were covered.
+    fn given_back(&mut self, unwanted: &[Want]) -> Vec<DemandChange> {
+        let mut changes = Vec::new();
+        if unwanted.contains(&Want::All) {
+            changes.extend(self.ask_for_covered());
+        }
+        let some = Some(codes(unwanted)).filter(|codes| !codes.is_empty());
+        let all = unwanted.contains(&Want::All).then(Codes::new);
+        changes.extend(some.into_iter().chain(all).map(DemandChange::Deregister));
+        changes
+    }
+
+    fn ask_for_covered(&mut self) -> Option<DemandChange> {
+        let id = DemandId(self.next);
+        let mut uncovered = Vec::new();
+        for (want, asked) in self.asked.iter_mut().filter(|(_, asked)| asked.progress == Progress::Covered) {
+            asked.progress = Progress::Asked(id);
+            uncovered.push(*want);
+        }
+        if uncovered.is_empty() {
+            return None;
+        }
+        self.next += 1;
+        Some(DemandChange::Register(id, codes(&uncovered)))
     }
 }
 
@@ -207,10 +247,4 @@ pub(super) fn strike(asked: &mut Vec<Status>, codes: &BTreeSet<Status>) -> bool 
 
 fn codes(wants: &[Want]) -> Codes {
     wants.iter().filter_map(|want| if let Want::Code(code) = want { Some(*code) } else { None }).collect()
-}
-
-fn given_back(wants: &[Want]) -> Vec<Codes> {
-    let some = Some(codes(wants)).filter(|codes| !codes.is_empty());
-    let all = wants.contains(&Want::All).then(Codes::new);
-    some.into_iter().chain(all).collect()
 }

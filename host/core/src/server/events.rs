@@ -1,7 +1,8 @@
 //! Events: registration by clients, notification by clients and by the host, delivery.
 use super::{
     Action, Allowance, DemandId, Peer, PeerId, RequestId, Server, Standing, Upcall,
-    demand::{Granted, Wish},
+    demand::{DemandChange, Granted, Wish},
+    feeding::missing,
     reply,
 };
 use crate::{
@@ -12,7 +13,7 @@ use crate::{
     reach::Reach,
     retained::Audience,
 };
-use peal_model::{Event, Identity, Info, Infos, KeyName, Proc, Range, Size, Status, Value, code, key};
+use peal_model::{Event, Identity, Info, Infos, KeyName, Proc, Range, Size, Status, Value, code, key, rank};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -95,7 +96,7 @@ impl Server {
             return Vec::new();
         };
         let missed = if levels.include(Class::Environment) {
-            self.retained.missed(&codes, |code| peer.interests.hears_environment(code))
+            self.retained.missed(&codes, |code| peer.interests.hears(Class::Environment, code))
         } else {
             0
         };
@@ -135,14 +136,34 @@ impl Server {
     pub fn violated(&mut self, peer: PeerId, status: Status) -> Vec<Action> {
         let Some(peer) = self.peers.get(&peer) else { return Vec::new() };
         let infos = vec![Info::new(key::PMIX_PROCID, Value::Proc(peer.proc.clone()))];
-        self.tell_host(Arc::new(Event { code: status, source: None, range: Range::Rm, infos }))
+        let event = Arc::new(Event { code: status, source: None, range: Range::Rm, infos });
+        self.tell_host(event, self.settings.allowance)
     }
 
     /// Tells the host of an event that is aimed at it, if it registered for that.
-    fn tell_host(&self, event: Arc<Event>) -> Vec<Action> {
-        let aim = Aim::of(&event);
-        let is_heard = self.host.cover(&Head::of(&event, &aim), &aim);
-        if is_heard { vec![Action::Host(Upcall::Notify(event))] } else { Vec::new() }
+    fn tell_host(&self, event: Arc<Event>, allowance: Allowance) -> Vec<Action> {
+        let is_heard = self.host.want(&event);
+        if is_heard { vec![Action::Host(Upcall::Notify { event, allowance })] } else { Vec::new() }
+    }
+
+    /// Refuses an event for the resource manager where the host has not registered for it, as OpenPMIx does without a host.
+    fn check_host_hears(&self, event: &Event) -> Result<(), Status> {
+        let is_lost = event.range == Range::Rm && !self.host.want(event);
+        if is_lost { Err(code::PMIX_ERR_NOT_SUPPORTED) } else { Ok(()) }
+    }
+
+    /// Refuses a client's event that nobody can ever hear: no target of its list is a proc of a job, or a tool, that it may
+    /// reach. One that has ended counts, since its end may not be known to the client.
+    fn check_targets_exist(&self, event: &Event, reach: Reach) -> Result<(), Status> {
+        let Some(targets) = event.custom_targets().filter(|_| self.groups.is_alone()) else { return Ok(()) };
+        let is_there = |target: &Proc| {
+            let job = self.jobs.get(&target.nspace).filter(|job| {
+                let has_rank = target.rank == rank::PMIX_RANK_WILDCARD || job.procs.contains_key(&target.rank);
+                has_rank && reach.includes(Some(job.spec.identity.uid))
+            });
+            job.is_some() || self.tools.identity(&target.nspace).is_some_and(|tool| reach.includes(Some(tool.uid)))
+        };
+        if targets.iter().any(is_there) { Ok(()) } else { Err(code::PMIX_ERR_NOT_FOUND) }
     }
 
     pub(super) fn client_notifies(&mut self, to: RequestId, mut event: Event, now: Time) -> Vec<Action> {
@@ -161,6 +182,7 @@ impl Server {
     /// Raises an event of a hosted handler, with what it was allowed by the event before it.
     pub fn raise(&mut self, mut event: Event, raiser: Raiser, allowance: Allowance) -> Result<Vec<Action>, Status> {
         self.check(&mut event)?;
+        self.check_host_hears(&event)?;
         Ok(match raiser {
             Raiser::Tenant(identity) => self.enter_event(Raising::Handler(allowance), event, Some(identity)),
             Raiser::Site => {
@@ -175,6 +197,12 @@ impl Server {
         let event = Arc::new(event);
         match raising {
             Raising::Client(to, at) => {
+                let heard = || self.check_host_hears(&event).and_then(|()| self.check_targets_exist(&event, reach));
+                if !is_acted_on(event.code)
+                    && let Err(status) = heard()
+                {
+                    return vec![reply(to, status)];
+                }
                 // Those who hear it first: the raiser only waits for us, they wait for news.
                 let mut actions = self.spread(event.clone(), reach, self.settings.allowance);
                 actions.push(reply(to, code::PMIX_SUCCESS));
@@ -204,7 +232,7 @@ impl Server {
 
     pub(super) fn spread(&mut self, event: Arc<Event>, reach: Reach, allowance: Allowance) -> Vec<Action> {
         if event.range == Range::Rm {
-            return self.tell_host(event);
+            return self.tell_host(event, allowance);
         }
         let mut actions = self.spread_here(event.clone(), reach, allowance);
         if audience::leaves_node(&event) {
@@ -260,9 +288,23 @@ impl Server {
             Class::Environment => Vec::new(),
         };
         let delivered = marked(event);
-        let actions = told.iter().map(|peer| Action::Deliver { peer: *peer, event: delivered.clone() }).collect();
+        let mut actions = Vec::with_capacity(told.len());
+        for id in &told {
+            let event = self.with_lost(*id, head.class, delivered.clone());
+            actions.push(Action::Deliver { peer: *id, event });
+        }
+        let late = late.into_iter().filter_map(|id| Some((id, self.peers.get(&id)?.proc.clone()))).collect();
         self.retained.keep(delivered, head, reach, Audience { told, late, owed });
         self.settled(actions)
+    }
+
+    /// An event that a connection is told of, with how many about its proc's job were lost to it before, if any were.
+    fn with_lost(&mut self, id: PeerId, class: Class, event: Arc<Event>) -> Arc<Event> {
+        let Some(peer) = self.peers.get(&id).filter(|_| class == Class::JobSpecific && self.retained.has_lost()) else {
+            return event;
+        };
+        let lost = self.retained.take_lost(&peer.proc, |code| peer.interests.hears(class, Some(code)));
+        missing(event, lost)
     }
 
     /// The procs that an event is meant for and that may yet register, without those of the connections that are told.
@@ -283,6 +325,19 @@ impl Server {
     }
 }
 
+/// Whether the server itself acts on events of this code, so that one is of use though nobody hears it.
+fn is_acted_on(code: Status) -> bool {
+    matches!(
+        code,
+        code::PMIX_JCTRL_CHECKPOINT_COMPLETE
+            | code::PMIX_GROUP_CONSTRUCT_COMPLETE
+            | code::PMIX_GROUP_CONSTRUCT_ABORT
+            | code::PMIX_GROUP_MEMBERSHIP_UPDATE
+            | code::PMIX_GROUP_LEADER_SELECTED
+            | code::PMIX_GROUP_LEFT
+    )
+}
+
 /// What the event about a proc's end says of it.
 fn end_of(proc: &Proc) -> Vec<Info> {
     vec![
@@ -293,8 +348,13 @@ fn end_of(proc: &Proc) -> Vec<Info> {
 }
 
 /// What the host is told of codes that nobody wants any more.
-pub(super) fn given_back(unwanted: Vec<Vec<Status>>) -> impl Iterator<Item = Action> {
-    unwanted.into_iter().map(|codes| Action::Host(Upcall::DeregisterEvents(codes)))
+pub(super) fn given_back(changes: Vec<DemandChange>) -> impl Iterator<Item = Action> {
+    changes.into_iter().map(|change| {
+        Action::Host(match change {
+            DemandChange::Register(id, codes) => Upcall::RegisterEvents { id, codes },
+            DemandChange::Deregister(codes) => Upcall::DeregisterEvents(codes),
+        })
+    })
 }
 
 /// What clients are told: an event of a proc says that it has been through a server.
@@ -315,6 +375,8 @@ fn contradicts_nothing(event: &Event) -> Result<(), Status> {
         Range::Custom if event.custom_targets().is_none() => Err(code::PMIX_ERR_BAD_PARAM),
         Range::Custom => Ok(()),
         Range::Rm if event.stays_local() => Err(code::PMIX_ERR_BAD_PARAM),
+        // It names no namespace: it would reach nobody.
+        Range::Namespace if audience::jobs_of(event).is_empty() => Err(code::PMIX_ERR_BAD_PARAM),
         _ if names_targets => Err(code::PMIX_ERR_BAD_PARAM),
         _ => Ok(()),
     }

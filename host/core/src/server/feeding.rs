@@ -9,9 +9,9 @@ use crate::{
 use peal_model::{Event, Info, KeyName, Value};
 use std::{collections::BTreeMap, mem, sync::Arc};
 
-/// The key of the info, a `PMIX_UINT64`, by which a client that registered late is told, with the first event of the ring
-/// that it is told of, how many events of the codes that it registered for were ejected before (at most: some may not have
-/// been for it).
+/// The key of the info, a `PMIX_UINT64`, by which a client is told how many events of the codes that it registered for it missed
+/// (at most: some may not have been for it). The first event of the ring that it is told of says how many the ring ejected before it
+/// registered. The next event about its job says how many others about its job there was no room for, or could not be had again.
 pub const EVENTS_MISSED: KeyName = KeyName("peal.events.missed");
 
 /// How many events are looked at before others have their turn.
@@ -223,17 +223,23 @@ impl Feeding<'_> {
             && (is_covered || self.peer.interests.cover(&next.head, &aim))
     }
 
-    /// The event, with how many others were missed if it is the first one of the environment.
+    /// The event, with how many others of its class were missed and not told of yet.
     fn told_what_it_missed(&mut self, head: &Head, event: Arc<Event>) -> Arc<Event> {
+        let Peer { proc, interests, .. } = self.peer;
         let missed = match head.class {
             Class::Environment => self.log.take_missed(self.id),
-            Class::JobSpecific => 0,
+            Class::JobSpecific => self.log.take_lost(proc, |code| interests.hears(head.class, Some(code))),
         };
-        if missed == 0 {
-            return event;
-        }
-        let mut event = Arc::unwrap_or_clone(event);
-        event.infos.push(Info::new(EVENTS_MISSED, Value::Uint64(missed)));
-        Arc::new(event)
+        missing(event, missed)
     }
+}
+
+/// An event that says how many of its class were missed before it.
+pub(super) fn missing(event: Arc<Event>, missed: u64) -> Arc<Event> {
+    if missed == 0 {
+        return event;
+    }
+    let mut event = Arc::unwrap_or_clone(event);
+    event.infos.push(Info::new(EVENTS_MISSED, Value::Uint64(missed)));
+    Arc::new(event)
 }

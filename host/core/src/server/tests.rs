@@ -5,6 +5,7 @@ mod kept;
 mod kept_model;
 mod losses;
 mod monitoring;
+mod recipients;
 mod restarts;
 
 use super::*;
@@ -270,6 +271,7 @@ fn a_fence_that_nobody_could_end_is_refused_and_a_late_one_times_out() {
 #[test]
 fn ranges_decide_who_hears() {
     let mut stage = Stage::of(3);
+    stage.server.host_registers(&[]);
     for rank in 0..3 {
         stage.register(rank, &[-3001]);
     }

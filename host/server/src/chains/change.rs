@@ -22,11 +22,8 @@ pub(super) fn wished(
     wish: &ModuleRegistration,
     mode: Mode,
 ) -> Result<(Registration, HostedHandler), RegistrationError> {
-    let mut registration = Registration::from_directives(&wish.codes, &wish.directives, owner.registrant().as_ref())?;
-    registration.name = wish.name.as_deref().unwrap_or(module.name()).into();
-    // A module knows its registrations by their tags, and is given nothing back.
-    registration.object = None;
-    registration.mode = mode;
+    let registration = Registration::from_directives(&wish.codes, &wish.directives, owner.registrant().as_ref())?;
+    let registration = Registration { mode, ..registration.named(wish.name.as_deref(), module.name()) };
     Ok((registration, HostedHandler { module: module.clone(), tag: wish.tag }))
 }
 

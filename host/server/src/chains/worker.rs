@@ -215,7 +215,7 @@ fn walk(
             number,
             registration: member.id.0,
             tag: member.handler.tag,
-            event: call.event().clone(),
+            event: call.event_with_object(),
             identity,
             steps: call.steps().clone(),
         });

@@ -56,7 +56,7 @@ use self::{
 };
 use crate::{
     handle::ServerHandle,
-    host::{Answer, Host, ProcessOf, Spawned},
+    host::{Answer, EventHandling, Host, ProcessOf, Spawned},
     notice::Notices,
 };
 use peal_core::{
@@ -67,7 +67,8 @@ use peal_core::{
     supported::Supported,
 };
 use peal_model::{
-    App, Bytes, Identity, Info, Infos, IofChannel, KeyName, Nspace, Pdata, Proc, Query, Rank, Status, Text, code, key,
+    App, Bytes, Event, Identity, Info, Infos, IofChannel, KeyName, Nspace, Pdata, Proc, Query, Rank, Status, Text,
+    code, key,
 };
 use peal_sandbox::Sink;
 use std::{
@@ -226,6 +227,18 @@ impl Host for EmbeddedHost {
             Some(_) => supported::LAUNCHER,
             None => supported::SERVER,
         }
+    }
+
+    fn leaves_ends_to_server(&self, nspace: &Nspace) -> bool {
+        self.table.is_adopted(nspace)
+    }
+
+    fn registered_events(&self) -> Option<Vec<Status>> {
+        Some(Vec::new())
+    }
+
+    fn notify(&self, _event: Arc<Event>) -> EventHandling {
+        EventHandling::BySite
     }
 
     fn job_added(&self, job: &JobSpec) {

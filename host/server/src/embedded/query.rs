@@ -45,6 +45,11 @@ impl JobTable {
         self.jobs().insert(nspace, Arc::new(listed));
     }
 
+    /// Whether somebody else starts the procs of a job.
+    pub(super) fn is_adopted(&self, nspace: &Nspace) -> bool {
+        self.jobs().get(nspace).is_some_and(|job| job.is_adopted())
+    }
+
     /// A job is being ended because of this.
     pub(super) fn ending(&self, nspace: &Nspace, because: Status) {
         if let Some(job) = self.jobs().get(nspace) {

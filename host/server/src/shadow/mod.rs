@@ -175,7 +175,7 @@ fn handler(
     identity: Option<Identity>,
     actual: &Finished,
 ) -> Seen {
-    let (member, event, steps) = (pending.member(), pending.event().clone(), pending.steps().clone());
+    let (member, event, steps) = (pending.member(), pending.event_with_object(), pending.steps().clone());
     let behind = actual.steps.len().saturating_sub(steps.len());
     let about = described(&event);
     let call = EventCall { number: 0, registration: member.id.0, tag: member.handler.tag, event, identity, steps };

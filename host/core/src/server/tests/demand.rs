@@ -53,6 +53,16 @@ impl Proxy {
         self.take(actions);
     }
 
+    /// The codes (none: all) of which somebody is registered for events of the environment.
+    fn wanted(&self) -> Vec<Vec<i32>> {
+        let is_wanted = |code: &i32| {
+            let mut peers = self.stage.server.peers.values();
+            peers.any(|peer| peer.interests.asks_for_environment(Status(*code)))
+        };
+        let codes = [-3, -2, -1, Status::DEFAULT_HANDLER.0].into_iter().filter(is_wanted);
+        codes.map(|code| if code == Status::DEFAULT_HANDLER.0 { vec![] } else { vec![code] }).collect()
+    }
+
     fn disconnect(&mut self, rank: usize) {
         let actions = self.stage.server.disconnected(self.stage.peers[rank], Time(0));
         self.take(actions);
@@ -91,16 +101,21 @@ fn the_host_is_asked_once_for_each_code_and_told_when_nobody_wants_it() {
 }
 
 #[test]
-fn a_registration_for_every_code_is_one_of_its_own() {
+fn standing_registration_for_all_codes_covers_a_single_one() {
     let mut proxy = Proxy::of(2);
     proxy.register(0, &[], &[]);
     assert_eq!(proxy.asked[0].1, []);
     proxy.answer(proxy.asked[0].0, Ok(()));
-    proxy.register(0, &[-1], &[]);
-    assert_eq!(proxy.asked[1].1, statuses_of(&[-1]));
-    proxy.answer(proxy.asked[1].0, Ok(()));
+    let single = proxy.register(1, &[-1], &[]);
+    assert_eq!((proxy.asked.len(), proxy.told[1]), (1, (single, code::PMIX_SUCCESS)), "the host is not asked again");
+    proxy.register(1, &[-2], &[]);
+    proxy.deregister(1, &[-2]);
+    assert!(proxy.given_back.is_empty(), "the host was not asked for that");
     proxy.deregister(0, &[Status::DEFAULT_HANDLER.0]);
-    assert_eq!(proxy.given_back, [vec![]]);
+    assert_eq!((&proxy.asked[1].1, &proxy.given_back[..]), (&statuses_of(&[-1]), &[vec![]][..]));
+    proxy.answer(proxy.asked[1].0, Ok(()));
+    proxy.disconnect(1);
+    assert_eq!(proxy.given_back[1..], [statuses_of(&[-1])]);
 }
 
 #[test]
@@ -176,8 +191,9 @@ fn whoever_has_gone_is_told_nothing_and_wants_nothing() {
 fn the_host_hears_what_is_aimed_at_it_if_it_registered() {
     let mut stage = Stage::of(1);
     let peer = stage.peers[0];
-    let told = |actions: &[Action]| actions.iter().any(|action| matches!(action, Action::Host(Upcall::Notify(_))));
-    assert!(!told(&stage.notify(0, -1, Range::Rm, Vec::new())));
+    let told = |actions: &[Action]| actions.iter().any(|action| matches!(action, Action::Host(Upcall::Notify { .. })));
+    let unheard = stage.notify(0, -1, Range::Rm, Vec::new());
+    assert!(!told(&unheard) && status(&unheard) == code::PMIX_ERR_NOT_SUPPORTED, "{unheard:?}");
     assert!(!told(&stage.server.violated(peer, code::PMIX_ERR_UNPACK_FAILURE)));
     stage.server.host_registers(&[Status(-1)]);
     assert!(told(&stage.notify(0, -1, Range::Rm, Vec::new())));
@@ -185,7 +201,7 @@ fn the_host_hears_what_is_aimed_at_it_if_it_registered() {
     assert!(!told(&stage.server.violated(peer, code::PMIX_ERR_UNPACK_FAILURE)));
     stage.server.host_registers(&[]);
     let actions = stage.server.violated(peer, code::PMIX_ERR_UNPACK_FAILURE);
-    let [Action::Host(Upcall::Notify(event))] = &actions[..] else { panic!("{actions:?}") };
+    let [Action::Host(Upcall::Notify { event, .. })] = &actions[..] else { panic!("{actions:?}") };
     assert_eq!((event.code, event.range, &event.source), (code::PMIX_ERR_UNPACK_FAILURE, Range::Rm, &None));
     assert!(event.custom_targets().is_none() && event.affected().is_empty(), "it has no targets");
     stage.server.host_deregisters(&[Status(-1), Status::DEFAULT_HANDLER]);
@@ -226,6 +242,7 @@ proptest! {
         let mut open: BTreeSet<RequestId> = BTreeSet::new();
         let mut answered = 0;
         let mut held: BTreeSet<Vec<i32>> = BTreeSet::new();
+        let mut ever_refused: BTreeSet<Vec<i32>> = BTreeSet::new();
         for op in ops {
             let (asked, given_back, told) = (proxy.asked.len(), proxy.given_back.len(), proxy.told.len());
             let mut refused: Option<Vec<Status>> = None;
@@ -255,6 +272,7 @@ proptest! {
             };
             for codes in refused.iter().flat_map(|codes| single(codes)) {
                 prop_assert!(held.remove(&codes));
+                ever_refused.insert(codes);
             }
             for codes in proxy.asked[asked..].iter().flat_map(|(_, codes)| single(codes)) {
                 prop_assert!(held.insert(codes), "asked for twice");
@@ -265,6 +283,9 @@ proptest! {
             for (to, _) in &proxy.told[told..] {
                 prop_assert!(open.remove(to), "answered twice, or though gone");
             }
+            let is_asked_for =
+                |want: &Vec<i32>| held.contains(want) || held.contains(&vec![]) || ever_refused.contains(want);
+            prop_assert!(proxy.wanted().iter().all(is_asked_for), "{:?} of {held:?}", proxy.wanted());
         }
         while answered < proxy.asked.len() {
             proxy.answer(proxy.asked[answered].0, Ok(()));
@@ -273,6 +294,11 @@ proptest! {
         open.retain(|to| !proxy.told.iter().any(|(told, _)| told == to));
         prop_assert!(open.is_empty(), "never answered: {open:?}");
         (0..3).filter(|rank| connected[*rank]).for_each(|rank| proxy.disconnect(rank));
+        // Codes that a registration for all had covered are asked for when that goes.
+        while answered < proxy.asked.len() {
+            proxy.answer(proxy.asked[answered].0, Ok(()));
+            answered += 1;
+        }
         prop_assert!(proxy.stage.server.demand.is_empty(), "{:?}", proxy.stage.server.demand);
     }
 }

@@ -288,6 +288,62 @@ fn it_takes_little_to_know_what_is_owed_and_there_is_an_end_of_it() {
 }
 
 #[test]
+fn lost_job_events_are_told_with_the_next_one() {
+    let mut late = Late::with(Settings { event_index_bytes: 20_000, ..Settings::default() });
+    late.job_events(0..1000);
+    let lost = late.counts().events_lost;
+    assert!(lost > 0);
+    late.connect();
+    late.stage.register(1, &[NEWS - 1]);
+    let other_code = late.stage.notify(0, NEWS - 1, Range::Namespace, Vec::new());
+    let told = |action: &Action| matches!(action, Action::Deliver { event, .. } if event.infos.value_of(EVENTS_MISSED).is_some());
+    assert!(hearers(&late.stage, &other_code) == [1] && !other_code.iter().any(told), "none of that code was lost");
+    let registered = late.stage.register(1, &[NEWS]);
+    let heard = late.heard(registered);
+    assert_eq!((heard.numbers.len() as u64 + lost, &heard.missed[..]), (1000, &[lost][..]));
+    late.raise(Range::Namespace, 1000, &[]);
+    late.stage.server.retained.check();
+}
+
+#[test]
+fn job_events_lost_to_a_slow_reader_are_told_to_it() {
+    let mut late = Late::with(Settings { event_index_bytes: 20_000, event_batch: 4, ..Settings::default() });
+    late.connect();
+    late.stage.register(1, &[NEWS]);
+    let peer = late.stage.peers[1];
+    late.stage.server.behind(peer);
+    late.job_events(0..1000);
+    let lost = late.counts().events_lost;
+    let resumed = late.stage.server.resume(peer);
+    let heard = late.heard(resumed);
+    assert!(lost > 0 && heard.missed == [lost], "{:?}", heard.missed);
+    assert_eq!(heard.numbers.len() as u64 + lost, 1000);
+    late.stage.server.behind(peer);
+    late.job_events(0..1000);
+    late.stage.ask(1, Request::Finalize);
+    assert!(!late.stage.server.retained.has_lost(), "a proc that has left need not be told");
+}
+
+#[test]
+fn live_event_tells_of_job_events_lost_before() {
+    let mut late = Late::with(Settings { event_memory: 0, ..Settings::default() });
+    late.connect();
+    late.stage.register(1, &[NEWS]);
+    let peer = late.stage.peers[1];
+    late.stage.server.behind(peer);
+    late.job_events(0..2);
+    let Some(Action::Recall { events, .. }) = late.stage.server.resume(peer).pop() else {
+        panic!("nothing is recalled")
+    };
+    let nothing = late.stage.server.recalled(peer, events.into_iter().map(|at| (at, None)).collect());
+    assert!(hearers(&late.stage, &nothing).is_empty());
+    let live = late.raise(Range::Namespace, 2, &[]);
+    assert_eq!(late.heard(live), Heard { numbers: vec![2], missed: vec![2], pauses: 0 });
+    let next = late.raise(Range::Namespace, 3, &[]);
+    assert_eq!(late.heard(next).missed, [], "it is told once");
+}
+
+#[test]
 fn what_one_user_leaves_lying_takes_no_room_from_others() {
     let index = 100_000;
     let mut late = Late::with(Settings { event_memory: 0, event_index_bytes: index, ..Settings::default() });

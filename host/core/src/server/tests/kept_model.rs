@@ -153,6 +153,7 @@ impl World {
 
     /// Does what a caller does, and checks what clients are told.
     fn carry_out(&mut self, actions: Vec<Action>) {
+        let actions = with_willing_host(&mut self.server, actions);
         let mut batch: BTreeMap<PeerId, usize> = BTreeMap::new();
         for action in actions {
             match action {

@@ -1,0 +1,83 @@
+//! Events that were missed, counted by their codes, for those who are to be told how many.
+use peal_model::Status;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Counts of events, in all and by code, for a bounded number of codes.
+#[derive(Debug)]
+pub(super) struct CodeCounts {
+    max_codes: usize,
+    pub(super) total: u64,
+    by_code: BTreeMap<Status, u64>,
+    /// Events of codes that have no count of their own.
+    others: u64,
+}
+
+impl CodeCounts {
+    /// No events; as many codes as this are counted apart.
+    pub(super) fn new(max_codes: usize) -> CodeCounts {
+        CodeCounts { max_codes, total: 0, by_code: BTreeMap::new(), others: 0 }
+    }
+
+    /// Counts one of this code.
+    pub(super) fn count(&mut self, code: Status) {
+        self.total += 1;
+        if self.by_code.len() < self.max_codes {
+            *self.by_code.entry(code).or_default() += 1;
+        } else {
+            *self.by_code.get_mut(&code).unwrap_or(&mut self.others) += 1;
+        }
+    }
+
+    /// The number of events of these codes (none: all) at most, without those of codes that were heard before: `hears` says
+    /// so of a code, or of all. An event without a count for its code may be of any that has none.
+    pub(super) fn missed(&self, codes: &[Status], hears: impl Fn(Option<Status>) -> bool) -> u64 {
+        let asked: BTreeSet<Status> = codes.iter().copied().filter(|code| !hears(Some(*code))).collect();
+        let (counted, others) = if codes.is_empty() {
+            let counted = self.by_code.iter().filter(|(code, _)| !hears(Some(**code))).map(|(_, count)| count).sum();
+            (counted, !hears(None))
+        } else {
+            let counted = asked.iter().filter_map(|code| self.by_code.get(code)).sum::<u64>();
+            (counted, asked.iter().any(|code| !self.by_code.contains_key(code)))
+        };
+        if others { counted + self.others } else { counted }
+    }
+
+    /// Takes out the events of the codes that are heard, and those of codes without a count, and returns their number.
+    pub(super) fn take(&mut self, hears: impl Fn(Status) -> bool) -> u64 {
+        let counted: u64 = self.by_code.extract_if(.., |code, _| hears(*code)).map(|(_, count)| count).sum();
+        let taken = counted + std::mem::take(&mut self.others);
+        self.total = self.total.saturating_sub(taken);
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAX_CODES: usize = 1024;
+
+    #[test]
+    fn missed_events_are_counted_by_code_while_there_is_room() {
+        let mut counts = CodeCounts::new(MAX_CODES);
+        for code in 0..1200 {
+            counts.count(Status(-code));
+            counts.count(Status(0));
+        }
+        let never = |_: Option<Status>| false;
+        assert_eq!((counts.total, counts.by_code.len(), counts.others), (2400, MAX_CODES, 176));
+        assert_eq!(counts.missed(&[Status(0), Status(0), Status(-1)], never), 1202);
+        assert_eq!(counts.missed(&[Status(-1), Status(-1199)], never), 177, "as many as it may be");
+        assert_eq!(counts.missed(&[], never), 2400);
+        assert_eq!(counts.missed(&[], |code| code == Some(Status(0))), 1199);
+        assert_eq!(counts.missed(&[], |_| true), 0);
+    }
+
+    #[test]
+    fn taken_events_are_not_counted_again() {
+        let mut counts = CodeCounts::new(2);
+        [-1, -1, -2, -3].into_iter().for_each(|code| counts.count(Status(code)));
+        assert_eq!(counts.take(|code| code == Status(-1)), 3, "the third code has no count of its own");
+        assert_eq!((counts.take(|_| true), counts.total), (1, 0));
+    }
+}

@@ -1,0 +1,118 @@
+//! Handlers of `peal-client` that complete later, as by the completion function of RFC 0002: the chain waits for them, so long.
+use peal_client::{Client, ClientSettings, Handler, Outcome};
+use peal_model::{DataArray, Event, Info, Infos, Key, KeyName, Range, Status, Value, code, key};
+use peal_server::ServerSettings;
+use peal_tests::in_process::{Node, soon};
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+
+const NEWS: Status = Status(-3001);
+const NOTE: KeyName = KeyName("test.note");
+
+type Complete = oneshot::Sender<Outcome>;
+
+/// A handler whose answers the test gives, and how it learns of events.
+fn completed_by_test() -> (Handler, mpsc::UnboundedReceiver<(Event, Complete)>) {
+    let (tell, told) = mpsc::unbounded_channel();
+    let handler = Handler::deferred(move |call| {
+        let (complete, completed) = oneshot::channel();
+        tell.send((call.event().clone(), complete)).unwrap();
+        async { completed.await.unwrap_or(Outcome::status(code::PMIX_EVENT_ACTION_DEFERRED)) }
+    });
+    (handler, told)
+}
+
+fn panics() -> Outcome {
+    panic!("on purpose")
+}
+
+fn named(name: &str) -> Vec<Info> {
+    vec![Info::new(key::PMIX_EVENT_HDLR_NAME, Value::string(name))]
+}
+
+/// A handler that tells the results of those before it.
+fn last() -> (Handler, mpsc::UnboundedReceiver<Vec<Info>>) {
+    let (tell, told) = mpsc::unbounded_channel();
+    let handler = Handler::native(move |call| {
+        tell.send(call.results()).unwrap();
+        Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+    });
+    (handler, told)
+}
+
+fn result(name: &str, status: Status, infos: &[Info]) -> Info {
+    let key = Key::new(name).unwrap();
+    let first = Info::new(key.clone(), Value::Status(status));
+    Info::new(key, Value::DataArray(DataArray::infos([&[first][..], infos].concat())))
+}
+
+async fn pair(settings: ClientSettings) -> (Node, Client, Client) {
+    let node = Node::alone(ServerSettings::default(), 2).await;
+    let client = soon("a client connects", Client::connect_with(&node.environment(0), settings)).await.unwrap();
+    let other = node.client(1).await;
+    (node, client, other)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn chain_goes_on_when_a_deferred_handler_completes() {
+    let (_node, client, other) = pair(ClientSettings::default()).await;
+    let (deferred, mut begun) = completed_by_test();
+    let (last, mut told) = last();
+    client.register(&[NEWS], &named("later"), deferred).await.unwrap();
+    client.register(&[], &[], last).await.unwrap();
+    for number in 0..2 {
+        other.notify(NEWS, Range::Namespace, vec![Info::new(NOTE, Value::Uint32(number))]).await.unwrap();
+    }
+    let note = [Info::new(NOTE, Value::string("done"))];
+    for number in 0..2 {
+        let (event, complete) = soon("the handler is called", begun.recv()).await.unwrap();
+        assert_eq!(event.infos.value_of(NOTE), Some(&Value::Uint32(number)));
+        // Nothing else of the client waits for it, but the handlers behind and the events behind.
+        client.commit().await.unwrap();
+        assert!(told.try_recv().is_err() && begun.try_recv().is_err());
+        complete.send(Outcome { status: code::PMIX_EVENT_PARTIAL_ACTION_TAKEN, infos: note.to_vec() }).unwrap();
+        let results = soon("the last handler is called", told.recv()).await.unwrap();
+        assert_eq!(results, [result("later", code::PMIX_EVENT_PARTIAL_ACTION_TAKEN, &note)]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn action_deferred_is_a_result_like_others() {
+    let (_node, client, other) = pair(ClientSettings::default()).await;
+    let (deferred, mut begun) = completed_by_test();
+    let (last, mut told) = last();
+    let status = Handler::native(|_| Outcome::status(code::PMIX_EVENT_ACTION_DEFERRED));
+    client.register(&[NEWS], &named("queued"), status).await.unwrap();
+    // One without a name.
+    client.register(&[NEWS], &[], deferred).await.unwrap();
+    client.register(&[], &[], last).await.unwrap();
+    other.notify(NEWS, Range::Namespace, Vec::new()).await.unwrap();
+    drop(soon("the handler is called", begun.recv()).await);
+    let results = soon("the last handler is called", told.recv()).await.unwrap();
+    let deferred = |name| result(name, code::PMIX_EVENT_ACTION_DEFERRED, &[]);
+    assert_eq!(results, [deferred("queued"), deferred("")], "a handler without a name has an empty key");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deferred_handler_that_fails_does_not_hold_the_chain() {
+    let settings = ClientSettings { handler_timeout: Duration::from_millis(50), ..ClientSettings::default() };
+    let (_node, client, other) = pair(settings).await;
+    let (never, mut begun) = completed_by_test();
+    let (last, mut told) = last();
+    let panics_late = Handler::deferred(|_| async { panics() });
+    let panics_at_once = Handler::deferred(|_| std::future::ready(panics()));
+    for (name, handler) in [("never", never), ("late", panics_late), ("at once", panics_at_once)] {
+        client.register(&[NEWS], &named(name), handler).await.unwrap();
+    }
+    client.register(&[], &[], last).await.unwrap();
+    other.notify(NEWS, Range::Namespace, Vec::new()).await.unwrap();
+    let (_, complete) = soon("the handler is called", begun.recv()).await.unwrap();
+    let results = soon("the last handler is called", told.recv()).await.unwrap();
+    let expected = [
+        result("never", Status::PEAL_ERR_HANDLER_TIMEOUT, &[]),
+        result("late", Status::PEAL_ERR_HANDLER_TRAPPED, &[]),
+        result("at once", Status::PEAL_ERR_HANDLER_TRAPPED, &[]),
+    ];
+    assert_eq!(results, expected);
+    assert!(complete.send(Outcome::status(code::PMIX_SUCCESS)).is_err(), "nobody waits for it any more");
+}
