@@ -407,8 +407,8 @@ fn what_cannot_be_made_or_built_is_said_with_what_to_do() {
             assert!(done.stderr.contains(word), "{word:?} is not in {}", done.stderr);
         }
     };
-    refused(&["new", "--lang", "perl", "mine"], &["\"perl\"", "rust, c, python and js"]);
-    refused(&["new", "--lang", "c", "--role", "handler", "mine"], &["\"handler\"", "event-handler, connection-policy"]);
+    refused(&["new", "--lang", "perl", "mine"], &["'perl'", "rust, c, python, js"]);
+    refused(&["new", "--lang", "c", "--role", "handler", "mine"], &["'handler'", "event-handler, connection-policy"]);
     refused(&["new", "--lang", "c", "--role", "lifecycle", "mine"], &["lifecycle alone", "event-handler"]);
     refused(&["new", "--lang", "c", "My_Module"], &["\"My_Module\"", "small letters"]);
     refused(&["build", "."], &["peal-module.toml", "peal module new"]);

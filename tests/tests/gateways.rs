@@ -3,7 +3,7 @@
 //! None goes round in circles.
 use peal_client::Client;
 use peal_core::registration::Place;
-use peal_model::{Info, Key, KeyName, LogRequest, Proc, Status, Value, code, key};
+use peal_model::{Info, Infos, Key, KeyName, LogRequest, Proc, Query, Status, Value, code, key};
 use peal_sandbox::{Capability, Engine, EngineSettings, Grants, Limits, Module, Services, Sink};
 use peal_server::{Answer, Duty, EmbeddedFabric, Host, Hosted, HostedChannels, ServerSettings};
 use peal_tests::{
@@ -43,9 +43,10 @@ struct Above {
 }
 
 impl Host for Above {
-    fn log(&self, source: Proc, _timestamp: u64, data: Vec<Info>, _directives: Vec<Info>) -> Answer<'_, ()> {
-        self.asked.lock().unwrap().push(format!("{source}: {}", data[0].key.as_str()));
-        let knows = data.iter().any(|info| self.knows.is_some_and(|known| info.key == known));
+    fn log(&self, source: Proc, channel: Key, _timestamp: u64, data: Vec<Info>, _: Vec<Info>) -> Answer<'_, ()> {
+        let keys: Vec<&str> = data.iter().map(|info| info.key.as_str()).collect();
+        self.asked.lock().unwrap().push(format!("{source}: {}", keys.join(" ")));
+        let knows = self.knows.is_some_and(|known| channel == known);
         Box::pin(std::future::ready(if knows { Ok(()) } else { Err(code::PMIX_ERR_NOT_SUPPORTED) }))
     }
 }
@@ -137,6 +138,47 @@ async fn a_gateway_writes_what_others_have_no_channel_for_and_what_is_for_standa
     assert_eq!(log(&gateway, key::PMIX_LOG_STDOUT).await, (FINE, FINE));
     assert_eq!(far.lines(), ["two:0: text", "the host: text"]);
     assert_eq!((own.asked(), other.asked()), (vec![], vec![]), "nobody above was needed");
+}
+
+/// The three channels of syslog on a server that has one sink of two.
+fn syslog(sink: &str, paper: &Arc<Paper>) -> HostedChannels {
+    let mut channels = HostedChannels::default();
+    let keys = [key::PMIX_LOG_LOCAL_SYSLOG, key::PMIX_LOG_GLOBAL_SYSLOG, key::PMIX_LOG_SYSLOG];
+    channel(&mut channels, "syslog", sink, &keys, paper);
+    channels
+}
+
+/// The log channels that a client is told of.
+async fn listed(Site { client, .. }: &Site) -> String {
+    let keys = vec![Some(key::PMIX_QUERY_LOG_CHANNELS.0.into())];
+    let found = soon("a query", client.query(&[Query { keys, qualifiers: Vec::new() }])).await.unwrap();
+    found.infos.value_of(key::PMIX_QUERY_LOG_CHANNELS).and_then(Value::as_str).unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn global_syslog_without_sink_is_looked_for_elsewhere() {
+    let fabric = EmbeddedFabric::new();
+    let (near, far) = (Arc::new(Paper::default()), Arc::new(Paper::default()));
+    let (own, other) = (Arc::new(Above::default()), Arc::new(Above::default()));
+    let node = server(syslog("local-syslog", &near), &own, Duty::Node, &fabric, "one").await;
+    let written = || (near.lines().len(), far.lines().len());
+    let asked = || own.asked();
+
+    assert_eq!(listed(&node).await, "pmix.log.lsys,pmix.log.syslog", "what cannot be written to is not listed");
+    assert_eq!(written(), (0, 0), "nor is anything written to find that out");
+    // Without a gateway only the host could have a global one.
+    assert_eq!(log(&node, key::PMIX_LOG_GLOBAL_SYSLOG).await, (NOBODY, NOBODY));
+    assert_eq!((written(), asked()), ((0, 0), vec!["one:0: pmix.log.gsys".to_owned()]));
+    assert_eq!(log(&node, key::PMIX_LOG_SYSLOG).await, (FINE, FINE));
+    assert_eq!((written(), asked()), ((2, 0), vec!["one:0: pmix.log.gsys".to_owned()]));
+
+    let _gateway = server(syslog("global-syslog", &far), &other, Duty::Gateway, &fabric, "two").await;
+    for (channel, near_and_far) in
+        [(key::PMIX_LOG_GLOBAL_SYSLOG, (0, 2)), (key::PMIX_LOG_SYSLOG, (0, 2)), (key::PMIX_LOG_LOCAL_SYSLOG, (2, 0))]
+    {
+        assert_eq!(log(&node, channel).await, (FINE, FINE), "{channel:?}");
+        assert_eq!((written(), asked()), (near_and_far, Vec::new()), "{channel:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -69,8 +69,8 @@ impl Sink for Paper {
 struct Board(Mutex<Vec<Vec<Info>>>);
 
 impl Host for Board {
-    fn log(&self, _source: Proc, _timestamp: u64, data: Vec<Info>, _directives: Vec<Info>) -> Answer<'_, ()> {
-        let known = data.iter().any(|info| info.key == KeyName("pmix.log.board"));
+    fn log(&self, _: Proc, channel: Key, _timestamp: u64, data: Vec<Info>, _: Vec<Info>) -> Answer<'_, ()> {
+        let known = channel == KeyName("pmix.log.board");
         if known {
             self.0.lock().unwrap().push(data);
         }
@@ -120,8 +120,10 @@ async fn channels_are_components_and_what_they_are_not_is_asked_of_the_host() {
     assert_eq!(log(&[fails.clone(), fine.clone()]).await, code::PMIX_ERR_PARTIAL_SUCCESS);
     assert_eq!(log(std::slice::from_ref(&fails)).await, code::PMIX_ERROR);
     let required = Info { flags: InfoFlags::REQUIRED, ..fails };
-    assert_eq!(log(&[required, fine.clone()]).await, code::PMIX_ERROR);
+    assert_eq!(log(&[required, fine.clone()]).await, code::PMIX_ERR_OPERATION_FAILED);
     assert_eq!(out.written().len(), 3, "what could be written was");
+    let missing = Info { flags: InfoFlags::REQUIRED, ..text(KeyName("pmix.log.nowhere"), "lost") };
+    assert_eq!(log(&[missing]).await, code::PMIX_ERR_OPERATION_FAILED);
 
     let (board, payload) = (text(KeyName("pmix.log.board"), "to all"), text(BOARD, "payload"));
     assert_eq!(log(&[fine, board.clone(), payload.clone()]).await, code::PMIX_SUCCESS);
@@ -207,7 +209,7 @@ async fn the_channels_that_there_are_can_be_asked_for() {
 struct Mute(AtomicUsize);
 
 impl Host for Mute {
-    fn log(&self, _source: Proc, _timestamp: u64, _data: Vec<Info>, _directives: Vec<Info>) -> Answer<'_, ()> {
+    fn log(&self, _: Proc, _: Key, _timestamp: u64, _data: Vec<Info>, _: Vec<Info>) -> Answer<'_, ()> {
         self.0.fetch_add(1, Ordering::SeqCst);
         Box::pin(std::future::pending())
     }

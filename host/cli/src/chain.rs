@@ -27,7 +27,7 @@ pub fn show(args: ChainShow) -> Result<ExitCode> {
     let Reply::Chains { chains } = reply else { return admin::unexpected(&reply) };
     let jobs = if event.is_some() { jobs(at)? } else { Vec::new() };
     let rows = rows(&chains, event.as_ref(), &jobs)?;
-    let mut out = io::stdout().lock();
+    let mut out = crate::output::stdout();
     if json {
         serde_json::to_writer_pretty(&mut out, &rows.iter().map(Row::json).collect::<Vec<_>>())?;
         writeln!(out)?;

@@ -12,7 +12,7 @@ const WRONG: u8 = 1;
 
 /// Does what is asked.
 pub fn run(command: ConfigCommand) -> Result<ExitCode> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout();
     match command {
         ConfigCommand::Check(check) => {
             return Ok(match checked(check) {

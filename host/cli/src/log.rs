@@ -45,7 +45,7 @@ pub fn run(mut args: Log) -> Result<ExitCode> {
     if json {
         let by_key = channels.iter().map(|(key, status)| (key.to_string(), status.0)).collect();
         let outcome = Outcome { status: status.0, name: status.name(), channels: by_key };
-        writeln!(io::stdout().lock(), "{}", serde_json::to_string(&outcome)?)?;
+        writeln!(crate::output::stdout(), "{}", serde_json::to_string(&outcome)?)?;
     }
     for (channel, status) in &channels {
         crate::say(&format!("{channel}: {status}"));
@@ -93,7 +93,7 @@ fn data(args: &Log, message: &str) -> Result<Vec<Info>> {
     let is_mail = |channel: &Key| *channel == key::PMIX_LOG_EMAIL;
     let has_mail = channels.is_empty() || channels.iter().any(|channel| is_mail(channel));
     if !has_mail && (args.subject.is_some() || !args.mail_to.is_empty()) {
-        bail!("--mail-to and --subject are for mail: --to email");
+        return Err(crate::usage_error("--mail-to and --subject are for mail: --to email"));
     }
     let mut data: Vec<Info> = Vec::new();
     for channel in &channels {

@@ -7,6 +7,7 @@ mod chain;
 mod config;
 mod config_command;
 mod ctl;
+mod error_text;
 mod event;
 mod feed;
 mod group;
@@ -18,6 +19,7 @@ mod module;
 mod monitor;
 mod node;
 mod observer;
+mod output;
 mod ps;
 mod recorded;
 mod reload;
@@ -30,10 +32,12 @@ mod transcript;
 mod wall;
 
 use args::{Args, ChainCommand, Command};
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, Parser, error::ErrorKind};
 use clap_complete::Shell;
+use error_text::error_text;
 use peal_server::admin::Call;
 use std::{
+    fmt::Display,
     io::{self, Write},
     process::ExitCode,
 };
@@ -44,10 +48,18 @@ const FAILED: u8 = 125;
 fn main() -> ExitCode {
     let args = Args::parse_from(args::spelled(std::env::args_os()));
     let done = trace::set_up().and_then(|()| obey(args.command));
-    done.unwrap_or_else(|error| {
-        say(&format!("{error:#}"));
-        ExitCode::from(FAILED)
+    done.unwrap_or_else(|error| match error.downcast::<clap::Error>() {
+        Ok(wrong) => wrong.exit(),
+        Err(error) => {
+            say(&error_text(&error));
+            ExitCode::from(FAILED)
+        }
     })
+}
+
+/// A command line that is wrong in a way that its parser cannot tell.
+fn usage_error(problem: impl Display) -> anyhow::Error {
+    Args::command().error(ErrorKind::ValueValidation, problem).into()
 }
 
 fn obey(command: Command) -> anyhow::Result<ExitCode> {
@@ -76,15 +88,14 @@ fn obey(command: Command) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Prints the completions for a shell. Who reads no more of them has had enough.
+/// Prints the completions for a shell.
 fn completions(shell: Shell) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Args::command(), "peal", &mut script);
-    let mut out = io::stdout().lock();
-    match out.write_all(&script).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        Ok(()) | Err(_) => Ok(ExitCode::SUCCESS),
-    }
+    let mut out = output::stdout();
+    out.write_all(&script)?;
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Tells whoever reads our standard error. If nobody does, there is nobody to tell.

@@ -15,12 +15,7 @@ use peal_server::{
     metrics::MetricsEndpoint,
 };
 use peal_wall::Raised;
-use std::{
-    io::{self, Write},
-    path::PathBuf,
-    process::ExitCode,
-    sync::Arc,
-};
+use std::{io::Write, path::PathBuf, process::ExitCode, sync::Arc};
 
 /// The configuration of a running server, and what of it can change.
 pub struct Reloading {
@@ -147,7 +142,7 @@ fn changed(old: &Config, new: &Config) -> Vec<&'static str> {
 pub fn ask(at: ServerArgs) -> Result<ExitCode> {
     let (reply, _) = admin::ask(at, &Call::Reload)?;
     let Reply::Reloaded(reloaded) = reply else { return admin::unexpected(&reply) };
-    let mut out = io::stdout().lock();
+    let mut out = crate::output::stdout();
     for key in &reloaded.applied {
         writeln!(out, "{key} has changed")?;
     }

@@ -30,12 +30,12 @@ const TIMED_OUT: u8 = 124;
 
 /// Runs a job and passes its exit status on.
 pub fn run(mut args: Run) -> Result<ExitCode> {
-    let apps = args.apps().unwrap_or_else(|wrong| wrong.exit());
+    let apps = args.apps()?;
     let on_abort = args.on_abort.take().map(|word| Given::option("--on-abort", "run.on_abort", word));
     let resolved = config::load(std::mem::take(&mut args.config), on_abort)?;
     let config = &resolved.config;
     let me = node::unique("peal");
-    let nspace = Nspace::new(&format!("{me}@1"))?;
+    let nspace = Nspace::of_job(&format!("{me}@1"))?;
     // Modules are compiled and started before anything else: one that does not fit ends the run before it began.
     let brought = Brought { nspace: nspace.clone(), handlers: std::mem::take(&mut args.handlers) };
     let notices = Notices::default();

@@ -163,7 +163,7 @@ fn follow(watch: &mut Option<Watch>, reloading: &mut Reloading) {
 
 async fn reload(reloading: &mut Reloading, prompt: Prompt, manager: &Manager, then: State) -> Result<Reloaded, String> {
     manager.tell(State::Reloading);
-    let done = reloading.reload(prompt).await.map_err(|error| format!("{error:#}"));
+    let done = reloading.reload(prompt).await.map_err(|error| crate::error_text(&error));
     match &done {
         Ok(reloaded) if prompt == Prompt::Files && *reloaded == Reloaded::default() => {}
         Ok(reloaded) => {

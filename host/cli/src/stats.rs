@@ -14,7 +14,7 @@ use std::{
 pub fn status(args: Ask) -> Result<ExitCode> {
     let (reply, _) = admin::ask(args.at, &Call::Status)?;
     let Reply::Status(status) = reply else { return admin::unexpected(&reply) };
-    let mut out = io::stdout().lock();
+    let mut out = crate::output::stdout();
     if args.json {
         serde_json::to_writer_pretty(&mut out, &status)?;
         writeln!(out)?;
@@ -34,7 +34,7 @@ pub fn status(args: Ask) -> Result<ExitCode> {
 pub fn stats(args: Ask) -> Result<ExitCode> {
     let (reply, _) = admin::ask(args.at, &Call::Stats)?;
     let Reply::Stats(snapshot) = reply else { return admin::unexpected(&reply) };
-    let mut out = io::stdout().lock();
+    let mut out = crate::output::stdout();
     if args.json {
         serde_json::to_writer_pretty(&mut out, &snapshot)?;
         writeln!(out)?;

@@ -30,7 +30,8 @@ impl Environment {
         let uri = need(variable::SERVER_URI)?;
         let server = uri.parse().map_err(|_| bad(variable::SERVER_URI, &uri, "NSPACE.RANK;tcp4://ADDRESS:PORT"))?;
         let nspace = need(variable::NAMESPACE)?;
-        let nspace = Nspace::new(&nspace).map_err(|_| bad(variable::NAMESPACE, &nspace, "at most 255 bytes"))?;
+        let nspace = Nspace::new(&nspace)
+            .map_err(|_| bad(variable::NAMESPACE, &nspace, "at most 255 bytes without control characters"))?;
         let rank = need(variable::RANK)?;
         let rank = rank.parse().map_err(|_| bad(variable::RANK, &rank, "a number"))?;
         if let Some(modules) = text(variable::GDS_MODULE)

@@ -372,3 +372,29 @@ impl Kind<Vec<OrderedChannel>> for ChannelOrder {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn requirements(order: &str) -> Option<Vec<(String, Requirement)>> {
+        Some(ChannelOrder::parse(order)?.into_iter().map(|channel| (channel.name, channel.requirement)).collect())
+    }
+
+    /// RFC "Logging extension": "the parser will accept any required flag that starts with req".
+    #[test]
+    fn marks_that_begin_with_req_make_channels_required() {
+        for mark in ["req", "reqd", "required", "REQ", "Required", " req "] {
+            let order = requirements(&format!("LOCAL_SYSLOG:{mark}, email")).unwrap();
+            let wanted = [("local_syslog", Requirement::Required), ("email", Requirement::Optional)];
+            assert_eq!(order, wanted.map(|(name, requirement)| (name.to_owned(), requirement)), "{mark}");
+        }
+    }
+
+    #[test]
+    fn other_marks_and_names_are_refused() {
+        for order in ["email:", "email:optional", "email:re", ":req", "email,email:req", "a b"] {
+            assert_eq!(requirements(order), None, "{order}");
+        }
+    }
+}

@@ -1,7 +1,8 @@
 //! Where log requests go: channels, their order, when it is enough, and what the requester is told.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
 use peal_core::log::{
-    Arrival, LogSettings, Logged, MAX_CHANNELS, Malformed, Need, NextChannel, Writer, channel, route,
+    Arrival, AvailableChannels, Gateway, LogSettings, Logged, MAX_CHANNELS, Malformed, Need, NextChannel, Origin,
+    Writer, channel, route,
 };
 use peal_model::{DataArray, Info, InfoFlags, Key, KeyName, LogRequest, Nspace, Proc, Rank, Status, Value, code, key};
 use std::sync::Arc;
@@ -29,6 +30,11 @@ fn request(data: Vec<Info>, directives: Vec<Info>) -> Arc<LogRequest> {
     Arc::new(LogRequest { source, identity: None, timestamp: None, data, directives })
 }
 
+fn modules(channels: &[KeyName]) -> AvailableChannels {
+    let of_modules = channels.iter().map(|channel| Key::from(*channel)).collect();
+    AvailableChannels { of_modules, of_host: Vec::new() }
+}
+
 /// What was tried, by whom, and the status in the end, where each channel answers as the table says, and all others not at all.
 fn log_as(
     settings: &LogSettings,
@@ -36,8 +42,9 @@ fn log_as(
     directives: Vec<Info>,
     answers: &[(KeyName, Status)],
 ) -> Result<(Vec<(String, Writer)>, Status), Status> {
-    let offered: Arc<[Key]> = answers.iter().map(|(key, _)| Key::from(*key)).collect();
-    let routed = route(request(data, directives), &offered, settings, Arrival::default());
+    let of_modules = answers.iter().map(|(key, _)| Key::from(*key)).collect();
+    let available = AvailableChannels { of_modules, of_host: Vec::new() };
+    let routed = route(request(data, directives), &available, settings, &Arrival::default());
     let mut run = routed.map_err(|malformed| malformed.status())?;
     let mut tried = Vec::new();
     loop {
@@ -113,6 +120,71 @@ fn a_required_channel_that_fails_fails_the_request() {
 }
 
 #[test]
+fn required_channel_that_is_missing_fails_the_request() {
+    let failed = code::PMIX_ERR_OPERATION_FAILED;
+    assert_eq!(log(vec![required(OUT)], vec![], &[]).1, failed);
+    assert_eq!(log(vec![text(ERR), required(OUT)], vec![], &[]).1, failed);
+    assert_eq!(log(vec![text(ERR), required(OUT)], vec![], &[(ERR, code::PMIX_SUCCESS)]).1, failed);
+    let marked = LogSettings { order: vec![(OUT.into(), Need::Required)], ..LogSettings::default() };
+    let payload = vec![text(KeyName("app.progress"))];
+    assert_eq!(log_as(&marked, payload, vec![], &[]).unwrap().1, failed);
+}
+
+#[test]
+fn no_channel_named_means_those_of_the_host_too() {
+    let available = AvailableChannels { of_host: vec![OUT.into(), ERR.into()], ..modules(&[MAIL, ERR]) };
+    let tried = |arrival: Arrival| {
+        let payload = request(vec![text(KeyName("app.progress"))], vec![]);
+        let mut next = route(payload, &available, &LogSettings::default(), &arrival).unwrap().advance();
+        let mut tried = Vec::new();
+        while let NextChannel::Try(pending) = next {
+            tried.push((pending.channel().to_string(), pending.writer()));
+            next = pending.finish(code::PMIX_SUCCESS, Vec::new()).advance();
+        }
+        tried
+    };
+    let of_modules = || vec![(MAIL.0.to_owned(), Writer::Module), (ERR.0.to_owned(), Writer::Module)];
+    let all = [of_modules(), vec![(OUT.0.to_owned(), Writer::Host)]].concat();
+    assert_eq!(tried(Arrival::default()), all);
+    assert_eq!(tried(Arrival { origin: Origin::Host, ..Arrival::default() }), of_modules(), "never back up");
+}
+
+#[test]
+fn gateway_is_told_the_channel_and_writes_to_no_other() {
+    let payload = || request(vec![text(KeyName("app.progress"))], vec![]);
+    let settings = LogSettings { order: vec![(ERR.into(), Need::Required)], ..LogSettings::default() };
+    let away = Arrival { gateway: Gateway::Elsewhere, ..Arrival::default() };
+    let NextChannel::Try(sent) = route(payload(), &modules(&[]), &settings, &away).unwrap().advance() else { panic!() };
+    assert_eq!((sent.channel(), sent.writer()), (&ERR.into(), Writer::Gateway));
+    let at_gateway = Arrival { origin: Origin::OtherServer, chosen: Some(ERR.into()), ..Arrival::default() };
+    let run = route(sent.request(), &modules(&[OUT, ERR]), &LogSettings::default(), &at_gateway).unwrap();
+    let NextChannel::Try(pending) = run.advance() else { panic!() };
+    assert_eq!((pending.channel(), pending.writer()), (&ERR.into(), Writer::Module));
+    let NextChannel::Done(done) = pending.finish(code::PMIX_SUCCESS, Vec::new()).advance() else { panic!() };
+    assert_eq!((done.status, done.steps.len()), (code::PMIX_SUCCESS, 1));
+    // That it has no such channel it says as it is, whatever its own site requires: others may be asked then.
+    let run = route(payload(), &modules(&[]), &settings, &at_gateway).unwrap();
+    let NextChannel::Try(pending) = run.advance() else { panic!() };
+    let NextChannel::Done(done) = pending.finish(code::PMIX_ERR_NOT_SUPPORTED, Vec::new()).advance() else { panic!() };
+    assert_eq!(done.status, code::PMIX_ERR_NOT_AVAILABLE);
+}
+
+#[test]
+fn syslog_is_asked_for_as_global_beyond_this_server() {
+    let data = vec![text(key::PMIX_LOG_SYSLOG), text(KeyName("app.progress"))];
+    let run =
+        route(request(data, vec![]), &modules(&[key::PMIX_LOG_SYSLOG]), &LogSettings::default(), &Arrival::default());
+    let NextChannel::Try(host) = run.unwrap().advance() else { panic!() };
+    assert_eq!((host.channel(), host.writer()), (&key::PMIX_LOG_GLOBAL_SYSLOG.into(), Writer::Host));
+    assert_eq!(host.request().data, [text(key::PMIX_LOG_GLOBAL_SYSLOG), text(KeyName("app.progress"))]);
+    let NextChannel::Try(module) = host.finish(code::PMIX_ERR_NOT_SUPPORTED, Vec::new()).advance() else { panic!() };
+    assert_eq!((module.channel(), module.writer()), (&key::PMIX_LOG_SYSLOG.into(), Writer::Module));
+    assert_eq!(module.request().data[0].key, Key::from(key::PMIX_LOG_SYSLOG));
+    let NextChannel::Done(done) = module.finish(code::PMIX_SUCCESS, Vec::new()).advance() else { panic!() };
+    assert_eq!((done.status, &*done.steps[0].name), (code::PMIX_SUCCESS, key::PMIX_LOG_SYSLOG.0));
+}
+
+#[test]
 fn malformed_data_log_nothing() {
     let flag = |key, truth| Info::new(key, Value::Bool(truth));
     for data in [
@@ -152,8 +224,7 @@ fn each_channel_gets_what_is_for_it_and_the_payload_and_nothing_else() {
     // One that a module serves, one that only the host knows, and a site's own, whose key is like no other channel's.
     let named = [text(OUT), text(future), text(BOARD)];
     let asked = request(named.iter().cloned().chain(payload()).collect(), about());
-    let mut run =
-        route(asked.clone(), &[OUT.into(), BOARD.into()].into(), &LogSettings::default(), Arrival::default()).unwrap();
+    let mut run = route(asked.clone(), &modules(&[OUT, BOARD]), &LogSettings::default(), &Arrival::default()).unwrap();
     for (info, writer) in named.iter().zip([Writer::Module, Writer::Host, Writer::Module]) {
         let NextChannel::Try(pending) = run.advance() else { panic!() };
         assert_eq!((pending.channel(), pending.writer()), (&info.key, writer));
@@ -163,7 +234,7 @@ fn each_channel_gets_what_is_for_it_and_the_payload_and_nothing_else() {
         run = pending.finish(code::PMIX_SUCCESS, Vec::new());
     }
     // Where the site has no such channel, its key is an application's like any other.
-    let run = route(asked, &[OUT.into()].into(), &LogSettings::default(), Arrival::default()).unwrap();
+    let run = route(asked, &modules(&[OUT]), &LogSettings::default(), &Arrival::default()).unwrap();
     let NextChannel::Try(out) = run.advance() else { panic!() };
     assert_eq!(out.request().data, [&[text(OUT), text(BOARD)][..], &payload()].concat());
 }
@@ -172,7 +243,7 @@ fn each_channel_gets_what_is_for_it_and_the_payload_and_nothing_else() {
 fn a_request_names_no_more_channels_than_it_may_however_often() {
     let named = |count: usize| (0..count).map(|at| text_of(Key::new(&format!("pmix.log.{at}")).unwrap()));
     let routed =
-        |data: Vec<Info>| route(request(data, vec![]), &[].into(), &LogSettings::default(), Arrival::default());
+        |data: Vec<Info>| route(request(data, vec![]), &modules(&[]), &LogSettings::default(), &Arrival::default());
     assert!(routed(named(MAX_CHANNELS).collect()).is_ok());
     let error = routed(named(MAX_CHANNELS + 1).collect()).unwrap_err();
     assert_eq!((&error, error.status()), (&Malformed::TooMany, code::PMIX_ERR_BAD_PARAM));

@@ -3,7 +3,7 @@
 use peal_core::{
     Time,
     log::{
-        Arrival, LogSettings, Malformed, NextChannel, Origin,
+        Arrival, AvailableChannels, LogSettings, Malformed, NextChannel, Origin,
         book::{Aggregation, Book, Likeness},
         directives::{Directives, MAX_PAIR_TEXT},
         route,
@@ -18,6 +18,11 @@ const NOW: u64 = 1_700_000_000;
 
 fn arrived() -> Arrival {
     Arrival { at: NOW, ..Arrival::default() }
+}
+
+fn modules(channels: &[KeyName]) -> AvailableChannels {
+    let of_modules = channels.iter().map(|channel| Key::from(*channel)).collect();
+    AvailableChannels { of_modules, of_host: Vec::new() }
 }
 
 fn info(key: KeyName, value: Value) -> Info {
@@ -60,7 +65,7 @@ fn a_directive_of_the_wrong_type_logs_nothing() {
     ] {
         let in_data = request("job", vec![text(OUT, "text"), malformed.clone()], vec![]);
         for asked in [asking(vec![malformed.clone()]), in_data] {
-            let error = route(Arc::new(asked), &[OUT.into()].into(), &LogSettings::default(), arrived()).unwrap_err();
+            let error = route(Arc::new(asked), &modules(&[OUT]), &LogSettings::default(), &arrived()).unwrap_err();
             assert_eq!(error, Malformed::Type(malformed.key.clone()), "{malformed:?}");
             assert_eq!(error.status(), code::PMIX_ERR_BAD_PARAM);
         }
@@ -84,7 +89,7 @@ fn what_comes_later_counts_more_and_data_most_and_no_value_is_true() {
 /// The time with which a request comes before its channels.
 fn stamped(timestamp: Option<u64>, directives: Vec<Info>) -> Option<u64> {
     let asked = LogRequest { timestamp, ..asking(directives) };
-    let run = route(Arc::new(asked), &[OUT.into()].into(), &LogSettings::default(), arrived()).unwrap();
+    let run = route(Arc::new(asked), &modules(&[OUT]), &LogSettings::default(), &arrived()).unwrap();
     let NextChannel::Try(pending) = run.advance() else { panic!() };
     pending.request().timestamp
 }
@@ -103,8 +108,7 @@ fn a_request_that_wants_a_time_and_has_none_gets_that_of_its_arrival() {
 }
 
 fn likeness_of(request: &LogRequest) -> Option<Likeness> {
-    let offered: Arc<[Key]> = [OUT.into(), MAIL.into()].into();
-    route(Arc::new(request.clone()), &offered, &LogSettings::default(), arrived()).unwrap().likeness()
+    route(Arc::new(request.clone()), &modules(&[OUT, MAIL]), &LogSettings::default(), &arrived()).unwrap().likeness()
 }
 
 #[test]
@@ -256,9 +260,8 @@ fn their_number_goes_where_they_could_have_gone_and_nowhere_else() {
     let mut book = Book::new(Aggregation::default());
     for origin in [Origin::Client, Origin::Host] {
         let arrival = Arrival { origin, ..arrived() };
-        let likeness = || {
-            route(asked.clone(), &[OUT.into()].into(), &LogSettings::default(), arrival).unwrap().likeness().unwrap()
-        };
+        let likeness =
+            || route(asked.clone(), &modules(&[OUT]), &LogSettings::default(), &arrival).unwrap().likeness().unwrap();
         assert_eq!(book.repeats(&likeness()), None, "what came from elsewhere is no duplicate");
         assert_eq!(book.logged(likeness(), &asked, code::PMIX_SUCCESS, Time(0)), None);
         book.repeats(&likeness());

@@ -1,6 +1,8 @@
 //! The way of log requests against an independent model, which says of each channel whether it is tried, not what comes next.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
-use peal_core::log::{Arrival, Gateway, LogSettings, Logged, Need, NextChannel, Origin, Writer, route};
+use peal_core::log::{
+    Arrival, AvailableChannels, Gateway, LogSettings, Logged, Need, NextChannel, Origin, Writer, route,
+};
 use peal_model::{Info, InfoFlags, Key, KeyName, LogRequest, Status, Value, code, key};
 use proptest::prelude::*;
 use std::{collections::BTreeSet, sync::Arc};
@@ -37,6 +39,8 @@ struct Case {
     /// The channels that data name, and whether that info is flagged as required.
     data: Vec<(usize, bool)>,
     offered: Vec<usize>,
+    /// What the host environment says that it is.
+    of_host: Vec<usize>,
     order: Vec<(usize, bool)>,
     once: Option<bool>,
     site_once: bool,
@@ -52,11 +56,13 @@ fn cases() -> impl Strategy<Value = Case> {
     let answer = prop_oneof![Just(Answer::Written), Just(Answer::Failed), Just(Answer::Missing)];
     let origin = proptest::sample::select(vec![Origin::Client, Origin::OtherServer, Origin::Host, Origin::OtherHost]);
     let gateway = proptest::sample::select(vec![Gateway::NotElsewhere, Gateway::Elsewhere]);
-    let arrival = (origin, gateway).prop_map(|(origin, gateway)| Arrival { at: 0, origin, gateway });
-    (data, some(), order, any::<Option<bool>>(), any::<bool>(), proptest::array::uniform5(answer), arrival).prop_map(
-        |(data, offered, order, once, site_once, answers, arrival)| Case {
+    let arrival = (origin, gateway).prop_map(|(origin, gateway)| Arrival { origin, gateway, ..Arrival::default() });
+    let served = (some(), some());
+    (data, served, order, any::<Option<bool>>(), any::<bool>(), proptest::array::uniform5(answer), arrival).prop_map(
+        |(data, (offered, of_host), order, once, site_once, answers, arrival)| Case {
             data,
             offered,
+            of_host,
             order,
             once,
             site_once,
@@ -77,10 +83,12 @@ impl Model<'_> {
 
     /// The channels that are meant, in their order.
     fn meant(&self) -> Vec<usize> {
-        let Case { offered, order, .. } = self.0;
+        let Case { offered, of_host, order, arrival, .. } = self.0;
+        let is_from_host = arrival.origin == Origin::Host || arrival.origin == Origin::OtherHost;
+        let of_host = if is_from_host { &[] } else { &of_host[..] };
         let named: Vec<usize> = self.named().map(|(channel, _)| channel).collect();
         let all = if named.is_empty() {
-            order.iter().map(|(channel, _)| *channel).chain(offered.iter().copied()).collect()
+            order.iter().map(|(channel, _)| *channel).chain(offered.iter().chain(of_host).copied()).collect()
         } else {
             named
         };
@@ -110,18 +118,18 @@ impl Model<'_> {
 
     /// Whom a channel could be given to, in this order.
     fn writers(&self, channel: usize) -> Vec<Writer> {
-        let Arrival { origin, gateway, .. } = self.0.arrival;
+        let Arrival { origin, gateway, .. } = &self.0.arrival;
         let is_served = self.0.offered.contains(&channel);
         // Standard output appears on the gateway.
         let for_gateway = !is_served || KEYS[channel] == key::PMIX_LOG_STDOUT;
-        let is_first_hand = origin == Origin::Client || origin == Origin::Host;
+        let is_first_hand = *origin == Origin::Client || *origin == Origin::Host;
         let mut writers = Vec::new();
-        if for_gateway && is_first_hand && gateway == Gateway::Elsewhere {
+        if for_gateway && is_first_hand && *gateway == Gateway::Elsewhere {
             writers.push(Writer::Gateway);
         }
         if is_served {
             writers.push(Writer::Module);
-        } else if origin == Origin::Client || origin == Origin::OtherServer {
+        } else if *origin == Origin::Client || *origin == Origin::OtherServer {
             writers.push(Writer::Host);
         }
         writers
@@ -148,10 +156,12 @@ impl Model<'_> {
         let are = |what| tried.iter().filter(|channel| answer(channel) == what).count();
         let required_failed =
             tried.iter().any(|channel| self.is_required(*channel) && answer(channel) != Answer::Written);
+        if required_failed {
+            return code::PMIX_ERR_OPERATION_FAILED;
+        }
         match (are(Answer::Written), are(Answer::Failed), are(Answer::Missing)) {
             (0, 0, _) => code::PMIX_ERR_NOT_AVAILABLE,
             (0, ..) => code::PMIX_ERROR,
-            _ if required_failed => code::PMIX_ERROR,
             (_, 0, 0) => code::PMIX_SUCCESS,
             _ if self.is_once() => code::PMIX_SUCCESS,
             _ => code::PMIX_ERR_PARTIAL_SUCCESS,
@@ -171,8 +181,9 @@ fn routed(case: &Case) -> (Vec<(Key, Writer)>, Status) {
     let need = |required| if required { Need::Required } else { Need::Optional };
     let order = case.order.iter().map(|(channel, required)| (KEYS[*channel].into(), need(*required))).collect();
     let settings = LogSettings { order, once: case.site_once, ..LogSettings::default() };
-    let offered: Arc<[Key]> = case.offered.iter().map(|channel| KEYS[*channel].into()).collect();
-    let mut run = route(Arc::new(request), &offered, &settings, case.arrival).unwrap();
+    let keys = |channels: &[usize]| channels.iter().map(|channel| Key::from(KEYS[*channel])).collect::<Vec<Key>>();
+    let available = AvailableChannels { of_modules: keys(&case.offered).into(), of_host: keys(&case.of_host) };
+    let mut run = route(Arc::new(request), &available, &settings, &case.arrival).unwrap();
     let mut tried = Vec::new();
     loop {
         match run.advance() {

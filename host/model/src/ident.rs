@@ -30,6 +30,28 @@ pub enum IdentError {
         /// The text as given.
         text: String,
     },
+    /// A namespace with a character that does something where it is shown.
+    #[error(
+        "namespace {text:?} has the character {character:?}; control characters, ends of lines and marks of writing direction \
+         are not allowed"
+    )]
+    Character {
+        /// The text as given.
+        text: String,
+        /// The first such character.
+        character: char,
+    },
+    /// A job without a name.
+    #[error("the name of a job is empty")]
+    NoJobName,
+    /// The name of a job that no file can have.
+    #[error(
+        "{text:?} cannot be the name of a job: files are named after it, so it has no `/` and is neither `.` nor `..`"
+    )]
+    NoFileName {
+        /// The text as given.
+        text: String,
+    },
 }
 
 fn checked(what: &'static str, text: &str, max: usize) -> Result<Arc<str>, IdentError> {
@@ -42,7 +64,16 @@ fn checked(what: &'static str, text: &str, max: usize) -> Result<Arc<str>, Ident
     Ok(Arc::from(text))
 }
 
-/// A namespace: the name of a job (`pmix_nspace_t`), at most 255 bytes. The empty one names nobody.
+/// Whether a character ends a line, controls a terminal or turns text around.
+fn is_control(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// A namespace: the name of a job, a tool, a server or a group (`pmix_nspace_t`), at most 255 bytes. The empty one names nobody.
+///
+/// It stands in environment variables, in lines of output and in JSON, so it has no control characters. That of a job also names
+/// files ([`Nspace::of_job`]).
 ///
 /// Compared by their texts; those that are one and the same, as the namespaces of procs that travel together are, are not looked into.
 #[derive(Clone, Eq, Serialize, Deserialize)]
@@ -77,9 +108,26 @@ impl Nspace {
     /// The longest namespace, in bytes (`PMIX_MAX_NSLEN`).
     pub const MAX: usize = names::number::PMIX_MAX_NSLEN as usize;
 
-    /// A namespace of this name; an error if it is too long or holds a NUL.
+    /// A namespace of this name; an error if it is too long or holds a NUL or another control character.
     pub fn new(text: &str) -> Result<Nspace, IdentError> {
-        checked("namespace", text, Self::MAX).map(Nspace)
+        let name = checked("namespace", text, Self::MAX)?;
+        match text.chars().find(|character| is_control(*character)) {
+            Some(character) => Err(IdentError::Character { text: text.to_owned(), character }),
+            None => Ok(Nspace(name)),
+        }
+    }
+
+    /// The namespace of a job of this name. Groups may have names with slashes, such as `mpi://WORLD`; jobs may not.
+    ///
+    /// # Errors
+    /// Those of [`Nspace::new`], and for a name that is empty or cannot name a file.
+    pub fn of_job(text: &str) -> Result<Nspace, IdentError> {
+        match text {
+            "" => Err(IdentError::NoJobName),
+            "." | ".." => Err(IdentError::NoFileName { text: text.to_owned() }),
+            _ if text.contains('/') => Err(IdentError::NoFileName { text: text.to_owned() }),
+            _ => Nspace::new(text),
+        }
     }
 
     /// The name as text.

@@ -49,6 +49,34 @@ fn too_long_and_nul_are_refused_by_name() {
 }
 
 #[test]
+fn names_of_launchers_are_namespaces_of_jobs() {
+    let names =
+        ["prterun-host-1234@1", "slurm.pmix.123.0", "1234567", "prte.host:77@0", "a b", "f\u{192}2X", "-n", "solver*"];
+    for name in names {
+        assert_eq!(Nspace::of_job(name).map(|job| job.to_string()).as_deref(), Ok(name));
+    }
+}
+
+#[test]
+fn namespaces_with_control_characters_are_refused() {
+    for character in ['\n', '\r', '\t', '\u{1b}', '\u{7f}', '\u{85}', '\u{9b}', '\u{2028}', '\u{202e}', '\u{2066}'] {
+        let text = format!("a{character}LD_PRELOAD=/evil.so");
+        let character = IdentError::Character { text: text.clone(), character };
+        assert_eq!(Nspace::new(&text), Err(character));
+    }
+    assert!(Nspace::try_from("a\nb".to_owned()).is_err(), "nor is one that is deserialized");
+}
+
+#[test]
+fn jobs_are_not_named_what_no_file_can_be() {
+    for name in ["", ".", "..", "a/b", "/", "../x"] {
+        assert!(Nspace::of_job(name).is_err(), "{name:?}");
+        assert!(Nspace::new(name).is_ok(), "{name:?}: a group may be called so");
+    }
+    assert!(Nspace::of_job(&"x".repeat(256)).is_err());
+}
+
+#[test]
 fn an_array_holds_one_type() {
     let mixed = DataArray::new(data_type::PMIX_BOOL, vec![Value::Bool(true), Value::Byte(1)]).unwrap_err();
     assert_eq!(mixed.to_string(), "element 1 is a PMIX_BYTE (2), the array holds PMIX_BOOL (1)");

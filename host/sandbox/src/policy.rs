@@ -97,6 +97,19 @@ impl Module {
         }
     }
 
+    /// Whether a log channel can be written to. Blocks the thread.
+    ///
+    /// It is asked with a request without data: where it has nothing to write to it answers `PMIX_ERR_NOT_AVAILABLE`, else that such a
+    /// request says nothing. Its sinks take nothing for that.
+    pub fn has_channel(&self, channel: &Key) -> bool {
+        let (data, directives) = (Vec::new(), Vec::new());
+        let request = LogRequest { source: None, identity: None, timestamp: None, data, directives };
+        let call = ChannelCall { channel: channel.clone(), request: Arc::new(request), steps: Arc::default() };
+        let answer = self.log(&call);
+        // One that fails is there.
+        answer.failure.is_some() || answer.status != code::PMIX_ERR_NOT_AVAILABLE
+    }
+
     /// Has a log channel write and waits for what became of it. Blocks the thread: run chains on a [`crate::GuestPool`].
     ///
     /// As with [`Module::handle`], whatever goes wrong is a result as well. What was written before stays written.

@@ -290,8 +290,8 @@ impl Actor {
                 let _ = tell.send(self.state.life(&proc));
                 Vec::new()
             }
-            Internal::Log { request, origin, tell } => {
-                self.channels.submit(Asker::Waits(tell), request, origin);
+            Internal::Log { request, origin, chosen, tell } => {
+                self.channels.submit(Asker::Waits(tell), request, origin, chosen);
                 Vec::new()
             }
             Internal::FileOpened { watch, seen } => self.state.file_opened(watch, seen),
@@ -347,7 +347,7 @@ impl Actor {
             }
             Action::Log { to, request } => {
                 let asker = to.map_or(Asker::Nobody, Asker::Client);
-                self.channels.submit(asker, request, Origin::Client);
+                self.channels.submit(asker, request, Origin::Client, None);
             }
             Action::Controlled { requester, operation, targets, status } => {
                 self.notices.tell(Notice::Controlled { requester, operation, targets, status });

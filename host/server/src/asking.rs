@@ -9,11 +9,12 @@ use crate::{
 };
 use peal_core::{
     job::Life,
+    log::Arrival,
     reach::Reach,
     server::{Brought, DemandId, FenceId, Purpose, RequestId, Upcall},
     supported,
 };
-use peal_model::{NamedProcs, Reply, Request, Status, code};
+use peal_model::{Info, Key, NamedProcs, Proc, Query, Reply, Request, Status, Value, code, key};
 use std::{
     sync::Arc,
     task::{Context, Poll, Waker},
@@ -53,18 +54,19 @@ impl Actor {
             Upcall::RegisterEvents { id, codes } => self.register_with_host(id, codes),
             Upcall::DeregisterEvents(codes) => self.host.deregister_events(codes),
             Upcall::Request { to, source, request } => {
-                let (identity, channels) = (self.state.identity(&source), self.channels.offered());
+                let identity = self.state.identity(&source);
                 let known = match (&request, identity) {
                     (Request::Query { queries }, Some(identity)) => {
                         let controls = self.state.told_of_controls(identity, queries).into_iter();
                         let groups = self.state.told_of_groups(identity, queries);
                         let sets = self.state.told_of_process_sets(identity, queries);
                         let supported = supported::told(queries, self.host.supported());
-                        controls.chain(groups).chain(sets).chain(supported).collect()
+                        let channels = self.log_channels(&source, queries);
+                        controls.chain(groups).chain(sets).chain(supported).chain(channels).collect()
                     }
                     _ => Vec::new(),
                 };
-                let asker = upcalls::Asker { source, identity, channels, known };
+                let asker = upcalls::Asker { source, identity, known };
                 self.answer(to, |host| async move { upcalls::ask(&*host, asker, request).await });
             }
             Upcall::JobControl { id, source, control } => {
@@ -78,6 +80,18 @@ impl Actor {
                 self.answer(to, |host| async move { upcalls::clean_up(&*host, source, identity, cleanup).await });
             }
         }
+    }
+
+    /// The log channels that are available to a requester, by their keys with commas between them, if a query is about them.
+    fn log_channels(&self, source: &Proc, queries: &[Query]) -> Option<Info> {
+        let mut keys = queries.iter().flat_map(|query| query.keys.iter().flatten());
+        let is_asked = keys.any(|asked| asked.as_bytes() == key::PMIX_QUERY_LOG_CHANNELS.0.as_bytes());
+        let told = || {
+            let available = self.channels.available(source);
+            let keys: Vec<&str> = Arrival::default().all(&available).map(Key::as_str).collect();
+            Info::new(key::PMIX_QUERY_LOG_CHANNELS, Value::string(&keys.join(",")))
+        };
+        is_asked.then(told)
     }
 
     /// A client waits for the acknowledgement: a host that never answers must not keep it.

@@ -8,7 +8,7 @@ use peal_core::{
     reach::Reach,
     server::{Allowance, Attendance, Brought, Purpose},
 };
-use peal_model::{Event, LogRequest, NamedProcs, Nspace, Proc, Status, code};
+use peal_model::{Event, Key, LogRequest, NamedProcs, Nspace, Proc, Status, code};
 use std::{
     collections::BTreeMap,
     future::Future,
@@ -44,7 +44,7 @@ pub trait Fabric: Send + Sync + 'static {
     fn gateway(&self, of: ServerId) -> Gateway;
 
     /// Has a gateway write what is for one channel. `PMIX_ERR_NOT_AVAILABLE` if there is none, or it does not know that channel.
-    fn log(&self, from: ServerId, request: Arc<LogRequest>, origin: Origin) -> Gathered<'_, ()>;
+    fn log(&self, from: ServerId, channel: Key, request: Arc<LogRequest>, origin: Origin) -> Gathered<'_, ()>;
 }
 
 /// What a server does for others.
@@ -247,10 +247,10 @@ impl Fabric for EmbeddedFabric {
         if self.gateway_of(of).is_some() { Gateway::Elsewhere } else { Gateway::NotElsewhere }
     }
 
-    fn log(&self, from: ServerId, request: Arc<LogRequest>, origin: Origin) -> Gathered<'_, ()> {
+    fn log(&self, from: ServerId, channel: Key, request: Arc<LogRequest>, origin: Origin) -> Gathered<'_, ()> {
         let gateway = self.gateway_of(from);
         Box::pin(async move {
-            let status = gateway.ok_or(code::PMIX_ERR_NOT_AVAILABLE)?.log_from(request, origin).await;
+            let status = gateway.ok_or(code::PMIX_ERR_NOT_AVAILABLE)?.log_from(request, origin, Some(channel)).await;
             if status.is_success() { Ok(()) } else { Err(status) }
         })
     }

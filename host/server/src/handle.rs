@@ -12,7 +12,7 @@ use peal_core::{
     reach::Reach,
     server::{Allowance, Brought, DecisionId, DemandId, FenceId, FileSeen, PeerId, Raiser, RequestId, Seq, UsageFound},
 };
-use peal_model::{Event, Info, LogRequest, Nspace, Proc, Reply, Status, Text, code};
+use peal_model::{Event, Info, Key, LogRequest, Nspace, Proc, Reply, Status, Text, code};
 use peal_wire::Output;
 use std::sync::Arc;
 use thiserror::Error;
@@ -140,6 +140,7 @@ pub(crate) enum Internal {
     Log {
         request: Arc<LogRequest>,
         origin: Origin,
+        chosen: Option<Key>,
         tell: oneshot::Sender<Status>,
     },
     FileOpened {
@@ -187,6 +188,14 @@ impl ServerHandle {
         let _ = taken.await;
     }
 
+    /// The same for a thread that may block.
+    pub(crate) fn forward_blocking(&self, to: Proc, output: Output) {
+        let (done, taken) = oneshot::channel();
+        self.say(Internal::Forward { to, output, done });
+        // A server that has stopped forwards nothing.
+        let _ = taken.blocking_recv();
+    }
+
     /// The same without waiting for that, of what was written long ago.
     pub(crate) fn forward_late(&self, to: Proc, output: Output) {
         let (done, _) = oneshot::channel();
@@ -229,13 +238,18 @@ impl ServerHandle {
         directives: Vec<Info>,
     ) -> impl Future<Output = Status> + use<> {
         let request = LogRequest { source: about, identity: None, timestamp, data, directives };
-        self.log_from(Arc::new(request), Origin::Host)
+        self.log_from(Arc::new(request), Origin::Host, None)
     }
 
-    /// Logs what came from elsewhere.
-    pub(crate) fn log_from(&self, request: Arc<LogRequest>, origin: Origin) -> impl Future<Output = Status> + use<> {
+    /// Logs what came from elsewhere, to the channel that was chosen there if one was.
+    pub(crate) fn log_from(
+        &self,
+        request: Arc<LogRequest>,
+        origin: Origin,
+        chosen: Option<Key>,
+    ) -> impl Future<Output = Status> + use<> {
         let (tell, told) = oneshot::channel();
-        self.say(Internal::Log { request, origin, tell });
+        self.say(Internal::Log { request, origin, chosen, tell });
         async move { told.await.unwrap_or(code::PMIX_ERR_NOT_AVAILABLE) }
     }
 

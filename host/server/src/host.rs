@@ -5,7 +5,8 @@ use peal_core::{
     supported::Supported,
 };
 use peal_model::{
-    App, Bytes, Event, Identity, Info, IofChannel, Kval, Nspace, Pdata, Proc, Query, ResourceUnit, Status, Text, code,
+    App, Bytes, Event, Identity, Info, IofChannel, Key, Kval, Nspace, Pdata, Proc, Query, ResourceUnit, Status, Text,
+    code,
 };
 use std::{future::Future, pin::Pin, sync::Arc};
 
@@ -123,13 +124,27 @@ pub trait Host: Send + Sync + 'static {
         unsupported()
     }
 
-    /// Answer questions of somebody who runs as `identity`: one info for each key that is known and may be told.
+    /// Answer questions of somebody who runs as `identity`: one info for each key that is known and may be told. Of log channels
+    /// [`Host::log_channels`] tells.
     fn query(&self, source: Proc, identity: Identity, queries: Vec<Query>) -> Answer<'_, Vec<Info>> {
         unsupported()
     }
 
-    /// Write to log channels that the server does not have. The timestamp is in seconds since the epoch, zero for none.
-    fn log(&self, source: Proc, timestamp: u64, data: Vec<Info>, directives: Vec<Info>) -> Answer<'_, ()> {
+    /// The log channels that the host environment is for this proc or tool, by their keys. Others may be asked for, too.
+    fn log_channels(&self, source: &Proc) -> Vec<Key> {
+        Vec::new()
+    }
+
+    /// Write to a log channel that the server does not have: what is under the channel's key, and payload. The timestamp is in seconds
+    /// since the epoch, zero for none. `PMIX_ERR_NOT_SUPPORTED` and `PMIX_ERR_NOT_AVAILABLE` say that there is no such channel.
+    fn log(
+        &self,
+        source: Proc,
+        channel: Key,
+        timestamp: u64,
+        data: Vec<Info>,
+        directives: Vec<Info>,
+    ) -> Answer<'_, ()> {
         unsupported()
     }
 

@@ -1,20 +1,14 @@
 //! From a request to the host's method and back to a reply.
-use crate::{
-    channels::known,
-    host::{Answer, Host, Spawned},
-};
+use crate::host::{Answer, Host, Spawned};
 use peal_core::job_control::Cleanup;
-use peal_model::{App, Identity, Info, Key, Proc, Reply, Request, Status, Text, code};
-use std::sync::Arc;
+use peal_model::{App, Identity, Info, Proc, Reply, Request, Status, Text, code};
 
 /// For whom the host is asked, and what it need not know for that.
 pub(crate) struct Asker {
     pub(crate) source: Proc,
     /// As whom that runs.
     pub(crate) identity: Option<Identity>,
-    /// The log channels that modules are.
-    pub(crate) channels: Arc<[Key]>,
-    /// What the server itself answers to a query: of job-control requests and groups what the asker wants to know and may.
+    /// What the server itself answers to a query: of job-control requests, groups and log channels what the asker wants to know and may.
     pub(crate) known: Vec<Info>,
 }
 
@@ -29,7 +23,7 @@ pub(crate) async fn clean_up(host: &dyn Host, source: Proc, identity: Identity, 
 }
 
 async fn answer(host: &dyn Host, asker: Asker, request: Request) -> Result<Reply, Status> {
-    let Asker { source, identity, channels, known: own } = asker;
+    let Asker { source, identity, known: own } = asker;
     let success = code::PMIX_SUCCESS;
     match request {
         Request::Abort { status, message, targets } => done(host.abort(source, status, message, targets)).await,
@@ -47,10 +41,7 @@ async fn answer(host: &dyn Host, asker: Asker, request: Request) -> Result<Reply
         Request::Query { queries } => {
             let identity = identity.ok_or(code::PMIX_ERR_NO_PERMISSIONS)?;
             let asked = queries.iter().map(|query| query.keys.len()).sum();
-            let about_channels = known::are_asked(&queries);
-            let answer = host.query(source, identity, queries).await;
-            let answer = if about_channels { known::told(&channels, answer) } else { answer };
-            let mut infos = match answer {
+            let mut infos = match host.query(source, identity, queries).await {
                 // The server knows something, though the host may not.
                 Err(code::PMIX_ERR_NOT_SUPPORTED | code::PMIX_ERR_NOT_FOUND) if !own.is_empty() => Vec::new(),
                 answer => answer?,

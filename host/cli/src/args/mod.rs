@@ -7,6 +7,7 @@ mod groups;
 mod log;
 mod modules;
 mod monitor;
+mod placement;
 mod run;
 mod signing;
 
@@ -27,7 +28,8 @@ pub use run::{App, Run, spelled};
 pub use signing::{Keygen, PASSWORD_VARIABLE, PasswordArgs, Sign, Verify};
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
-use peal_config::Given;
+use peal_config::{Given, words};
+use peal_model::Nspace;
 use peal_server::admin::MAX_JOB_SIZE;
 use std::path::PathBuf;
 
@@ -41,6 +43,8 @@ pub struct Args {
 }
 
 const EXIT_STATUS: &str = "\
+--config, --set, --socket, --pid, --nspace, --uri and --json stand before the verb or behind it.
+
 Exit status:
   that of the job for `peal run`, of the program for `peal attach` (128 and more: ended by a signal), otherwise 0;
   1 if `peal config check` found something wrong, or `peal ctl` did not do all;
@@ -220,8 +224,8 @@ pub enum JobCommand {
 #[derive(ClapArgs)]
 pub struct JobRecordArgs {
     /// The job's name
-    #[arg(value_name = "NSPACE")]
-    pub nspace: String,
+    #[arg(value_name = "NSPACE", value_parser = words::nspace)]
+    pub nspace: Nspace,
     /// Where the configuration comes from.
     #[command(flatten)]
     pub config: ConfigArgs,
@@ -237,8 +241,8 @@ pub struct Register {
     #[command(flatten)]
     pub at: ServerArgs,
     /// The job's name
-    #[arg(value_name = "NSPACE")]
-    pub nspace: String,
+    #[arg(value_name = "NSPACE", value_parser = words::nspace)]
+    pub nspace: Nspace,
     /// How many procs
     #[arg(short = 'n', long = "procs", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_JOB_SIZE)))]
     pub procs: u32,
@@ -260,8 +264,8 @@ pub struct JobEnvironment {
     #[command(flatten)]
     pub at: ServerArgs,
     /// The job's name
-    #[arg(value_name = "NSPACE")]
-    pub nspace: String,
+    #[arg(value_name = "NSPACE", value_parser = words::nspace)]
+    pub nspace: Nspace,
     /// What is printed.
     #[command(flatten)]
     pub print: Print,
@@ -285,8 +289,8 @@ pub struct Deregister {
     #[command(flatten)]
     pub at: ServerArgs,
     /// The job's name
-    #[arg(value_name = "NSPACE")]
-    pub nspace: String,
+    #[arg(value_name = "NSPACE", value_parser = words::nspace)]
+    pub nspace: Nspace,
 }
 
 /// What can be done with the configuration.

@@ -3,8 +3,14 @@ use super::{
     Ask, ConfigArgs, ServerArgs,
     signing::{KEYGEN_HELP, Keygen, SIGN_HELP, Sign, VERIFY_HELP, Verify},
 };
-use clap::{Args as ClapArgs, Subcommand, builder::PossibleValuesParser};
+use clap::{
+    Args as ClapArgs, Subcommand,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
+use peal_author::project;
+use peal_build::Language;
 use peal_config::{ModuleOwner, Word};
+use peal_sandbox::Role;
 use std::path::PathBuf;
 
 /// What can be done with modules.
@@ -169,13 +175,12 @@ pub struct ModuleBench {
 /// `peal module new`.
 #[derive(ClapArgs)]
 pub struct New {
-    /// The language: rust, c, python or js
-    #[arg(long, value_name = "LANGUAGE")]
-    pub lang: String,
-    /// What it does: event-handler, connection-policy, event-policy, job-control-policy, monitor-policy, provision-policy,
-    /// log-policy, group-policy, spawn-policy, log-channel, lifecycle; may be given several times
-    #[arg(long, value_name = "ROLE", default_value = "event-handler")]
-    pub role: Vec<String>,
+    /// The language
+    #[arg(long, value_name = "LANGUAGE", value_parser = PossibleValuesParser::new(Language::ALL.map(Language::name)).try_map(|name| name.parse::<Language>()))]
+    pub lang: Language,
+    /// What it does; may be given several times
+    #[arg(long, value_name = "ROLE", default_value = "event-handler", value_parser = PossibleValuesParser::new(Role::ALL.map(Role::name)).try_map(|name| project::role(&name)))]
+    pub role: Vec<Role>,
     /// What it is called
     #[arg(value_name = "NAME")]
     pub name: String,

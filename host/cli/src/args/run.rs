@@ -1,5 +1,5 @@
 //! What can be said on the command line about a job that is to run.
-use super::{Args, ConfigArgs, log};
+use super::{Args, ConfigArgs, log, placement::options_behind_verb};
 use clap::{
     Args as ClapArgs, Command, CommandFactory, Parser,
     builder::{PossibleValuesParser, ValueParserFactory},
@@ -124,9 +124,10 @@ fn missing(place: &str) -> clap::Error {
     Args::command().error(ErrorKind::MissingRequiredArgument, wrong)
 }
 
-/// A command line in which `-np`, which `mpirun` knows, is an option like others.
+/// A command line as its parser knows it: options that stand before the verb behind it, and `-np`, which `mpirun` knows, an option
+/// like others.
 pub fn spelled(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let mut words: Vec<OsString> = words.collect();
+    let mut words = options_behind_verb(words);
     let args = Args::command();
     if let Some(run) = args.find_subcommand("run")
         && words.get(1).is_some_and(|verb| verb == "run")
@@ -158,7 +159,7 @@ fn as_options(command: &Command, mut words: impl Iterator<Item = OsString>) -> V
 }
 
 /// Whether the value of an option is the word behind it.
-fn takes_next(command: &Command, word: &OsStr) -> bool {
+pub(super) fn takes_next(command: &Command, word: &OsStr) -> bool {
     let Some(text) = word.to_str() else { return false };
     let is_it = |arg: &&clap::Arg| match text.strip_prefix("--") {
         Some(long) => {

@@ -6,7 +6,7 @@ use peal_audit::{Source, readable};
 use peal_store::{Filter, TrailRow};
 use serde_json::{Value, json};
 use std::{
-    io::{self, BufWriter, Write},
+    io::{BufWriter, Write},
     process::ExitCode,
 };
 
@@ -14,12 +14,12 @@ pub(super) fn list(args: AuditList) -> Result<ExitCode> {
     let (source, _) = open(args.source)?;
     let wanted = Filter { kinds: args.kind, ..filter(args.filter) };
     let most = if args.most == 0 { u32::MAX } else { args.most };
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = BufWriter::new(crate::output::stdout());
     for row in source.last(&wanted, most)? {
-        let written = if args.json { writeln!(out, "{}", whole(&row)?) } else { writeln!(out, "{}", line(&row)) };
-        match written {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
-            written => written?,
+        let text = if args.json { whole(&row)?.to_string() } else { line(&row) };
+        writeln!(out, "{text}")?;
+        if out.get_ref().is_closed() {
+            break;
         }
     }
     out.flush()?;
@@ -29,7 +29,7 @@ pub(super) fn list(args: AuditList) -> Result<ExitCode> {
 pub(super) fn show(args: AuditShow) -> Result<ExitCode> {
     let (source, _) = open(args.source)?;
     let row = source.row(args.seq)?.with_context(|| missing(&source, args.seq))?;
-    let mut out = io::stdout().lock();
+    let mut out = crate::output::stdout();
     if args.json {
         writeln!(out, "{}", whole(&row)?)?;
     } else {

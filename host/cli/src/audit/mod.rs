@@ -10,7 +10,7 @@ use crate::{
     config, recorded,
 };
 use anyhow::{Context, Result, bail};
-use peal_audit::{Source, export, shown_time};
+use peal_audit::{AuditError, ExportError, Source, export, shown_time};
 use peal_config::Config;
 use peal_store::Filter;
 use std::{
@@ -57,7 +57,11 @@ fn write(args: AuditExport) -> Result<ExitCode> {
     let (source, _) = open(args.source)?;
     let filter = filter(args.filter);
     match args.output {
-        None => drop(export(&source, &filter, &mut BufWriter::new(io::stdout().lock()))?),
+        None => match export(&source, &filter, &mut BufWriter::new(io::stdout().lock())) {
+            // Nobody reads the rest of it.
+            Err(AuditError::Export(ExportError::Io { source, .. })) if source.kind() == io::ErrorKind::BrokenPipe => {}
+            exported => drop(exported?),
+        },
         Some(path) => {
             let mut out = BufWriter::new(create(&path)?);
             let count = export(&source, &filter, &mut out)?;

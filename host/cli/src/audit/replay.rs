@@ -37,7 +37,7 @@ pub(super) fn run(args: AuditReplay) -> Result<ExitCode> {
     let engine = peal_deploy::engine(&Sandbox { fuel: FuelCount::Always, ..sandbox })?;
     let mut replayer = Replayer::new(&source, engine, with);
     let mut summary = Summary::default();
-    let mut out = io::stdout().lock();
+    let mut out = crate::output::stdout();
     let mut failed = Ok(());
     let progress = io::stderr().is_terminal();
     replayer.replay(&wanted, |replayed| {

@@ -4,10 +4,7 @@ use crate::args::AuditReport;
 use anyhow::{Context, Result};
 use peal_audit::{Report, page};
 use peal_store::Filter;
-use std::{
-    io::{self, Write},
-    process::ExitCode,
-};
+use std::{io::Write, process::ExitCode};
 
 pub(super) fn run(args: AuditReport) -> Result<ExitCode> {
     let AuditReport { html, source, filter: wanted } = args;
@@ -17,7 +14,7 @@ pub(super) fn run(args: AuditReport) -> Result<ExitCode> {
     let report = Report::of(&source, &filter)?;
     let page = page(&report, &of, &said(&filter));
     if html.as_os_str() == "-" {
-        io::stdout().lock().write_all(page.as_bytes())?;
+        crate::output::stdout().write_all(page.as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut out = create(&html)?;

@@ -35,7 +35,7 @@ pub(super) fn run(args: AuditStats) -> Result<ExitCode> {
         row.job.into_iter().for_each(|job| *stats.jobs.entry(job).or_default() += 1);
         Ok(())
     })?;
-    let mut out = io::stdout().lock();
+    let mut out = crate::output::stdout();
     if args.json {
         serde_json::to_writer_pretty(&mut out, &stats)?;
         writeln!(out)?;

@@ -6,7 +6,7 @@ use peal_audit::{PublicKey, Statement, Waiting, verify};
 use serde_json::json;
 use std::{
     fs,
-    io::{self, Write},
+    io::Write,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -28,7 +28,7 @@ pub(super) fn run(args: AuditVerify) -> Result<ExitCode> {
         elsewhere.extend(found);
     }
     let verified = verify(&source, &key, &elsewhere)?;
-    let mut out = io::stdout().lock();
+    let mut out = crate::output::stdout();
     if args.json {
         let findings: Vec<_> = verified
             .findings

@@ -4,10 +4,7 @@ use peal_client::{ClientError, ControlState, ControlStatus, Controlled, ProcOutc
 use peal_model::{Status, code};
 use peal_server::admin::SeenStatus;
 use serde::Serialize;
-use std::{
-    io::{self, Write},
-    process::ExitCode,
-};
+use std::{io::Write, process::ExitCode};
 
 /// It was refused, or not done to all, or did not end well.
 const NOT_DONE: u8 = 1;
@@ -127,7 +124,7 @@ impl Outcome {
 
     /// Says it: what was done on standard output, what was not on standard error.
     pub fn print(&self, request: &str, id: Option<&str>, json: bool) -> Result<ExitCode> {
-        let mut out = io::stdout().lock();
+        let mut out = crate::output::stdout();
         if json {
             let not_done = self.not_done.iter().map(PrintedProc::from).collect();
             let (end, status) = (self.end.name(), self.status.map(SeenStatus::from));

@@ -11,10 +11,7 @@ use crate::{
 use anyhow::Result;
 use peal_client::{ControlState, ControlStatus, ProcOutcome};
 use serde::Serialize;
-use std::{
-    io::{self, Write},
-    process::ExitCode,
-};
+use std::{io::Write, process::ExitCode};
 
 /// One of them is not kept, or has not ended well.
 const NOT_WELL: u8 = 1;
@@ -49,7 +46,7 @@ pub async fn status(args: CtlStatus) -> Result<ExitCode> {
     };
     let kept = kept?;
     asking.leave().await;
-    let mut out = io::stdout().lock();
+    let mut out = crate::output::stdout();
     if json {
         serde_json::to_writer_pretty(&mut out, &kept.iter().map(printed).collect::<Vec<_>>())?;
         writeln!(out)?;

@@ -3,13 +3,13 @@ use super::{
     print::{self, Form},
     tool_settings,
 };
-use crate::args::EventNotify;
+use crate::{args::EventNotify, usage_error};
 use anyhow::{Result, bail};
 use peal_client::{ClientError, Tool};
 use peal_model::{DataArray, Event, Info, Infos, Range, Value, key};
 use peal_server::admin::SeenEvent;
 use std::{
-    io::{self, Write},
+    io::Write,
     process::ExitCode,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -21,13 +21,16 @@ pub async fn notify(args: EventNotify) -> Result<ExitCode> {
         (None, true) => Range::Session,
         (None | Some(Range::Custom), false) => Range::Custom,
         (Some(range), false) => {
-            bail!("--target makes the range of an event custom; it cannot be {} as well", range.name())
+            let range = range.name();
+            return Err(usage_error(format!(
+                "--target makes the range of an event custom; it cannot be {range} as well"
+            )));
         }
         (Some(Range::Custom), true) if infos.value_of(key::PMIX_EVENT_CUSTOM_RANGE).is_none() => {
-            bail!("--range custom needs to know whom the event is for: --target NSPACE:RANK")
+            return Err(usage_error("--range custom needs to know whom the event is for: --target NSPACE:RANK"));
         }
         (Some(Range::ProcLocal), true) => {
-            bail!("an event of range PMIX_RANGE_PROC_LOCAL never leaves the process that raises it")
+            return Err(usage_error("an event of range PMIX_RANGE_PROC_LOCAL never leaves the process that raises it"));
         }
         (Some(range), true) => range,
     };
@@ -45,7 +48,7 @@ pub async fn notify(args: EventNotify) -> Result<ExitCode> {
     let seen = SeenEvent::of(&event);
     let form = if json { Form::Json } else { Form::Plain };
     let line = print::whole(&seen, form)?;
-    io::stdout().lock().write_all(line.as_bytes())?;
+    crate::output::stdout().write_all(line.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -75,7 +75,8 @@ fn from_admin(at: ServerArgs, settings: &ToolSettings, codes: &[Status]) -> Resu
     let is_asked_for = at.socket.is_some();
     match ask(at, settings, codes) {
         Err(error) if !is_asked_for => {
-            crate::say(&format!("watching as a tool, without the answers of handlers: {error:#}"));
+            let why = crate::error_text(&error);
+            crate::say(&format!("watching as a tool, without the answers of handlers: {why}"));
             Ok(None)
         }
         answers => answers.map(Some),

@@ -1,4 +1,5 @@
 //! `peal job`: the jobs of a running server, and what is recorded of them.
+mod environment;
 mod keeper;
 mod record;
 
@@ -7,31 +8,37 @@ pub use keeper::{Command, Keeper};
 use crate::{
     admin,
     args::{Ask, JobCommand, Print},
+    usage_error,
 };
 use anyhow::{Result, bail};
-use peal_server::admin::{Call, NewJob, Registered, Reply};
-use std::{
-    io::{self, Write},
-    process::ExitCode,
-};
+use peal_server::admin::{Call, NewJob, Reply};
+use std::{io::Write, process::ExitCode};
 
 /// Does what is asked.
 pub fn run(command: JobCommand) -> Result<ExitCode> {
     match command {
         JobCommand::Register(args) => {
             if args.print.rank.is_some_and(|rank| rank >= args.procs) {
-                bail!("--rank: ranks of a job of {} procs go from 0 to {}", args.procs, args.procs.saturating_sub(1));
+                let last = args.procs.saturating_sub(1);
+                let problem = format!("--rank: ranks of a job of {} procs go from 0 to {last}", args.procs);
+                return Err(usage_error(problem));
             }
-            let job = NewJob { nspace: args.nspace, size: args.procs, uid: args.uid, gid: args.gid };
+            if !args.print.json && args.nspace.as_str().contains(environment::is_special) {
+                let name = args.nspace.as_str();
+                let problem =
+                    format!("a shell would misread the name {name:?} in `env $(..)`: use --json, or another name");
+                return Err(usage_error(problem));
+            }
+            let job = NewJob { nspace: args.nspace.to_string(), size: args.procs, uid: args.uid, gid: args.gid };
             let (reply, _) = admin::ask(args.at, &Call::Register(job))?;
             print(reply, &args.print)
         }
         JobCommand::Environment(args) => {
-            let (reply, _) = admin::ask(args.at, &Call::Environment { nspace: args.nspace })?;
+            let (reply, _) = admin::ask(args.at, &Call::Environment { nspace: args.nspace.to_string() })?;
             print(reply, &args.print)
         }
         JobCommand::Deregister(args) => {
-            let (reply, _) = admin::ask(args.at, &Call::Deregister { nspace: args.nspace })?;
+            let (reply, _) = admin::ask(args.at, &Call::Deregister { nspace: args.nspace.to_string() })?;
             match reply {
                 Reply::Deregistered => Ok(ExitCode::SUCCESS),
                 reply => admin::unexpected(&reply),
@@ -44,33 +51,23 @@ pub fn run(command: JobCommand) -> Result<ExitCode> {
 
 fn print(reply: Reply, how: &Print) -> Result<ExitCode> {
     let Reply::Registered(job) = reply else { return admin::unexpected(&reply) };
-    let mut out = io::stdout().lock();
+    let mut out = crate::output::stdout();
     if how.json {
         serde_json::to_writer_pretty(&mut out, &job)?;
         writeln!(out)?;
         return Ok(ExitCode::SUCCESS);
     }
-    match how.rank {
-        Some(rank) if rank < job.size => write_rank(&mut out, &job, rank)?,
-        Some(_) => bail!("--rank: ranks of a job of {} procs go from 0 to {}", job.size, job.size.saturating_sub(1)),
-        None => {
-            for rank in 0..job.size {
-                writeln!(out, "# rank {rank}")?;
-                write_rank(&mut out, &job, rank)?;
-            }
-        }
+    if how.rank.is_some_and(|rank| rank >= job.size) {
+        bail!("--rank: ranks of a job of {} procs go from 0 to {}", job.size, job.size.saturating_sub(1));
     }
+    environment::print(&mut out, &job, how.rank)?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn write_rank(out: &mut impl Write, job: &Registered, rank: u32) -> io::Result<()> {
-    job.of_rank(rank).try_for_each(|(name, value)| writeln!(out, "{name}={value}"))
 }
 
 fn list(args: Ask) -> Result<ExitCode> {
     let (reply, _) = admin::ask(args.at, &Call::Jobs)?;
     let Reply::Jobs { jobs } = reply else { return admin::unexpected(&reply) };
-    let mut out = io::stdout().lock();
+    let mut out = crate::output::stdout();
     if args.json {
         serde_json::to_writer_pretty(&mut out, &jobs)?;
         writeln!(out)?;

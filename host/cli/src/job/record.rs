@@ -2,7 +2,6 @@
 use crate::{args::JobRecordArgs, config, plain};
 use anyhow::{Result, bail};
 use peal_audit::shown_time as time;
-use peal_model::Nspace;
 use peal_store::{JobEntry, JobEntryKind, JobRecord, Store};
 use serde_json::{Value, json};
 use std::{
@@ -20,25 +19,19 @@ pub fn record(args: JobRecordArgs) -> Result<ExitCode> {
         bail!("there is no store at {}: no server has kept a record there", path.display());
     }
     let store = Store::open(path, config::store_settings(&config))?;
-    let nspace = Nspace::new(&args.nspace)?;
-    let Some(record) = store.job(&nspace)? else {
+    let Some(record) = store.job(&args.nspace)? else {
         bail!("the store {} has no record of job {:?}", path.display(), args.nspace)
     };
-    let entries = store.job_entries(&nspace)?;
-    let mut out = io::stdout().lock();
+    let entries = store.job_entries(&args.nspace)?;
+    let mut out = crate::output::stdout();
     if args.json {
         let entries = entries.iter().map(entry_json).collect::<Vec<_>>();
         serde_json::to_writer_pretty(&mut out, &record_json(&record, entries))?;
         writeln!(out)?;
     } else {
-        print(&mut out, &record, &entries).or_else(unread)?;
+        print(&mut out, &record, &entries)?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Who reads no more has had enough.
-fn unread(error: io::Error) -> io::Result<()> {
-    if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) }
 }
 
 fn record_json(record: &JobRecord, entries: Vec<Value>) -> Value {

@@ -31,7 +31,7 @@ pub fn bench(args: &ModuleBench) -> Result<ExitCode> {
         let _ = write!(io::stderr(), "\r\u{1b}[K");
     }
     let measured = measured?;
-    let mut out = io::stdout().lock();
+    let mut out = crate::output::stdout();
     if args.json {
         serde_json::to_writer_pretty(&mut out, &measured)?;
         writeln!(out)?;

@@ -9,7 +9,7 @@ use std::{fs, io::Write, path::Path, process::ExitCode};
 pub fn build(args: &Build) -> Result<ExitCode> {
     let project = Project::open(&args.dir)?;
     let tools = Tools::of_user(if args.install { Install::Allowed } else { Install::Never });
-    let bytes = project.build(&tools, &mut |words| eprintln!("peal: {words}"))?;
+    let bytes = project.build(&tools, &mut |words| crate::say(words))?;
     let inspection = peal_sandbox::inspect(&bytes).context("what was built")?;
     check(&project, &inspection)?;
     let file = args.dir.join(format!("{}.wasm", project.manifest.name));
@@ -34,7 +34,7 @@ fn check(project: &Project, inspection: &Inspection) -> Result<()> {
 
 fn say(file: &Path, inspection: &Inspection) -> Result<()> {
     let list = |names: Vec<&str>| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout();
     writeln!(out, "{}, {} bytes", file.display(), inspection.size)?;
     writeln!(out, "roles          {}", list(inspection.roles.iter().map(|role| role.name()).collect()))?;
     writeln!(out, "capabilities   {}", list(inspection.capabilities.iter().map(|one| one.name()).collect()))?;

@@ -9,7 +9,7 @@ use peal_server::admin::{
     Call, ChainOwner, ChangeKind, Deployed, ModuleCall, ModuleList, ModuleStatus, Reply, UserRefused, VersionStatus,
 };
 use std::{
-    io::{self, Write},
+    io::Write,
     process::ExitCode,
     time::{Duration, UNIX_EPOCH},
 };
@@ -21,7 +21,7 @@ const DIGEST: usize = 12;
 pub fn list(ask: Ask) -> Result<ExitCode> {
     let (reply, _) = admin::ask(ask.at, &Call::Module(ModuleCall::List))?;
     let Reply::Modules(list) = reply else { return admin::unexpected(&reply) };
-    let mut out = io::stdout().lock();
+    let mut out = crate::output::stdout();
     if ask.json {
         serde_json::to_writer_pretty(&mut out, &list)?;
         writeln!(out)?;
@@ -56,7 +56,7 @@ fn ask(at: crate::args::ServerArgs, call: ModuleCall) -> Result<Deployed> {
 }
 
 fn tell(deployed: &Deployed, nothing: &str) -> Result<ExitCode> {
-    let mut out = io::stdout().lock();
+    let mut out = crate::output::stdout();
     for change in &deployed.changes {
         writeln!(out, "{change}")?;
     }

@@ -2,16 +2,13 @@
 use crate::{admin, args::ModuleDiff};
 use anyhow::Result;
 use peal_server::admin::{Call, ModuleCall, Reply, ShadowReport};
-use std::{
-    io::{self, Write},
-    process::ExitCode,
-};
+use std::{io::Write, process::ExitCode};
 
 /// Shows it.
 pub fn show(args: ModuleDiff) -> Result<ExitCode> {
     let (reply, _) = admin::ask(args.named.at, &Call::Module(ModuleCall::Diff { name: args.named.name.clone() }))?;
     let Reply::Differences { shadows } = reply else { return admin::unexpected(&reply) };
-    let mut out = io::stdout().lock();
+    let mut out = crate::output::stdout();
     if args.json {
         serde_json::to_writer_pretty(&mut out, &shadows)?;
         writeln!(out)?;

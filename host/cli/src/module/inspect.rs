@@ -6,11 +6,7 @@ use peal_config::{ModuleOwner, Modules, TrustedKey, Word};
 use peal_deploy::{Sample, Signature, SignatureError, Signer, Terms};
 use peal_sandbox::{CONTRACT_SERVED, Capability, Inspection, Tool};
 use serde_json::{Value, json};
-use std::{
-    collections::BTreeSet,
-    io::{self, Write},
-    process::ExitCode,
-};
+use std::{collections::BTreeSet, io::Write, process::ExitCode};
 
 /// The version of what `--json` prints: fields may be added to it, and none changes.
 const SCHEMA: u32 = 1;
@@ -59,7 +55,7 @@ pub fn inspect(args: &Inspect) -> Result<ExitCode> {
     let broken = policy.map(|policy| policy.broken(&bytes, &found, &signature));
     let told = Told { args, found: &found, signature: &signature, signer, terms, broken };
     let printed = if args.json { told.json() } else { told.text() };
-    let mut out = io::stdout().lock();
+    let mut out = crate::output::stdout();
     writeln!(out, "{printed}")?;
     Ok(told.status())
 }

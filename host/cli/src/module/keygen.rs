@@ -6,7 +6,7 @@ use minisign::KeyPair;
 use std::{
     ffi::OsString,
     fs::{self, File, OpenOptions},
-    io::{self, Write},
+    io::Write,
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -31,7 +31,7 @@ pub fn keygen(args: &Keygen) -> Result<ExitCode> {
     let texts = (pair.sk.to_box(Some(comment))?.to_bytes(), pair.pk.to_box()?.to_bytes());
     let written = write(secret, &secret_path, &texts.0).and_then(|()| write(public, &public_path, &texts.1));
     written.inspect_err(|_| undo(&[&secret_path, &public_path]))?;
-    let mut out = io::stdout().lock();
+    let mut out = crate::output::stdout();
     writeln!(out, "{} signs; keep it secret", secret_path.display())?;
     writeln!(
         out,

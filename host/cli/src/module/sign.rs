@@ -12,7 +12,7 @@ use peal_deploy::signature_place;
 use std::{
     ffi::OsString,
     fs,
-    io::{self, Write},
+    io::Write,
     path::{Path, PathBuf},
     process::ExitCode,
     time::{SystemTime, UNIX_EPOCH},
@@ -26,13 +26,13 @@ const ENCRYPTION: std::ops::Range<usize> = 2..4;
 /// Signs all of them or, where one is no component, none.
 pub fn sign(args: &Sign) -> Result<ExitCode> {
     if args.comment.as_ref().is_some_and(|comment| comment.contains(char::is_control)) {
-        bail!("--comment: it stands on one line, without control characters");
+        return Err(crate::usage_error("--comment: it stands on one line, without control characters"));
     }
     let components = args.files.iter().map(|path| component(path)).collect::<Result<Vec<_>>>()?;
     let key = secret_key(args)?;
     let public = PublicKey::from_secret_key(&key)?;
     let id = KeyId::new(public.keynum()).map(|id| id.to_string()).unwrap_or_default();
-    let mut out = io::stdout().lock();
+    let mut out = crate::output::stdout();
     for (path, bytes) in args.files.iter().zip(components) {
         let comment = args.comment.clone().unwrap_or_else(|| usual_comment(path));
         let signature = minisign::sign(Some(&public), &key, &*bytes, Some(&comment), Some("signature of peal"));

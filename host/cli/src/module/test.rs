@@ -1,7 +1,7 @@
 //! `peal module test`.
 use super::tried::Tried;
 use crate::{args::ModuleTest, plain};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use peal_author::trial::{self, Candidate, CaseFile, Difference, Report};
 use peal_config::Sandbox;
 use std::{
@@ -16,7 +16,7 @@ pub fn test(args: &ModuleTest) -> Result<ExitCode> {
     let name = args.name.clone().unwrap_or_else(|| tried.name());
     let paths = if args.cases.is_empty() { tried.cases()? } else { args.cases.clone() };
     if args.write.is_some() && paths.len() != 1 {
-        bail!("--write takes the cases of one file, and there are {}", paths.len());
+        return Err(crate::usage_error(format!("--write takes the cases of one file, and there are {}", paths.len())));
     }
     let sinks = match args.sinks.as_slice() {
         [] => vec!["stdout".to_owned(), "stderr".to_owned()],
@@ -36,12 +36,11 @@ pub fn test(args: &ModuleTest) -> Result<ExitCode> {
         }
         all.push((file, reports));
     }
-    let mut out = io::stdout().lock();
-    let printed = if args.json { json(&all, &mut out) } else { table(&all, &mut out) };
-    if let Err(error) = printed
-        && error.kind() != io::ErrorKind::BrokenPipe
-    {
-        return Err(error.into());
+    let mut out = crate::output::stdout();
+    if args.json {
+        json(&all, &mut out)?
+    } else {
+        table(&all, &mut out)?
     }
     let is_ok = all.iter().flat_map(|(_, reports)| reports).all(Report::is_ok);
     Ok(if is_ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })

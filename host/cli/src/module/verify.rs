@@ -3,11 +3,7 @@ use crate::{args::Verify, config};
 use anyhow::{Context, Result, bail};
 use peal_config::{ModuleOwner, TrustedKey, Word};
 use peal_deploy::{Signature, SignatureError, Signer};
-use std::{
-    fs,
-    io::{self, Write},
-    process::ExitCode,
-};
+use std::{fs, io::Write, process::ExitCode};
 
 /// Nobody who is trusted has signed it.
 const UNTRUSTED: u8 = 1;
@@ -28,7 +24,7 @@ pub fn verify(args: Verify) -> Result<ExitCode> {
     let trusted = keys.iter().map(|(key, _)| key);
     match Signature::beside(&args.file).and_then(|signature| signature.signer(&bytes, trusted)) {
         Ok(Signer { key, comment }) => {
-            let mut out = io::stdout().lock();
+            let mut out = crate::output::stdout();
             writeln!(out, "{named} is signed with key {}", key.id())?;
             for (_, whose) in keys.iter().filter(|(one, _)| *one == key) {
                 writeln!(out, "which is {whose}")?;
@@ -73,6 +69,6 @@ fn key(text: &str) -> Result<TrustedKey> {
 }
 
 fn unreadable(error: &anyhow::Error) -> Result<ExitCode> {
-    crate::say(&format!("{error:#}"));
+    crate::say(&crate::error_text(error));
     Ok(ExitCode::from(UNREADABLE))
 }

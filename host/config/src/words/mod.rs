@@ -43,7 +43,7 @@ pub fn range(text: &str) -> Result<Range, String> {
 
 /// The name of a job or server.
 pub fn nspace(text: &str) -> Result<Nspace, String> {
-    Nspace::new(text).map_err(|error| error.to_string())
+    Nspace::of_job(text).map_err(|error| error.to_string())
 }
 
 /// A proc, as in `solver:0`; all of a job are `solver:*`.

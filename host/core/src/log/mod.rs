@@ -8,7 +8,7 @@ pub mod book;
 pub mod directives;
 mod writer;
 
-pub use writer::{Arrival, Gateway, Origin, Writer};
+pub use writer::{Arrival, AvailableChannels, Gateway, Origin, Writer};
 
 use book::{Aggregation, Likeness};
 use directives::{Directives, MAX_PAIR_TEXT, Pair};
@@ -18,6 +18,7 @@ use std::{
     sync::Arc,
 };
 use thiserror::Error;
+use writer::Attempt;
 
 /// Whether a request fails if a channel does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -129,8 +130,7 @@ impl Malformed {
 struct Planned {
     channel: Key,
     need: Need,
-    /// Each is asked when those before it do not know the channel.
-    writers: VecDeque<Writer>,
+    attempts: VecDeque<Attempt>,
 }
 
 /// A request on its way, between two channels.
@@ -138,13 +138,23 @@ struct Planned {
 pub struct LogRun {
     request: Arc<LogRequest>,
     /// The channels that modules serve.
-    offered: Arc<[Key]>,
+    of_modules: Arc<[Key]>,
+    data: DataSelection,
     waiting: VecDeque<Planned>,
     once: bool,
     pair: Option<Pair>,
     origin: Origin,
     tried: Vec<(Need, Outcome)>,
     steps: Arc<Vec<Step>>,
+}
+
+/// Which data a channel sees.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum DataSelection {
+    /// What is for that channel, and payload.
+    OfChannel,
+    /// All of it: another server has selected it.
+    All,
 }
 
 /// What became of a channel.
@@ -183,9 +193,9 @@ pub struct PendingChannel {
     run: LogRun,
     channel: Key,
     need: Need,
-    writer: Writer,
-    /// Who is asked if that one does not know it.
-    then: VecDeque<Writer>,
+    attempt: Attempt,
+    /// What is tried if that writer does not know the channel.
+    then: VecDeque<Attempt>,
 }
 
 /// The end of a run.
@@ -197,12 +207,14 @@ pub struct Logged {
     pub steps: Vec<Step>,
 }
 
-/// Finds the way of a request. `offered` are the channels that modules serve, in their order.
+/// Finds the way of a request.
+///
+/// One that names no channel goes to each that is available: those of the site's order, then all others.
 pub fn route(
     mut request: Arc<LogRequest>,
-    offered: &Arc<[Key]>,
+    available: &AvailableChannels,
     settings: &LogSettings,
-    arrival: Arrival,
+    arrival: &Arrival,
 ) -> Result<LogRun, Malformed> {
     if request.data.is_empty() {
         return Err(Malformed::Empty);
@@ -212,27 +224,39 @@ pub fn route(
     if timestamp != request.timestamp {
         Arc::make_mut(&mut request).timestamp = timestamp;
     }
-    let mut chosen = named(&request.data, offered)?;
-    if chosen.is_empty() {
-        let order = settings.order.iter().map(|(channel, _)| channel);
-        let rest = offered.iter().filter(|channel| settings.order.iter().all(|(known, _)| known != *channel));
-        chosen = order.chain(rest).map(|channel| (channel.clone(), Need::Optional)).collect();
-    }
+    let of_modules = available.of_modules.clone();
     let plan = |(channel, need): (Key, Need)| {
-        let need = if settings.order.contains(&(channel.clone(), Need::Required)) { Need::Required } else { need };
-        let writers = arrival.writers(&channel, offered);
-        Planned { channel, need, writers }
+        let attempts = arrival.attempts(&channel, &of_modules);
+        Planned { channel, need, attempts }
     };
-    let (once, waiting) = (once.unwrap_or(settings.once), chosen.into_iter().map(plan).collect());
-    let (offered, origin) = (offered.clone(), arrival.origin);
-    Ok(LogRun { request, offered, waiting, once, pair, origin, tried: Vec::new(), steps: Arc::default() })
+    let (data, waiting) = match &arrival.chosen {
+        // What the site of that server requires is known there.
+        Some(channel) => (DataSelection::All, [plan((channel.clone(), Need::Optional))].into()),
+        None => {
+            let mut chosen = named(&request.data, &of_modules)?;
+            if chosen.is_empty() {
+                let order = settings.order.iter().map(|(channel, _)| channel);
+                let is_ordered = |channel: &Key| settings.order.iter().any(|(known, _)| known == channel);
+                let rest = arrival.all(available).filter(|channel| !is_ordered(channel));
+                chosen = order.chain(rest).map(|channel| (channel.clone(), Need::Optional)).collect();
+            }
+            for (channel, need) in &mut chosen {
+                if settings.order.iter().any(|(known, mark)| known == channel && *mark == Need::Required) {
+                    *need = Need::Required;
+                }
+            }
+            (DataSelection::OfChannel, chosen.into_iter().map(plan).collect())
+        }
+    };
+    let (once, origin) = (once.unwrap_or(settings.once), arrival.origin);
+    Ok(LogRun { request, of_modules, data, waiting, once, pair, origin, tried: Vec::new(), steps: Arc::default() })
 }
 
 /// The channels that data name, each once, in their order. One is required if any of its infos is flagged so.
-fn named(data: &[Info], offered: &[Key]) -> Result<Vec<(Key, Need)>, Malformed> {
+fn named(data: &[Info], of_modules: &[Key]) -> Result<Vec<(Key, Need)>, Malformed> {
     let mut named: Vec<(Key, Need)> = Vec::new();
     let mut places: BTreeMap<&Key, usize> = BTreeMap::new();
-    for info in data.iter().filter(|info| is_channel(&info.key, offered)) {
+    for info in data.iter().filter(|info| is_channel(&info.key, of_modules)) {
         if let Some((_, _, takes)) = CHANNELS.iter().find(|(_, key, _)| info.key == *key) {
             let fits = match &info.value {
                 Value::String(Some(_)) => takes.contains(&Takes::Text),
@@ -262,8 +286,8 @@ fn named(data: &[Info], offered: &[Key]) -> Result<Vec<(Key, Need)>, Malformed> 
 }
 
 /// Whether a key of data names a channel: one that is known, or one that only the host can know.
-fn is_channel(key: &Key, offered: &[Key]) -> bool {
-    offered.contains(key) || (key.as_str().starts_with(PREFIX) && !ATTRIBUTES.iter().any(|known| key == known))
+fn is_channel(key: &Key, of_modules: &[Key]) -> bool {
+    of_modules.contains(key) || (key.as_str().starts_with(PREFIX) && !ATTRIBUTES.iter().any(|known| key == known))
 }
 
 impl LogRun {
@@ -278,13 +302,13 @@ impl LogRun {
 
     /// Goes on to the next channel, or to the end.
     pub fn advance(mut self) -> NextChannel {
-        while let Some(Planned { channel, need, writers: mut then }) = self.waiting.pop_front() {
+        while let Some(Planned { channel, need, attempts: mut then }) = self.waiting.pop_front() {
             let enough = self.once && self.tried.iter().any(|(_, outcome)| *outcome == Outcome::Written);
             if need != Need::Required && enough {
                 continue;
             }
             match then.pop_front() {
-                Some(writer) => return NextChannel::Try(PendingChannel { run: self, channel, need, writer, then }),
+                Some(attempt) => return NextChannel::Try(PendingChannel { run: self, channel, need, attempt, then }),
                 None => self.record(channel, (need, Outcome::Missing), code::PMIX_ERR_NOT_AVAILABLE, Vec::new()),
             }
         }
@@ -300,10 +324,12 @@ impl LogRun {
     fn status(&self) -> Status {
         let good = self.tried.iter().filter(|(_, outcome)| *outcome == Outcome::Written).count();
         let is_short = |(need, outcome): &(Need, Outcome)| *need == Need::Required && *outcome != Outcome::Written;
-        if self.tried.iter().all(|(_, outcome)| *outcome == Outcome::Missing) {
+        if self.tried.iter().any(is_short) {
+            code::PMIX_ERR_OPERATION_FAILED
+        } else if self.tried.iter().all(|(_, outcome)| *outcome == Outcome::Missing) {
             code::PMIX_ERR_NOT_AVAILABLE
-        } else if self.tried.iter().any(is_short) || good == 0 {
-            code::PMIX_ERROR
+        } else if good == 0 {
+            code::PMIX_ERR_OPERATION_FAILED
         } else if self.once || good == self.tried.len() {
             code::PMIX_SUCCESS
         } else {
@@ -313,24 +339,30 @@ impl LogRun {
 }
 
 impl PendingChannel {
-    /// Which channel.
+    /// The channel, as its writer is asked for it.
     pub fn channel(&self) -> &Key {
-        &self.channel
+        &self.attempt.channel
     }
 
     /// Who writes to it.
     pub fn writer(&self) -> Writer {
-        self.writer
+        self.attempt.writer
     }
 
     /// The request as this channel sees it: its data without what is for other channels, which others write.
     pub fn request(&self) -> Arc<LogRequest> {
-        let LogRun { request, offered, .. } = &self.run;
-        let is_for_it = |info: &&Info| info.key == self.channel || !is_channel(&info.key, offered);
-        let data: Vec<Info> = request.data.iter().filter(is_for_it).cloned().collect();
-        if data.len() == request.data.len() {
+        let LogRun { request, of_modules, data, .. } = &self.run;
+        let is_for_it = |info: &&Info| {
+            *data == DataSelection::All || info.key == self.channel || !is_channel(&info.key, of_modules)
+        };
+        if self.attempt.channel == self.channel && request.data.iter().all(|info| is_for_it(&info)) {
             return request.clone();
         }
+        let seen = |info: &Info| {
+            let key = if info.key == self.channel { &self.attempt.channel } else { &info.key };
+            Info { key: key.clone(), ..info.clone() }
+        };
+        let data: Vec<Info> = request.data.iter().filter(is_for_it).map(seen).collect();
         let LogRequest { source, identity, timestamp, directives, .. } = &**request;
         let (source, identity, timestamp) = (source.clone(), *identity, *timestamp);
         Arc::new(LogRequest { source, identity, timestamp, data, directives: directives.clone() })
@@ -348,10 +380,10 @@ impl PendingChannel {
 
     /// Records what became of it, unless somebody else may know the channel.
     pub fn finish(self, status: Status, infos: Vec<Info>) -> LogRun {
-        let PendingChannel { mut run, channel, need, writer, then } = self;
-        let outcome = Outcome::of(writer, status);
+        let PendingChannel { mut run, channel, need, attempt, then } = self;
+        let outcome = Outcome::of(attempt.writer, status);
         if outcome == Outcome::Missing && !then.is_empty() {
-            run.waiting.push_front(Planned { channel, need, writers: then });
+            run.waiting.push_front(Planned { channel, need, attempts: then });
         } else {
             run.record(channel, (need, outcome), status, infos);
         }

@@ -1,7 +1,7 @@
 //! Who writes to a channel: a module, a gateway for what no module here writes, or the host environment; and who must not, so that no
 //! request goes round in circles (RFC "Logging extension").
 use peal_model::{Key, KeyName, key};
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
 
 /// Who writes to a channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,7 +39,7 @@ pub enum Gateway {
 }
 
 /// How a request came.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Arrival {
     /// When, in seconds since the epoch: its time, if it wants one and has none.
     pub at: u64,
@@ -47,6 +47,25 @@ pub struct Arrival {
     pub origin: Origin,
     /// Whether there was a gateway then.
     pub gateway: Gateway,
+    /// The one channel to write to, where another server has chosen it already.
+    pub chosen: Option<Key>,
+}
+
+/// The channels that are there for a request.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct AvailableChannels {
+    /// Those of modules, in their order.
+    pub of_modules: Arc<[Key]>,
+    /// Those that the host environment is for the requester.
+    pub of_host: Vec<Key>,
+}
+
+/// One way to write to a channel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Attempt {
+    pub(super) writer: Writer,
+    /// The channel as this writer is asked for it.
+    pub(super) channel: Key,
 }
 
 /// What appears on a gateway, also where it could be written without.
@@ -63,15 +82,44 @@ impl Origin {
 }
 
 impl Arrival {
-    /// Who is asked to write to a channel, each if those before do not know it.
-    pub(super) fn writers(&self, channel: &Key, offered: &[Key]) -> VecDeque<Writer> {
-        let gateway = self.has_gateway().then_some(Writer::Gateway);
-        if offered.contains(channel) {
-            let gateway = gateway.filter(|_| OF_GATEWAYS.iter().any(|key| channel == key));
-            return gateway.into_iter().chain([Writer::Module]).collect();
-        }
-        let host = matches!(self.origin, Origin::Client | Origin::OtherServer).then_some(Writer::Host);
-        gateway.into_iter().chain(host).collect()
+    /// The channels that a request means which names none, the modules' first.
+    pub fn all<'a>(&self, available: &'a AvailableChannels) -> impl Iterator<Item = &'a Key> {
+        let AvailableChannels { of_modules, of_host } = available;
+        let of_host = if self.may_ask_host() { of_host.as_slice() } else { &[] };
+        of_modules.iter().chain(of_host.iter().filter(|channel| !of_modules.contains(channel)))
+    }
+
+    /// The ways to write to a channel. Each is tried where those before it do not know the channel.
+    ///
+    /// `PMIX_LOG_SYSLOG` is the global syslog where there is one, here, at a gateway or in the host environment, and else the local one.
+    pub(super) fn attempts(&self, channel: &Key, modules: &[Key]) -> VecDeque<Attempt> {
+        let (global, local) = (Key::from(key::PMIX_LOG_GLOBAL_SYSLOG), Key::from(key::PMIX_LOG_LOCAL_SYSLOG));
+        let of = |channel: &Key| self.direct_attempts(channel, modules);
+        let attempts = if *channel != key::PMIX_LOG_SYSLOG {
+            of(channel)
+        } else {
+            match (modules.contains(channel), modules.contains(&global)) {
+                // A module that is both finds the global one itself.
+                (true, true) => of(channel),
+                (false, _) if modules.contains(&local) => [of(&global), of(channel), of(&local)].concat(),
+                _ => [of(&global), of(channel)].concat(),
+            }
+        };
+        attempts.into()
+    }
+
+    /// Those for a channel under its own name.
+    fn direct_attempts(&self, channel: &Key, modules: &[Key]) -> Vec<Attempt> {
+        let is_served = modules.contains(channel);
+        let appears_there = !is_served || OF_GATEWAYS.iter().any(|key| channel == key);
+        let gateway = (self.has_gateway() && appears_there).then_some(Writer::Gateway);
+        let last = if is_served { Some(Writer::Module) } else { self.may_ask_host().then_some(Writer::Host) };
+        let attempt = |writer| Attempt { writer, channel: channel.clone() };
+        gateway.into_iter().chain(last).map(attempt).collect()
+    }
+
+    fn may_ask_host(&self) -> bool {
+        matches!(self.origin, Origin::Client | Origin::OtherServer)
     }
 
     fn has_gateway(&self) -> bool {
@@ -99,12 +147,34 @@ mod tests {
             (OtherHost, NotElsewhere, vec![module], vec![module], vec![]),
             (OtherHost, Elsewhere, vec![module], vec![module], vec![]),
         ] {
-            let arrival = Arrival { at: 0, origin, gateway: elsewhere };
+            let arrival = Arrival { origin, gateway: elsewhere, ..Arrival::default() };
             for (channel, wanted) in
                 [(key::PMIX_LOG_STDOUT, stdout), (key::PMIX_LOG_LOCAL_SYSLOG, syslog), (key::PMIX_LOG_EMAIL, email)]
             {
-                assert_eq!(arrival.writers(&channel.into(), &offered), wanted, "{arrival:?} {channel:?}");
+                let asked = arrival.attempts(&channel.into(), &offered).into_iter().map(|attempt| attempt.writer);
+                assert_eq!(asked.collect::<Vec<_>>(), wanted, "{arrival:?} {channel:?}");
             }
         }
+    }
+
+    #[test]
+    fn syslog_is_global_wherever_there_is_one_and_else_local() {
+        let [syslog, global, local] =
+            [key::PMIX_LOG_SYSLOG, key::PMIX_LOG_GLOBAL_SYSLOG, key::PMIX_LOG_LOCAL_SYSLOG].map(Key::from);
+        let attempts = |gateway, modules: &[&Key]| -> Vec<(Writer, Key)> {
+            let modules: Vec<Key> = modules.iter().map(|key| (*key).clone()).collect();
+            let arrival = Arrival { gateway, ..Arrival::default() };
+            arrival.attempts(&syslog, &modules).into_iter().map(|attempt| (attempt.writer, attempt.channel)).collect()
+        };
+        let of = |writer, channel: &Key| (writer, channel.clone());
+        assert_eq!(attempts(Elsewhere, &[&syslog, &global, &local]), [of(Writer::Module, &syslog)]);
+        let beyond = [of(Writer::Gateway, &global), of(Writer::Host, &global)];
+        let one_module = [&beyond[..], &[of(Writer::Module, &syslog)]].concat();
+        assert_eq!(attempts(Elsewhere, &[&syslog, &local]), one_module);
+        assert_eq!(attempts(NotElsewhere, &[&syslog, &local]), one_module[1..]);
+        let local_alone = [of(Writer::Host, &global), of(Writer::Host, &syslog), of(Writer::Module, &local)];
+        assert_eq!(attempts(NotElsewhere, &[&local]), local_alone);
+        let global_alone = [of(Writer::Module, &global), of(Writer::Host, &syslog)];
+        assert_eq!(attempts(NotElsewhere, &[&global]), global_alone);
     }
 }

@@ -163,7 +163,8 @@ impl Retained {
         // One user's backlog leaves room for the others.
         let has_room = |uid| is_room && self.users.bytes_of(uid, RECORD) <= index / 2;
         // A proc that is owed an event may have a connection that is catching up.
-        let mut lost_to: BTreeSet<Proc> = owed.extract_if(.., |(_, uid)| !has_room(*uid)).map(|(proc, _)| proc).collect();
+        let mut lost_to: BTreeSet<Proc> =
+            owed.extract_if(.., |(_, uid)| !has_room(*uid)).map(|(proc, _)| proc).collect();
         let is_passed_over = |peer: &PeerId| self.readers.get(peer).is_none_or(|reader| !has_room(reader.held.uid));
         lost_to.extend(late.extract_if(.., |peer, _| is_passed_over(peer)).map(|(_, proc)| proc));
         self.lost += u64::from(owed.len() + late.len() < wanted);

@@ -194,10 +194,7 @@ impl Desk {
         if phase != Phase::Serving {
             return Err(format!("the server is {phase}: it takes no more jobs"));
         }
-        let nspace = Nspace::new(&job.nspace).map_err(|error| error.to_string())?;
-        if nspace.as_str().is_empty() {
-            return Err("a job needs a name".to_owned());
-        }
+        let nspace = Nspace::of_job(&job.nspace).map_err(|error| error.to_string())?;
         if !(1..=MAX_JOB_SIZE).contains(&job.size) {
             return Err(format!("a job of {} procs cannot be registered: it must have 1 to {MAX_JOB_SIZE}", job.size));
         }

@@ -28,5 +28,6 @@ pub use protocol::{
     Call, JobStatus, MAX_JOB_SIZE, MAX_REPLY, MAX_REQUEST, NewJob, PROTOCOL, Phase, Registered, Reloaded, Reply,
     Request, Status,
 };
+pub(crate) use seen::json_value;
 pub use seen::{SeenChain, SeenEvent, SeenInfo, SeenResult, SeenStatus};
 pub use socket::{SocketClaim, SocketError};

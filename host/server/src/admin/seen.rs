@@ -97,7 +97,7 @@ impl From<&Info> for SeenInfo {
             key: info.key.as_str().to_owned(),
             attribute: info.key.standard_name().map(str::to_owned),
             data_type: name.map_or_else(|| data_type.to_string(), |entry| entry.1.to_owned()),
-            value: seen(&info.value),
+            value: json_value(&info.value),
         }
     }
 }
@@ -114,7 +114,7 @@ impl From<&ChainResults> for SeenChain {
 }
 
 /// A value as JSON has it.
-fn seen(value: &Value) -> serde_json::Value {
+pub(crate) fn json_value(value: &Value) -> serde_json::Value {
     match value {
         Value::Undef | Value::String(None) => serde_json::Value::Null,
         Value::Bool(truth) => (*truth).into(),
@@ -130,7 +130,7 @@ fn seen(value: &Value) -> serde_json::Value {
         Value::Rank(rank) => rank.to_string().into(),
         Value::Nspace(nspace) => nspace.as_str().into(),
         Value::Range(range) => range.name().into(),
-        Value::DataArray(array) => array.items().iter().map(seen).collect(),
+        Value::DataArray(array) => array.items().iter().map(json_value).collect(),
         Value::Info(info) => serde_json::to_value(SeenInfo::from(&**info)).unwrap_or_default(),
         other => other.as_u64().map_or_else(|| format!("{other:?}").into(), Into::into),
     }

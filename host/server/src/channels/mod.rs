@@ -3,7 +3,6 @@
 //! One worker takes the requests as they come, so that the lines of one proc keep their order, and tries the channels of
 //! each one after the other, on guest threads that nobody else uses: a slow channel delays no event and no other request.
 
-pub(crate) mod known;
 mod worker;
 
 use crate::{
@@ -13,13 +12,13 @@ use crate::{
     metrics::{Metrics, RoleMeters},
 };
 use peal_core::{
-    log::{LogSettings, Origin, book::Book},
+    log::{AvailableChannels, LogSettings, Origin, book::Book},
     order::Registrations,
     owner::Owner,
     registration::{Codes, Place, Registration, RegistrationError},
     server::RequestId,
 };
-use peal_model::{Key, LogRequest, Size, Status, code};
+use peal_model::{Key, LogRequest, Proc, Size, Status, code};
 use peal_sandbox::{GuestPool, Module, Role};
 use std::{
     sync::{
@@ -70,6 +69,8 @@ impl Default for ChannelSettings {
 #[derive(Clone)]
 struct Served {
     keys: Vec<Key>,
+    /// Those that it can write to.
+    available: Vec<Key>,
     module: Arc<Module>,
 }
 
@@ -102,7 +103,8 @@ pub enum ChannelError {
 }
 
 impl HostedChannels {
-    /// Adds a module that is these channels. Its place says when it is tried where a request names no channel.
+    /// Adds a module that is these channels. Its place says when it is tried where a request names no channel. Those that the module says
+    /// it has nothing to write to are not available. Blocks while the module is asked.
     pub fn register(
         &mut self,
         name: &str,
@@ -120,7 +122,8 @@ impl HostedChannels {
             }
         }
         let registration = Registration { place, ..Registration::new(name, Codes::Default) };
-        self.modules.register(registration, Served { keys, module })?;
+        let available = keys.iter().filter(|key| module.has_channel(key)).cloned().collect();
+        self.modules.register(registration, Served { keys, available, module })?;
         Ok(())
     }
 }
@@ -152,6 +155,8 @@ struct Logging {
     to: Asker,
     request: Arc<LogRequest>,
     origin: Origin,
+    /// The channel that another server has chosen.
+    chosen: Option<Key>,
     /// When it came.
     arrived: SystemTime,
     bytes: usize,
@@ -160,7 +165,7 @@ struct Logging {
 /// The modules that write, in their order, and what measures them.
 struct Writers {
     modules: Vec<Served>,
-    /// The channels that they are.
+    /// The channels that they can write to.
     offered: Arc<[Key]>,
     meters: Arc<RoleMeters>,
 }
@@ -168,14 +173,19 @@ struct Writers {
 impl Writers {
     fn new(hosted: &HostedChannels, metrics: &Metrics) -> Arc<Writers> {
         let modules: Vec<Served> = hosted.modules.iter().map(|(_, _, served)| served.clone()).collect();
-        let offered = modules.iter().flat_map(|served| served.keys.iter().cloned()).collect();
+        let offered = modules.iter().flat_map(|served| served.available.iter().cloned()).collect();
         let names = modules.iter().map(|served| served.module.name());
         let meters = metrics.modules(&Owner::Site, Role::LogChannel.name(), names);
         Arc::new(Writers { modules, offered, meters })
     }
 
+    fn available(&self, source: Option<&Proc>, host: &dyn Host) -> AvailableChannels {
+        let of_host = source.map(|source| host.log_channels(source)).unwrap_or_default();
+        AvailableChannels { of_modules: self.offered.clone(), of_host }
+    }
+
     fn module(&self, channel: &Key) -> Option<&Module> {
-        self.modules.iter().find(|served| served.keys.contains(channel)).map(|served| &*served.module)
+        self.modules.iter().find(|served| served.available.contains(channel)).map(|served| &*served.module)
     }
 }
 
@@ -186,6 +196,7 @@ pub(crate) struct Channels {
     waiting: Arc<AtomicUsize>,
     worker: JoinHandle<()>,
     settings: ChannelSettings,
+    host: Arc<dyn Host>,
     handle: ServerHandle,
     metrics: Arc<Metrics>,
 }
@@ -217,7 +228,8 @@ impl Channels {
             started: Instant::now(),
         };
         let worker = tokio::spawn(worker.run(requests));
-        Channels { writers, queue, waiting, worker, settings, handle: handle.clone(), metrics: metrics.clone() }
+        let (host, handle, metrics) = (host.clone(), handle.clone(), metrics.clone());
+        Channels { writers, queue, waiting, worker, settings, host, handle, metrics }
     }
 
     /// Puts these in the place of those there are. A request that is being written is written by those who began.
@@ -225,18 +237,19 @@ impl Channels {
         self.writers.send_replace(Writers::new(hosted, &self.metrics));
     }
 
-    /// The channels that modules are, in their order.
-    pub(crate) fn offered(&self) -> Arc<[Key]> {
-        self.writers.borrow().offered.clone()
+    /// The channels that are available to a proc or tool (`PMIX_QUERY_LOG_CHANNELS`): those of modules, in their order, then those that
+    /// the host environment is.
+    pub(crate) fn available(&self, source: &Proc) -> AvailableChannels {
+        self.writers.borrow().available(Some(source), &*self.host)
     }
 
     /// Takes a request; it is answered when it has been written, or at once if too many wait.
-    pub(crate) fn submit(&self, to: Asker, request: Arc<LogRequest>, origin: Origin) {
+    pub(crate) fn submit(&self, to: Asker, request: Arc<LogRequest>, origin: Origin, chosen: Option<Key>) {
         let infos = request.data.iter().chain(&request.directives);
         let bytes = infos.map(|info| Size::of_info(info).bytes).sum();
         let waiting = self.waiting.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         let full = waiting > self.settings.queue_bytes && waiting > bytes;
-        let logging = Logging { to, request, origin, arrived: SystemTime::now(), bytes };
+        let logging = Logging { to, request, origin, chosen, arrived: SystemTime::now(), bytes };
         let refused =
             if full { Some(logging) } else { self.queue.try_send(logging).err().map(TrySendError::into_inner) };
         if let Some(Logging { to, .. }) = refused {

@@ -112,8 +112,9 @@ impl Worker {
             if let Some(told) = self.book.close(self.now()) {
                 self.tell(told).await;
             }
-            if let Some(Logging { to, request, origin, arrived, bytes }) = next {
-                let became = self.log(request, self.arrival(arrived, origin)).await;
+            if let Some(Logging { to, request, origin, chosen, arrived, bytes }) = next {
+                let arrival = Arrival { chosen, ..self.arrival(arrived, origin) };
+                let became = self.log(request, &arrival).await;
                 self.waiting.fetch_sub(bytes, Ordering::Relaxed);
                 self.metrics.counters().log_requests.count();
                 to.tell(&self.handle, became);
@@ -136,13 +137,14 @@ impl Worker {
     fn arrival(&self, arrived: SystemTime, origin: Origin) -> Arrival {
         let (fabric, id) = &self.beside;
         let at = arrived.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-        Arrival { at, origin, gateway: fabric.gateway(*id) }
+        Arrival { at, origin, gateway: fabric.gateway(*id), chosen: None }
     }
 
     /// Has a request written, unless the like of it was lately, and says what became of it.
-    async fn log(&mut self, request: Arc<LogRequest>, arrival: Arrival) -> Became {
+    async fn log(&mut self, request: Arc<LogRequest>, arrival: &Arrival) -> Became {
         let writers = self.writers.borrow().clone();
-        let run = match log::route(request.clone(), &writers.offered, &self.settings.log, arrival) {
+        let available = writers.available(request.source.as_ref(), &*self.host);
+        let run = match log::route(request.clone(), &available, &self.settings.log, arrival) {
             Ok(run) => run,
             Err(malformed) => {
                 tracing::debug!(source = named(&request), %malformed, "nothing is logged");
@@ -165,7 +167,8 @@ impl Worker {
     async fn tell(&self, Tally { request, origin }: Tally) {
         let (request, writers) = (Arc::new(request), self.writers.borrow().clone());
         let arrival = self.arrival(SystemTime::now(), origin);
-        if let Ok(run) = log::route(request.clone(), &writers.offered, &self.settings.log, arrival) {
+        let available = writers.available(request.source.as_ref(), &*self.host);
+        if let Ok(run) = log::route(request.clone(), &available, &self.settings.log, &arrival) {
             self.write(&request, run, &writers).await;
         }
     }
@@ -194,12 +197,12 @@ impl Worker {
 
     /// Has somebody else write to a channel.
     async fn ask(&self, pending: &PendingChannel, time: Patience) -> Status {
-        let (request, (fabric, id)) = (pending.request(), &self.beside);
+        let (channel, request, (fabric, id)) = (pending.channel().clone(), pending.request(), &self.beside);
         let asked = match (pending.writer(), request.source.clone()) {
-            (Writer::Gateway, _) => fabric.log(*id, request, pending.origin().at_gateway()),
+            (Writer::Gateway, _) => fabric.log(*id, channel, request, pending.origin().at_gateway()),
             (Writer::Host, Some(source)) => {
                 let LogRequest { timestamp, data, directives, .. } = Arc::unwrap_or_clone(request);
-                self.host.log(source, timestamp.unwrap_or_default(), data, directives)
+                self.host.log(source, channel, timestamp.unwrap_or_default(), data, directives)
             }
             // A module that has gone since it was chosen; what has no source is the host's own.
             (Writer::Module, _) | (Writer::Host, None) => return code::PMIX_ERR_NOT_AVAILABLE,

@@ -30,6 +30,11 @@ pub(super) struct Backlog {
 }
 
 impl Backlog {
+    /// Begins with a stream. What is logged to one that was not begun is not kept.
+    pub(super) fn open(&mut self, (source, channel): (&Proc, IofChannel)) {
+        self.streams.entry((source.clone(), channel.0)).or_default();
+    }
+
     /// Keeps what was written, or that it was the end, which is nothing. Of one stream no more than `most` bytes are kept, the last ones,
     /// and from the beginning of a line if there is one.
     pub(super) fn write(&mut self, (source, channel): (&Proc, IofChannel), written: &[u8], most: usize) {
@@ -38,6 +43,12 @@ impl Backlog {
         }
         let kept = self.streams.entry((source.clone(), channel.0)).or_default();
         kept.flow = if written.is_empty() { Flow::Ended } else { Flow::Open };
+        self.insert((source, channel), written, most);
+    }
+
+    /// Keeps what was logged to a stream, within the same bounds. One that has ended stays so.
+    pub(super) fn insert(&mut self, (source, channel): (&Proc, IofChannel), written: &[u8], most: usize) {
+        let Some(kept) = self.streams.get_mut(&(source.clone(), channel.0)) else { return };
         let before = kept.last.len();
         let room = most.min(before.saturating_add(ALL.saturating_sub(self.bytes)));
         let tail = written.get(written.len().saturating_sub(room)..).unwrap_or_default();

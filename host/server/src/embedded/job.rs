@@ -191,6 +191,7 @@ impl Job {
             }
         }
         self.clear_up(&mut inbox).await;
+        self.outputs.job_ended(&self.request.nspace);
         self.pulls.job_ended(&self.request.nspace);
         let exit_status = self.end.exit_status;
         let line = format!("job {} ended with exit status {exit_status}", self.request.nspace.as_str().escape_debug());

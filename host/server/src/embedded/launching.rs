@@ -1,6 +1,6 @@
 //! Starts jobs: those that whoever has the host wants, and those that procs and tools spawn.
 use super::{
-    COMMANDS, EmbeddedHost, Inputs, JobCommand, JobRequest, LaunchError, Launching, RunningJob,
+    COMMANDS, EmbeddedHost, Inputs, JobCommand, JobRequest, LaunchError, Launching, Output, RunningJob,
     job::{Job, Shared},
     kin::Kinship,
     spawn::{self, Bond, Wanted},
@@ -29,7 +29,8 @@ impl EmbeddedHost {
             return Err(AddJobError::Exists(request.nspace).into());
         }
         self.outputs.retain(|job| self.kin.knows(job));
-        self.outputs.open(request.nspace.clone(), request.output.tagging);
+        let Output { tagging, kept } = &request.output;
+        self.outputs.open(request.nspace.clone(), *tagging, kept.display());
         self.table.insert(&request, commands);
         self.cleanups.open(request.nspace.clone());
         let (family, cleanups, notices) = (self.family.clone(), self.cleanups.clone(), self.notices.clone());

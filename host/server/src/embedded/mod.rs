@@ -17,6 +17,7 @@ mod launch;
 mod launching;
 mod lines;
 mod listed;
+mod log_text;
 mod memory;
 mod output;
 mod process;
@@ -67,7 +68,7 @@ use peal_core::{
     supported::Supported,
 };
 use peal_model::{
-    App, Bytes, Event, Identity, Info, Infos, IofChannel, KeyName, Nspace, Pdata, Proc, Query, Rank, Status, Text,
+    App, Bytes, Event, Identity, Info, Infos, IofChannel, Key, KeyName, Nspace, Pdata, Proc, Query, Rank, Status, Text,
     code, key,
 };
 use peal_sandbox::Sink;
@@ -280,10 +281,9 @@ impl Host for EmbeddedHost {
         Box::pin(std::future::ready(self.publishing.unpublish(&Party { proc: source, uid }, &keys)))
     }
 
-    fn query(&self, source: Proc, identity: Identity, queries: Vec<Query>) -> Answer<'_, Vec<Info>> {
-        let channels = self.outputs.channels(&source.nspace);
+    fn query(&self, _source: Proc, identity: Identity, queries: Vec<Query>) -> Answer<'_, Vec<Info>> {
         let (table, family) = (self.table.clone(), self.family.clone());
-        let answer = move || table.answer(identity, &queries, (&family, &channels));
+        let answer = move || table.answer(identity, &queries, &family);
         // What is used has to be read.
         Box::pin(async move { tokio::task::spawn_blocking(answer).await.unwrap_or(Err(code::PMIX_ERR_NOT_AVAILABLE)) })
     }
@@ -341,10 +341,22 @@ impl Host for EmbeddedHost {
         })
     }
 
-    fn log(&self, source: Proc, _timestamp: u64, data: Vec<Info>, directives: Vec<Info>) -> Answer<'_, ()> {
+    fn log_channels(&self, source: &Proc) -> Vec<Key> {
+        self.outputs.channels(&source.nspace)
+    }
+
+    fn log(
+        &self,
+        source: Proc,
+        channel: Key,
+        _timestamp: u64,
+        data: Vec<Info>,
+        directives: Vec<Info>,
+    ) -> Answer<'_, ()> {
         // Lines go out as they are; who wants more of them needs a module for these channels.
         let is_plain = !DRESS.iter().any(|key| directives.is_true(*key) || data.is_true(*key));
-        let logged = if is_plain { self.outputs.log(&source, &data) } else { Err(code::PMIX_ERR_NOT_SUPPORTED) };
+        let logged =
+            if is_plain { self.outputs.log(&source, &channel, &data) } else { Err(code::PMIX_ERR_NOT_SUPPORTED) };
         Box::pin(std::future::ready(logged))
     }
 

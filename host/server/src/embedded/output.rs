@@ -3,9 +3,9 @@ use super::{
     launch::LaunchError,
     lines::{End, LONGEST_LINE, Lines, Tagger, Tagging},
     pulls::Pulled,
-    sink::{Outputs, Stream},
+    sink::{Display, Outputs, Stream, StreamCopies},
 };
-use peal_model::{IofChannel, Rank};
+use peal_model::{IofChannel, Proc, Rank};
 use std::{
     fs::{self, File},
     io::{self, Write},
@@ -55,6 +55,13 @@ impl Kept {
         }
     }
 
+    pub(super) fn display(&self) -> Display {
+        match self {
+            Kept::Not | Kept::Too(_) => Display::Shown,
+            Kept::Only(_) => Display::Hidden,
+        }
+    }
+
     /// The same in a directory of this name below.
     pub(crate) fn below(self, name: &str) -> Kept {
         match self {
@@ -81,13 +88,19 @@ pub(super) struct Outlets {
 impl Outlets {
     pub(super) fn open(
         output: &Output,
-        rank: Rank,
+        proc: &Proc,
         logged: &Outputs,
         pulled: impl Fn(IofChannel) -> Pulled,
     ) -> Result<Outlets, LaunchError> {
+        let rank = proc.rank;
         let dir = output.kept.dir().map(|dir| dir.join(format!("rank.{rank}")));
         let file = |name: &str| dir.as_ref().map(|dir| open_in(dir, name)).transpose();
-        let is_shown = !matches!(output.kept, Kept::Only(_));
+        let (stdout_file, stderr_file) = (file("stdout")?, file("stderr")?);
+        for (stream, file) in [(Stream::Stdout, &stdout_file), (Stream::Stderr, &stderr_file)] {
+            let copies = StreamCopies::new(file.clone(), pulled(stream.iof_channel()));
+            logged.copy_to(proc, stream, copies);
+        }
+        let is_shown = output.kept.display() == Display::Shown;
         let tagger = || Tagger::new(rank, output.tagging);
         Ok(Outlets {
             stdout: Outlet {
@@ -95,7 +108,7 @@ impl Outlets {
                 shown: is_shown.then(tokio::io::stdout),
                 logged: (logged.clone(), Stream::Stdout),
                 tagger: tagger(),
-                file: file("stdout")?,
+                file: stdout_file,
                 pulled: Some(pulled(IofChannel::STDOUT)),
             },
             stderr: Outlet {
@@ -103,7 +116,7 @@ impl Outlets {
                 shown: is_shown.then(tokio::io::stderr),
                 logged: (logged.clone(), Stream::Stderr),
                 tagger: tagger(),
-                file: file("stderr")?,
+                file: stderr_file,
                 pulled: Some(pulled(IofChannel::STDERR)),
             },
         })
@@ -145,6 +158,8 @@ struct Outlet<W> {
 impl<W: AsyncWrite + Unpin> Outlet<W> {
     async fn write(&mut self, ready: Vec<u8>) {
         let ready: Arc<[u8]> = ready.into();
+        let (logged, stream) = &self.logged;
+        logged.written(*stream).await;
         if let Some(file) = &self.file
             && let Err(error) = keep(file.clone(), ready.clone()).await
         {
@@ -155,8 +170,6 @@ impl<W: AsyncWrite + Unpin> Outlet<W> {
             pulled.forward(&ready).await;
         }
         if let Some(shown) = &mut self.shown {
-            let (logged, stream) = &self.logged;
-            logged.written(*stream).await;
             // Nobody reads our own output any more: go on reading, so that the proc is not held up.
             let _ = shown.write_all(&self.tagger.tag(&ready)).await;
             let _ = shown.flush().await;

@@ -72,6 +72,12 @@ struct Inner {
 }
 
 impl Inner {
+    /// The pullers of a stream, each with its own number of the pull.
+    fn wanting(&self, source: &Proc, channel: IofChannel) -> Vec<(Proc, u64)> {
+        let wanting = self.pulls.values().filter(|pull| pull.wants(source, channel));
+        wanting.map(|pull| (pull.puller.clone(), pull.local_id)).collect()
+    }
+
     fn add(&mut self, pull: Pull) -> Result<u64, Status> {
         let own = self.pulls.values().filter(|other| other.puller == pull.puller).count();
         if own >= EACH || self.pulls.len() >= ALL {
@@ -150,8 +156,14 @@ impl Pulls {
     fn written(&self, (source, channel): (&Proc, IofChannel), written: &[u8], kept: usize) -> Vec<(Proc, u64)> {
         let mut inner = self.lock();
         inner.backlog.write((source, channel), written, kept);
-        let wanting = inner.pulls.values().filter(|pull| pull.wants(source, channel));
-        wanting.map(|pull| (pull.puller.clone(), pull.local_id)).collect()
+        inner.wanting(source, channel)
+    }
+
+    /// The same of what was logged to a stream, which neither begins nor ends it.
+    fn logged(&self, (source, channel): (&Proc, IofChannel), written: &[u8], kept: usize) -> Vec<(Proc, u64)> {
+        let mut inner = self.lock();
+        inner.backlog.insert((source, channel), written, kept);
+        inner.wanting(source, channel)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -187,13 +199,30 @@ pub(super) struct Pulled {
 }
 
 impl Pulled {
+    /// Begins to keep the stream, if any of it is kept.
+    pub(super) fn open(&self) {
+        if self.kept > 0 {
+            self.pulls.lock().backlog.open((&self.source, self.channel));
+        }
+    }
+
+    /// Passes on what was logged to the stream. Blocks until the server has taken it.
+    pub(super) fn forward_logged(&self, written: &[u8]) {
+        for (puller, local_id) in self.pulls.logged((&self.source, self.channel), written, self.kept) {
+            self.server.forward_blocking(puller, self.output(local_id, written));
+        }
+    }
+
+    fn output(&self, local_id: u64, written: &[u8]) -> Output {
+        let (source, channels) = (self.source.clone(), self.channel);
+        Output { source, channels, local_id, infos: Vec::new(), data: Bytes::from(written) }
+    }
+
     /// Passes on what was written, or its end, which is nothing. Waits until the server has taken it, not until they have read it: who does
     /// not read loses some of it.
     pub(super) async fn forward(&self, written: &[u8]) {
         for (puller, local_id) in self.pulls.written((&self.source, self.channel), written, self.kept) {
-            let (source, channels) = (self.source.clone(), self.channel);
-            let output = Output { source, channels, local_id, infos: Vec::new(), data: Bytes::from(written) };
-            self.server.forward(puller, output).await;
+            self.server.forward(puller, self.output(local_id, written)).await;
         }
     }
 }

@@ -69,14 +69,8 @@ impl JobTable {
         self.jobs().remove(nspace);
     }
 
-    /// One info for each key that is known, about jobs that are the requester's own, or any if that is root. The channels are those
-    /// that the host is for the requester.
-    pub(super) fn answer(
-        &self,
-        identity: Identity,
-        queries: &[Query],
-        (family, channels): (&Family, &str),
-    ) -> Result<Vec<Info>, Status> {
+    /// One info for each key that is known, about jobs that are the requester's own, or any if that is root.
+    pub(super) fn answer(&self, identity: Identity, queries: &[Query], family: &Family) -> Result<Vec<Info>, Status> {
         if queries.iter().map(|query| query.keys.len()).sum::<usize>() > MOST_KEYS {
             return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
         }
@@ -92,9 +86,7 @@ impl JobTable {
                 },
             };
             for asked in query.keys.iter().flatten().filter_map(Text::as_str) {
-                if asked == key::PMIX_QUERY_LOG_CHANNELS.0 {
-                    found.push(Info::new(key::PMIX_QUERY_LOG_CHANNELS, Value::string(channels)));
-                } else if used::is_asked(asked) {
+                if used::is_asked(asked) {
                     let running = named.map(|job| job.running(family)).unwrap_or_default();
                     found.extend(used::about(asked, &query.qualifiers, &running)?);
                 } else if asked == key::PMIX_QUERY_MEMORY_USAGE.0 {

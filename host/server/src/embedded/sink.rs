@@ -1,9 +1,10 @@
-//! Where the procs of a job log to: the output of `peal` itself, beside what they write there.
-use super::lines::Tagging;
-use peal_model::{Info, LogRequest, Nspace, Proc, Status, Value, code, key};
+//! Where the procs of a job log to: where goes what they write, which is the output of `peal` itself, their files, and who pulls it.
+use super::{lines::Tagging, log_text, pulls::Pulled};
+use peal_model::{Info, IofChannel, Key, LogRequest, Nspace, Proc, Rank, Status, code, key};
 use peal_sandbox::Sink;
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fs::File,
     io::{self, Write},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -18,7 +19,7 @@ const PIECES: usize = 1024;
 const BYTES: usize = 16 << 20;
 
 /// An output of `peal`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Stream {
     /// Standard output.
     Stdout,
@@ -26,9 +27,69 @@ pub enum Stream {
     Stderr,
 }
 
+impl Stream {
+    /// The stream that a log channel is.
+    fn of_channel(channel: &Key) -> Option<Stream> {
+        match channel {
+            channel if *channel == key::PMIX_LOG_STDOUT => Some(Stream::Stdout),
+            channel if *channel == key::PMIX_LOG_STDERR => Some(Stream::Stderr),
+            _ => None,
+        }
+    }
+
+    /// The same stream as it is pulled.
+    pub(super) fn iof_channel(self) -> IofChannel {
+        match self {
+            Stream::Stdout => IofChannel::STDOUT,
+            Stream::Stderr => IofChannel::STDERR,
+        }
+    }
+}
+
+/// Whether what procs write and log is shown on the output of `peal`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Display {
+    #[default]
+    Shown,
+    Hidden,
+}
+
+/// Where one stream of a proc goes beside the output of `peal`.
+pub(super) struct StreamCopies {
+    /// Its file, until that cannot be written.
+    file: Mutex<Option<Arc<File>>>,
+    pulled: Pulled,
+}
+
+impl StreamCopies {
+    pub(super) fn new(file: Option<Arc<File>>, pulled: Pulled) -> StreamCopies {
+        pulled.open();
+        StreamCopies { file: Mutex::new(file), pulled }
+    }
+
+    /// Writes whole lines that the proc has logged. Blocks.
+    fn write(&self, lines: &[u8]) {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Err(error)) = file.as_deref().map(|mut file| file.write_all(lines)) {
+            let proc = &self.pulled.source;
+            tracing::error!(%proc, %error, "what a proc logs cannot be kept: from here on it is not in its file");
+            *file = None;
+        }
+        self.pulled.forward_logged(lines);
+    }
+}
+
+/// Lines that were logged.
+struct LoggedLines {
+    lines: Vec<u8>,
+    /// The same as they are shown.
+    shown: Option<Vec<u8>>,
+    copies: Option<Arc<StreamCopies>>,
+}
+
 /// What is to be written, one after the other.
 enum Piece {
-    Bytes(Vec<u8>),
+    Logged(LoggedLines),
     /// Told when all before it has been written.
     Flushed(oneshot::Sender<()>),
 }
@@ -49,10 +110,10 @@ impl Line {
         Ok(Line { send, waiting })
     }
 
-    fn write(&self, bytes: Vec<u8>) -> Result<(), Status> {
-        let count = bytes.len();
+    fn write(&self, logged: LoggedLines) -> Result<(), Status> {
+        let count = logged.lines.len();
         let waiting = self.waiting.fetch_add(count, Ordering::Relaxed).saturating_add(count);
-        if waiting > BYTES || self.send.try_send(Piece::Bytes(bytes)).is_err() {
+        if waiting > BYTES || self.send.try_send(Piece::Logged(logged)).is_err() {
             self.waiting.fetch_sub(count, Ordering::Relaxed);
             return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
         }
@@ -69,10 +130,15 @@ impl Line {
 fn write(mut to: impl Write, mut pieces: mpsc::Receiver<Piece>, waiting: &AtomicUsize) {
     while let Some(piece) = pieces.blocking_recv() {
         match piece {
-            Piece::Bytes(bytes) => {
-                // Where nobody reads our output any more, nobody misses it.
-                let _ = to.write_all(&bytes).and_then(|()| to.flush());
-                waiting.fetch_sub(bytes.len(), Ordering::Relaxed);
+            Piece::Logged(LoggedLines { lines, shown, copies }) => {
+                if let Some(copies) = copies {
+                    copies.write(&lines);
+                }
+                if let Some(shown) = shown {
+                    // Where nobody reads our output any more, nobody misses it.
+                    let _ = to.write_all(&shown).and_then(|()| to.flush());
+                }
+                waiting.fetch_sub(lines.len(), Ordering::Relaxed);
             }
             Piece::Flushed(tell) => drop(tell.send(())),
         }
@@ -93,12 +159,20 @@ impl Lines {
     }
 }
 
+/// The output of one job.
+#[derive(Default)]
+struct JobOutput {
+    tagging: Tagging,
+    display: Display,
+    copies: BTreeMap<(Rank, Stream), Arc<StreamCopies>>,
+}
+
 #[derive(Default)]
 struct Inner {
     /// Open from the first job on.
     lines: Option<Lines>,
     /// The jobs that were launched, whose output is here.
-    jobs: BTreeMap<Nspace, Tagging>,
+    jobs: BTreeMap<Nspace, JobOutput>,
     /// Those that others started, until they are forgotten.
     lent: BTreeSet<Nspace>,
 }
@@ -116,9 +190,35 @@ impl Inner {
         }
     }
 
-    fn tagging(&self, job: &Nspace) -> Option<Tagging> {
-        self.jobs.get(job).copied().or_else(|| self.lent.contains(job).then(Tagging::default))
+    /// Lines of a job as they are written, if its output is here. Those that are only about a proc are shown.
+    fn logged(&self, source: &Proc, author: Author, stream: Stream, text: &[u8]) -> Option<LoggedLines> {
+        let lines = Tagging::Plain.lines(source.rank, text);
+        let shown = |tagging: Tagging| Some(tagging.lines(source.rank, text));
+        match self.jobs.get(&source.nspace) {
+            Some(job) => {
+                let copies = job.copies.get(&(source.rank, stream)).filter(|_| author == Author::Proc).cloned();
+                let is_shown = job.display == Display::Shown || copies.is_none();
+                Some(LoggedLines { shown: is_shown.then(|| shown(job.tagging)).flatten(), copies, lines })
+            }
+            None if self.lent.contains(&source.nspace) => {
+                Some(LoggedLines { shown: shown(Tagging::default()), copies: None, lines })
+            }
+            None => None,
+        }
     }
+
+    fn knows(&self, job: &Nspace) -> bool {
+        self.jobs.contains_key(job) || self.lent.contains(job)
+    }
+}
+
+/// Who logs something about a proc.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Author {
+    /// That proc.
+    Proc,
+    /// The host environment.
+    Host,
 }
 
 /// The outputs of the jobs of one host.
@@ -127,10 +227,24 @@ pub(crate) struct Outputs(Arc<Mutex<Inner>>);
 
 impl Outputs {
     /// From now on what procs of this job log appears here.
-    pub(crate) fn open(&self, job: Nspace, tagging: Tagging) {
+    pub(super) fn open(&self, job: Nspace, tagging: Tagging, display: Display) {
         let mut inner = self.lock();
         inner.open();
-        inner.jobs.insert(job, tagging);
+        inner.jobs.insert(job, JobOutput { tagging, display, copies: BTreeMap::new() });
+    }
+
+    /// From now on what this proc logs to a stream goes there as well.
+    pub(super) fn copy_to(&self, proc: &Proc, stream: Stream, copies: StreamCopies) {
+        if let Some(job) = self.lock().jobs.get_mut(&proc.nspace) {
+            job.copies.insert((proc.rank, stream), Arc::new(copies));
+        }
+    }
+
+    /// A job has ended: its files are closed when what was logged is written.
+    pub(super) fn job_ended(&self, job: &Nspace) {
+        if let Some(job) = self.lock().jobs.get_mut(job) {
+            job.copies.clear();
+        }
     }
 
     /// From now on what procs of a job log that others started appears on the output of `peal` itself: the channels to
@@ -152,12 +266,12 @@ impl Outputs {
     }
 
     /// Writes whole lines for a proc.
-    fn write(&self, source: &Proc, stream: Stream, bytes: &[u8]) -> Result<(), Status> {
+    fn write(&self, source: &Proc, author: Author, stream: Stream, text: &[u8]) -> Result<(), Status> {
         let inner = self.lock();
-        let (Some(lines), Some(tagging)) = (&inner.lines, inner.tagging(&source.nspace)) else {
-            return Err(code::PMIX_ERR_NOT_AVAILABLE);
-        };
-        lines.of(stream).write(tagging.lines(source.rank, bytes))
+        match (&inner.lines, inner.logged(source, author, stream, text)) {
+            (Some(lines), Some(logged)) => lines.of(stream).write(logged),
+            _ => Err(code::PMIX_ERR_NOT_AVAILABLE),
+        }
     }
 
     /// Waits until what was logged has been written.
@@ -178,30 +292,20 @@ impl Outputs {
         }
     }
 
-    /// The keys of the channels that the host environment itself is for a job.
-    pub(crate) fn channels(&self, job: &Nspace) -> String {
-        match self.lock().tagging(job) {
-            Some(_) => format!("{},{}", key::PMIX_LOG_STDOUT.0, key::PMIX_LOG_STDERR.0),
-            None => String::new(),
-        }
+    /// The channels that the host environment itself is for a job.
+    pub(crate) fn channels(&self, job: &Nspace) -> Vec<Key> {
+        let streams = [key::PMIX_LOG_STDOUT, key::PMIX_LOG_STDERR].map(Key::from);
+        if self.lock().knows(job) { streams.into() } else { Vec::new() }
     }
 
     /// Logs as the host environment itself does, where no module serves these channels.
-    pub(crate) fn log(&self, source: &Proc, data: &[Info]) -> Result<(), Status> {
-        for info in data {
-            let stream = match (&info.key, &info.value) {
-                (channel, Value::String(Some(text))) if *channel == key::PMIX_LOG_STDOUT => {
-                    Some((Stream::Stdout, text))
-                }
-                (channel, Value::String(Some(text))) if *channel == key::PMIX_LOG_STDERR => {
-                    Some((Stream::Stderr, text))
-                }
-                _ => None,
-            };
-            let (stream, text) = stream.ok_or(code::PMIX_ERR_NOT_SUPPORTED)?;
-            self.write(source, stream, text.as_bytes())?;
+    pub(crate) fn log(&self, source: &Proc, channel: &Key, data: &[Info]) -> Result<(), Status> {
+        let stream = Stream::of_channel(channel).ok_or(code::PMIX_ERR_NOT_SUPPORTED)?;
+        if !self.lock().knows(&source.nspace) {
+            return Err(code::PMIX_ERR_NOT_AVAILABLE);
         }
-        Ok(())
+        let texts = log_text::texts(channel, data)?;
+        texts.iter().try_for_each(|text| self.write(source, Author::Proc, stream, text))
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -219,7 +323,8 @@ pub(crate) struct JobSink {
 impl Sink for JobSink {
     fn write(&self, request: &LogRequest, bytes: &[u8]) -> Result<(), Status> {
         let source = request.source.as_ref().ok_or(code::PMIX_ERR_NOT_AVAILABLE)?;
-        self.outputs.write(source, self.stream, bytes)
+        let author = if request.identity.is_some() { Author::Proc } else { Author::Host };
+        self.outputs.write(source, author, self.stream, bytes)
     }
 }
 
@@ -233,7 +338,11 @@ mod tests {
         let job = Nspace::new("job").unwrap();
         let lines =
             Lines { stdout: Line::open("a test", to).unwrap(), stderr: Line::open("nowhere", io::sink()).unwrap() };
-        let inner = Inner { lines: Some(lines), jobs: [(job.clone(), tagging)].into(), ..Inner::default() };
+        let inner = Inner {
+            lines: Some(lines),
+            jobs: [(job.clone(), JobOutput { tagging, ..JobOutput::default() })].into(),
+            ..Inner::default()
+        };
         (Outputs(Arc::new(Mutex::new(inner))), Proc::new(job, Rank(3)))
     }
 
@@ -242,9 +351,9 @@ mod tests {
         let (mut far, near) = pipe().unwrap();
         let (outputs, proc) = outputs(near, Tagging::Rank);
         let stranger = Proc::new(Nspace::new("other").unwrap(), Rank(0));
-        assert_eq!(outputs.write(&stranger, Stream::Stdout, b"x"), Err(code::PMIX_ERR_NOT_AVAILABLE));
-        outputs.write(&proc, Stream::Stdout, b"one\ntwo").unwrap();
-        outputs.write(&proc, Stream::Stdout, b"three\n").unwrap();
+        assert_eq!(outputs.write(&stranger, Author::Proc, Stream::Stdout, b"x"), Err(code::PMIX_ERR_NOT_AVAILABLE));
+        outputs.write(&proc, Author::Proc, Stream::Stdout, b"one\ntwo").unwrap();
+        outputs.write(&proc, Author::Proc, Stream::Stdout, b"three\n").unwrap();
         outputs.flush().await;
         let mut read = [0; 64];
         let count = far.read(&mut read).unwrap();
@@ -255,7 +364,7 @@ mod tests {
     async fn a_job_that_others_started_has_the_output_of_peal_itself_until_it_is_forgotten() {
         let outputs = Outputs::default();
         let proc = |job: &str| Proc::new(Nspace::new(job).unwrap(), Rank(0));
-        let write = |job: &str| outputs.write(&proc(job), Stream::Stderr, b"logged by a test\n");
+        let write = |job: &str| outputs.write(&proc(job), Author::Proc, Stream::Stderr, b"logged by a test\n");
         assert_eq!(write("theirs"), Err(code::PMIX_ERR_NOT_AVAILABLE));
         outputs.lend(proc("theirs").nspace);
         assert_eq!((write("theirs"), write("other")), (Ok(()), Err(code::PMIX_ERR_NOT_AVAILABLE)));
@@ -272,7 +381,8 @@ mod tests {
         let (_far, near) = pipe().unwrap();
         let (outputs, proc) = outputs(near, Tagging::Plain);
         let piece = vec![b'x'; BYTES / 4];
-        let written: Vec<bool> = (0..5).map(|_| outputs.write(&proc, Stream::Stdout, &piece).is_ok()).collect();
+        let written: Vec<bool> =
+            (0..5).map(|_| outputs.write(&proc, Author::Proc, Stream::Stdout, &piece).is_ok()).collect();
         // Each piece ends its line, so the fourth is too much already.
         assert_eq!(written, [true, true, true, false, false]);
     }
@@ -297,7 +407,7 @@ mod tests {
         let got = Arc::new(Mutex::new(Vec::new()));
         let (outputs, proc) = outputs(Told(told, got.clone()), Tagging::Plain);
         outputs.written(Stream::Stdout).await;
-        outputs.write(&proc, Stream::Stdout, b"logged\n").unwrap();
+        outputs.write(&proc, Author::Proc, Stream::Stdout, b"logged\n").unwrap();
         outputs.written(Stream::Stderr).await;
         let mut written = std::pin::pin!(outputs.written(Stream::Stdout));
         let at_once = std::future::poll_fn(|context| std::task::Poll::Ready(written.as_mut().poll(context).is_ready()));

@@ -48,7 +48,7 @@ impl Job {
     pub(super) fn spawn(&mut self, rank: Rank, checkpoint: Option<&str>) -> Result<(), LaunchError> {
         let proc = self.proc(rank);
         let mark = tree::mark(&proc);
-        let outlets = Outlets::open(&self.request.output, rank, &self.outputs, |channel| Pulled {
+        let outlets = Outlets::open(&self.request.output, &proc, &self.outputs, |channel| Pulled {
             pulls: self.pulls.clone(),
             server: self.server.clone(),
             source: proc.clone(),

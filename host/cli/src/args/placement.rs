@@ -1,0 +1,75 @@
+//! Options that may stand on either side of the verb: those that say which server and configuration are meant, and `--json`.
+use super::{Args, Ask, ToolArgs, run::takes_next};
+use clap::{Args as _, Command, CommandFactory};
+use std::ffi::{OsStr, OsString};
+
+/// A command line in which these options stand behind the verb, where its parser knows them.
+pub fn options_behind_verb(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let (args, movable) = (Args::command(), movable());
+    let (mut verbs, mut options) = (Vec::new(), Vec::new());
+    let mut words = words.peekable();
+    verbs.extend(words.next());
+    let mut command = &args;
+    while let Some(word) = words.peek() {
+        if is_option_of(&movable, word) {
+            let has_value = takes_next(&movable, word);
+            options.extend(words.next());
+            options.extend(has_value.then(|| words.next()).flatten());
+        } else if let Some(verb) = word.to_str().and_then(|name| command.find_subcommand(name)) {
+            command = verb;
+            verbs.extend(words.next());
+        } else {
+            break;
+        }
+    }
+    verbs.into_iter().chain(options).chain(words).collect()
+}
+
+/// A command that has these options alone.
+fn movable() -> Command {
+    ToolArgs::augment_args(Ask::augment_args(Command::new("peal")))
+}
+
+fn is_option_of(command: &Command, word: &OsStr) -> bool {
+    let Some(option) = word.to_str().and_then(|text| text.strip_prefix("--")) else { return false };
+    let name = option.split_once('=').map_or(option, |(name, _)| name);
+    command.get_arguments().any(|arg| arg.get_long() == Some(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn placed(line: &str) -> String {
+        let placed = options_behind_verb(line.split(' ').map(OsString::from));
+        placed.join(OsStr::new(" ")).into_string().unwrap()
+    }
+
+    #[test]
+    fn options_before_the_verb_are_moved_behind_it() {
+        for (typed, meant) in [
+            ("peal --config FILE serve", "peal serve --config FILE"),
+            ("peal --config=FILE --json status", "peal status --config=FILE --json"),
+            ("peal --socket S job --set a=b list --json", "peal job list --socket S --set a=b --json"),
+            ("peal --config run run -n 2 prog --config x", "peal run --config run -n 2 prog --config x"),
+            ("peal --pid 7 event notify -3001", "peal event notify --pid 7 -3001"),
+            ("peal --uri U --nspace N ps", "peal ps --uri U --nspace N"),
+        ] {
+            assert_eq!(placed(typed), meant);
+        }
+    }
+
+    #[test]
+    fn other_command_lines_stay_as_they_are() {
+        for typed in [
+            "peal",
+            "peal --version",
+            "peal --handler x run prog",
+            "peal run -- --config x",
+            "peal --config",
+            "peal status status",
+        ] {
+            assert_eq!(placed(typed), typed);
+        }
+    }
+}

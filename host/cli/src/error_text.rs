@@ -1,0 +1,41 @@
+//! Errors in words.
+
+/// An error and its causes, each told once: many errors name their cause in their own words.
+pub fn error_text(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !(text.ends_with(&cause) || text.contains(&format!(": {cause}"))) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::{Context, anyhow};
+    use std::{io, path::Path};
+
+    fn text(error: impl Into<anyhow::Error>) -> String {
+        error_text(&error.into())
+    }
+
+    #[test]
+    fn causes_are_told_once() {
+        let missing = || io::Error::from(io::ErrorKind::NotFound);
+        let read = peal_deploy::read(Path::new("/nowhere/x.wasm")).unwrap_err();
+        let told = text(read);
+        assert_eq!(told.matches("No such file").count(), 1, "{told}");
+        let wrapped = Err::<(), _>(missing()).context("entity not found").unwrap_err();
+        assert_eq!(text(wrapped), "entity not found");
+    }
+
+    #[test]
+    fn causes_that_differ_are_all_told() {
+        let error = Err::<(), _>(anyhow!("disk").context("disk full")).context("cannot write").unwrap_err();
+        assert_eq!(text(error), "cannot write: disk full: disk");
+    }
+}

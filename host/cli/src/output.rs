@@ -1,0 +1,101 @@
+//! Standard output of commands that print something and end.
+//!
+//! A reader may stop at any time, as `head` does. The rest of the output is then discarded: the command finishes its work and ends with
+//! the exit status of that work.
+use std::io::{self, StdoutLock, Write};
+
+/// Whether anything still reads an output.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Reader {
+    Present,
+    Gone,
+}
+
+/// An output whose reader may leave.
+#[derive(Debug)]
+pub struct Output<W> {
+    to: W,
+    reader: Reader,
+}
+
+/// Standard output, held until this is dropped.
+pub fn stdout() -> Output<StdoutLock<'static>> {
+    Output::new(io::stdout().lock())
+}
+
+impl<W: Write> Output<W> {
+    fn new(to: W) -> Output<W> {
+        Output { to, reader: Reader::Present }
+    }
+
+    /// Whether the reader has left: a command that prints without end may end.
+    pub fn is_closed(&self) -> bool {
+        self.reader == Reader::Gone
+    }
+
+    /// The outcome of a write, in which a reader that has left is no error.
+    fn unless_closed<T>(&mut self, written: io::Result<T>, discarded: T) -> io::Result<T> {
+        match written {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                self.reader = Reader::Gone;
+                Ok(discarded)
+            }
+            written => written,
+        }
+    }
+}
+
+impl<W: Write> Write for Output<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.is_closed() {
+            return Ok(bytes.len());
+        }
+        let written = self.to.write(bytes);
+        self.unless_closed(written, bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.is_closed() {
+            return Ok(());
+        }
+        let flushed = self.to.flush();
+        self.unless_closed(flushed, ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fails after so many writes.
+    struct Failing(usize, io::ErrorKind);
+
+    impl Write for Failing {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 = self.0.checked_sub(1).ok_or(self.1)?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn output_without_reader_is_discarded() {
+        let mut out = Output::new(Failing(1, io::ErrorKind::BrokenPipe));
+        writeln!(out, "one").unwrap();
+        assert!(!out.is_closed());
+        for _ in 0..3 {
+            writeln!(out, "two").and_then(|()| out.flush()).unwrap();
+            assert!(out.is_closed());
+        }
+    }
+
+    #[test]
+    fn other_errors_of_an_output_are_told() {
+        let mut out = Output::new(Failing(0, io::ErrorKind::StorageFull));
+        assert_eq!(writeln!(out, "one").unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert!(!out.is_closed());
+    }
+}
