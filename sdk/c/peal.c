@@ -52,6 +52,20 @@ void peal_end_of_call_(void) {
   room = room_end = NULL;
 }
 
+// ---- failures
+
+void peal_fail(const char *text) {
+  peal_raw_string_t raw = peal_lower_string(text);
+  peal_raw_list_string_t places = {0};
+  peal_pmix_exception_describe(&raw, &places);
+  __builtin_trap();
+}
+
+// In the place of the C library's, which would write to a standard error that is not there.
+_Noreturn void __assert_fail(const char *expression, const char *file, int line, const char *function) {
+  peal_fail(peal_format("assertion failed at %s:%d in %s: %s", file, line, function, expression));
+}
+
 // ---- the call at hand
 
 bool peal_source(peal_proc *source) {

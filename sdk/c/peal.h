@@ -206,6 +206,9 @@ bool peal_as_i64(const peal_value *value, int64_t *number);
 // The text of a string or namespace, else NULL.
 const char *peal_as_text(const peal_value *value);
 
+// Ends the call as a failure; the host tells this text wherever it tells of that. A failed `assert` of <assert.h> does so, too.
+void peal_fail(const char *text) __attribute__((noreturn));
+
 // Memory until the call returns; traps where there is none.
 void *peal_alloc(size_t size);
 // A string put together as by printf, of conversions %s %d %u %x %c %% and %lld %llu; for that alone stdio is not linked.

@@ -224,5 +224,8 @@ export interface Config {
   get(name: string): Value["value"] | undefined;
 }
 
-/** `init` is called before anything else; an Error that it throws is why the module will not start. */
+/**
+ * `init` is called before anything else; an Error that it throws is why the module will not start. Whatever other functions throw ends
+ * the call; the host tells its text, file and line wherever it tells of the failure.
+ */
 export function lifecycle(init: (config: Config) => Registration[] | void, stop?: () => void): object;

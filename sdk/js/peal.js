@@ -8,6 +8,7 @@
 // QuickJS keeps 64-bit integers as numbers, which are exact to 2^53. Beyond, a value that passes through here is rounded.
 import * as call from "peal:pmix/call@0.1.0";
 import * as amendment from "peal:pmix/amendment@0.1.0";
+import { described, refusal } from "./exceptions.js";
 import { key, status } from "./names.js";
 import { find, info, liftChain, liftContent, liftFound, lowerContent, lowerInfo } from "./values.js";
 
@@ -226,15 +227,15 @@ export class PolicyOutcome extends Outcome {
 
 /** The interface `event-handler`, of a function from Event to Outcome. */
 export const eventHandler = (handle) => ({
-  handle: (head) => (handle(new Event(head)) ?? Outcome.noAction()).deliver(),
+  handle: described((head) => (handle(new Event(head)) ?? Outcome.noAction()).deliver()),
 });
 
 /** The interface `log-channel`, of a function from LogRequest to Outcome. */
 export const logChannel = (log) => ({
-  log: (head) => (log(new LogRequest(head)) ?? Outcome.success()).deliver(),
+  log: described((head) => (log(new LogRequest(head)) ?? Outcome.success()).deliver()),
 });
 
-const decides = (matter, decide) => (head) => decide(new Request(matter, head)).deliver();
+const decides = (matter, decide) => described((head) => decide(new Request(matter, head)).deliver());
 
 /** The interface `connection-policy`, of a function from Request to PolicyOutcome. */
 export const connectionPolicy = (decide) => ({ decide: decides("connection", decide) });
@@ -279,9 +280,9 @@ export const lifecycle = (init, stop = () => {}) => ({
     try {
       wishes = init({ infos, get: (key) => find(infos, key) }) ?? [];
     } catch (error) {
-      throw error instanceof Error ? error.message : error;
+      throw refusal(error);
     }
-    return wishes.map(lowerWish);
+    return described(() => wishes.map(lowerWish))();
   },
-  stop,
+  stop: described(stop),
 });

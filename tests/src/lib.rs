@@ -10,6 +10,7 @@ pub mod in_process;
 pub mod languages;
 pub mod libpmix;
 pub mod mpi;
+pub mod projects;
 pub mod raw;
 pub mod running;
 pub mod seeded;

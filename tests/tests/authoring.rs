@@ -9,10 +9,11 @@ use peal_sandbox::{
     Access, ChannelCall, Directory, Grants, InitError, Limits, Module, PolicyCall, PolicyResult, Services, Sink,
 };
 use peal_tests::{
-    Done,
     daemon::Place,
     languages::{engine, handle, info},
-    peal, root, run, until,
+    peal,
+    projects::{Project, module, source},
+    root, run, until,
 };
 use std::{
     fs,
@@ -37,35 +38,6 @@ const ROLES: [&str; 10] = [
     "spawn-policy",
     "log-channel",
 ];
-
-/// `peal module` in that directory, where nothing of the repository is.
-fn module(dir: &Path, args: &[&str]) -> Command {
-    let mut command = peal(["module"]);
-    command.args(args).current_dir(dir).env("PEAL_TOOLS", root().join("target/tools"));
-    command
-}
-
-/// A new project with these roles, made where no network could be reached and no tool found.
-fn new(dir: &Path, language: &str, name: &str, roles: &[&str]) {
-    let mut command = module(dir, &["new", "--lang", language, name]);
-    for role in roles {
-        command.args(["--role", role]);
-    }
-    let done = run(command.env("PATH", "").env("HOME", "").env("https_proxy", "http://127.0.0.1:1")).expect_status(0);
-    assert!(done.stdout.contains("peal module build"), "it says what comes next: {}", done.stdout);
-}
-
-/// Builds a project. What Rust compiles of others' crates it takes from where the guests are built.
-fn build(dir: &Path, name: &str) -> Done {
-    let target = dir.join(name).join("target");
-    if dir.join(name).join("Cargo.toml").exists() && !target.exists() {
-        std::os::unix::fs::symlink(root().join("target/guests-build"), &target).unwrap();
-    }
-    // Longer than other commands have: compiling, and a whole interpreter.
-    let done = module(&dir.join(name), &["build"]).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    Done { status: done.status.code(), stdout: text(done.stdout), stderr: text(done.stderr) }
-}
 
 /// Changes one line of a file.
 fn edit(file: &Path) {
@@ -117,15 +89,6 @@ fn reach(project: &Path, language: &str, name: &str) {
     let all = "[\"sink\", \"random\", \"files\"]";
     assert!(replace(&format!("{name}.toml"), &[("[\"sink\"]", all)]));
     assert_eq!(replace("peal-module.toml", &[("[\"sink\"]", all)]), language != "c", "C asks for what it uses");
-}
-
-fn source(language: &str) -> &'static str {
-    match language {
-        "rust" => "src/lib.rs",
-        "c" => "module.c",
-        "python" => "module.py",
-        _ => "module.js",
-    }
 }
 
 /// What a site does with a project: it copies two files of it, and says nothing to its server.
@@ -294,21 +257,21 @@ fn decides_as_it_says(language: &str, name: &str, module: &Module, written: &Wri
 async fn a_project_with_every_role_decides(language: &str) {
     let dir = tempfile::tempdir().unwrap();
     let name = format!("my-{language}");
-    new(dir.path(), language, &name, &[&ROLES[..], &["lifecycle"]].concat());
-    let project = dir.path().join(&name);
+    let made = Project::new(dir.path(), language, &name, &[&ROLES[..], &["lifecycle"]].concat());
+    let project = &made.dir;
     edit(&project.join(source(language)));
-    reach(&project, language, &name);
-    let done = build(dir.path(), &name).expect_status(0);
+    reach(project, language, &name);
+    let done = made.build().expect_status(0);
     assert!(done.stdout.contains("roles          event-handler, connection-policy, event-policy"), "{}", done.stdout);
     let asked = if probe(language).is_some() { "sink, random, files" } else { "sink" };
     assert!(done.stdout.contains(&format!("capabilities   {asked}\n")), "{}", done.stdout);
-    let file = project.join(format!("{name}.wasm"));
+    let file = made.component();
 
-    let tried = run(&mut module(&project, &["test"])).expect_status(1).stdout;
+    let tried = run(&mut made.module(&["test"])).expect_status(1).stdout;
     assert!(tried.contains("FAILED  an event for everybody is denied") && tried.contains(" 1 FAILED\n"), "{tried}");
     edit(&project.join("tests/example.toml"));
-    run(&mut module(&project, &["test"])).expect_status(0);
-    decides_for_a_running_server(&project, &name).await;
+    run(&mut made.module(&["test"])).expect_status(0);
+    decides_for_a_running_server(project, &name).await;
 
     let written = Arc::new(Written::default());
     let loaded = load(&file, &written);
@@ -352,16 +315,15 @@ fn each_role_alone_makes_a_project_that_builds_and_loads() {
     for language in ["c", "js"] {
         for role in ROLES {
             let name = format!("{language}-{role}");
-            new(dir.path(), language, &name, &[role]);
-            let done = build(dir.path(), &name).expect_status(0);
+            let project = Project::new(dir.path(), language, &name, &[role]);
+            let done = project.build().expect_status(0);
             assert!(done.stdout.contains(&format!("roles          {role}\n")), "{}", done.stdout);
-            let project = dir.path().join(&name);
-            run(&mut module(&project, &["test"])).expect_status(0);
+            run(&mut project.module(&["test"])).expect_status(0);
             if language == "c" {
-                let measured = run(&mut module(&project, &["bench", "--calls", "10"])).expect_status(0).stdout;
+                let measured = run(&mut project.module(&["bench", "--calls", "10"])).expect_status(0).stdout;
                 assert!(measured.contains(role), "{measured}");
             }
-            let module = load(&project.join(format!("{name}.wasm")), &Arc::default());
+            let module = load(&project.component(), &Arc::default());
             assert_eq!(module.inspection().roles.iter().map(|role| role.name()).collect::<Vec<_>>(), [role]);
         }
     }
@@ -372,8 +334,7 @@ fn each_role_alone_makes_a_project_that_builds_and_loads() {
 fn the_functions_of_a_new_project_are_tested_natively() {
     let dir = tempfile::tempdir().unwrap();
     let all = [&ROLES[..], &["lifecycle"]].concat();
-    new(dir.path(), "rust", "native", &all);
-    let project = dir.path().join("native");
+    let project = Project::new(dir.path(), "rust", "native", &all).dir;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let formatted = Command::new(&cargo).args(["fmt", "--check"]).current_dir(&project).output().unwrap();
     assert!(formatted.status.success(), "{}", String::from_utf8_lossy(&formatted.stdout));
@@ -389,7 +350,7 @@ fn the_functions_of_a_new_project_are_tested_natively() {
 fn functions_of_a_new_python_project_are_tested_natively() {
     let dir = tempfile::tempdir().unwrap();
     let all = [&ROLES[..], &["lifecycle"]].concat();
-    new(dir.path(), "python", "snake", &all);
+    Project::new(dir.path(), "python", "snake", &all);
     let mut tests = Command::new("python3");
     tests.args(["-B", "-m", "unittest"]).current_dir(dir.path().join("snake")).env("PYTHONPATH", "sdk/python");
     let done = tests.output().unwrap();
@@ -413,7 +374,7 @@ fn what_cannot_be_made_or_built_is_said_with_what_to_do() {
     refused(&["new", "--lang", "c", "My_Module"], &["\"My_Module\"", "small letters"]);
     refused(&["build", "."], &["peal-module.toml", "peal module new"]);
 
-    new(dir.path(), "python", "mine", &["event-handler"]);
+    Project::new(dir.path(), "python", "mine", &["event-handler"]);
     refused(&["test", "mine"], &["mine/mine.wasm is not there", "peal module build mine"]);
     refused(&["new", "--lang", "c", "mine"], &["is there already", "--dir"]);
     assert!(dir.path().join("mine/module.py").exists() && !dir.path().join("mine/module.c").exists());
@@ -422,7 +383,7 @@ fn what_cannot_be_made_or_built_is_said_with_what_to_do() {
         [("python", "pip install componentize-py=="), ("js", "componentize-qjs@"), ("c", "wasi-libc")]
     {
         let name = format!("bare-{language}");
-        new(dir.path(), language, &name, &["event-handler"]);
+        Project::new(dir.path(), language, &name, &["event-handler"]);
         let mut command = module(dir.path(), &["build", &name]);
         let done = run(command.env("PATH", "").env("PEAL_TOOLS", dir.path().join("nothing")));
         assert_ne!(done.status, Some(0), "{language}");
@@ -447,5 +408,48 @@ fn what_cannot_be_made_or_built_is_said_with_what_to_do() {
     ] {
         fs::write(&manifest, text).unwrap();
         refused(&["build", "mine"], &[words]);
+    }
+}
+
+/// What the author wrote wrongly is told in the language's words, and nothing of the tool's.
+#[needs(python_tools, js_tools)]
+#[test]
+fn build_error_is_the_authors_own_and_comes_first() {
+    let dir = tempfile::tempdir().unwrap();
+    for (language, code, told) in [
+        (
+            "python",
+            "import peal\n\nx = = 3\n",
+            &["module.py does not build:", "File \"module.py\", line 3", "SyntaxError"][..],
+        ),
+        ("js", "export const x = ;\n", &["module.js does not build:", "unexpected token", "at module.js:1:"]),
+    ] {
+        let project = Project::new(dir.path(), language, &format!("wrong-{language}"), &["event-handler"]);
+        fs::write(project.dir.join(source(language)), code).unwrap();
+        let said = project.build().expect_status(125).stderr;
+        let words: String =
+            said.lines().skip_while(|line| !line.contains("does not build")).collect::<Vec<_>>().join("\n");
+        told.iter().for_each(|part| assert!(words.contains(part), "{part:?} is not in {said}"));
+        assert!(!said.contains("backtrace") && !said.contains("Traceback") && said.lines().count() < 12, "{said}");
+    }
+}
+
+#[needs(python_tools, js_tools)]
+#[test]
+fn module_without_the_export_of_its_role_does_not_build() {
+    let dir = tempfile::tempdir().unwrap();
+    for (language, code, told) in [
+        ("python", "import peal\n\n\ndef handle(event):\n    return peal.no_action()\n", "`@peal.event_handler`"),
+        (
+            "js",
+            "import * as peal from \"./sdk/js/peal.js\";\nexport const eventHandlr = peal.eventHandler(() => undefined);\n",
+            "`export const eventHandler = peal.eventHandler(...)`",
+        ),
+    ] {
+        let project = Project::new(dir.path(), language, &format!("less-{language}"), &["event-handler"]);
+        fs::write(project.dir.join(source(language)), code).unwrap();
+        let said = project.build().expect_status(125).stderr;
+        assert!(said.contains("peal-module.toml has the role event-handler, and ") && said.contains(told), "{said}");
+        assert!(!project.component().exists(), "{language}");
     }
 }

@@ -74,10 +74,24 @@ fn of_an_event_it_is_shown_who_is_passed_over_and_why() {
     let rows = show(&daemon, &["PMIX_ERR_PROC_ABORTED", "--info", "PMIX_EVENT_NON_DEFAULT=true", "--info", AFFECTED]);
     assert_eq!(all(&rows, "position"), ["null", "1", "2", "null", "null", "null"]);
     assert_eq!(rows[3]["passed_over"], "the event is marked non-default");
-    let rows = show(&daemon, &["-3001"]);
-    assert_eq!(rows[2]["passed_over"], "it is for the other class of events");
+    let rows = show(&daemon, &["-3001", "--info", "site.load=5"]);
+    let other = rows[2]["passed_over"].as_str().unwrap();
+    assert!(other.starts_with("it is for the other class of events (those about jobs name procs"), "{other}");
     let text = daemon.tell(&["chain", "show", "-3002", "--range", "namespace", "--source", "solver:0"]);
     assert!(text.lines().nth(1).unwrap().ends_with("passed over: it is for other codes"), "{text}");
+}
+
+/// Of an event without infos nobody has said whether it is about a job.
+#[test]
+fn class_of_an_event_without_infos_is_left_open() {
+    let (_place, daemon) = site();
+    let rows = show(&daemon, &["PMIX_ERR_PROC_ABORTED"]);
+    assert_eq!(all(&rows, "position"), ["1", "2", "3", "4", "5", "null"]);
+    assert_eq!((&rows[1]["depends_on_class"], &rows[5]["depends_on_class"]), (&true.into(), &false.into()));
+    let text = daemon.tell(&["chain", "show", "PMIX_ERR_PROC_ABORTED"]);
+    assert!(text.lines().nth(1).unwrap().contains("; if the event is about a job"), "{text}");
+    let text = daemon.tell(&["chain", "show", "PMIX_ERR_PROC_ABORTED", "--info", AFFECTED]);
+    assert!(text.lines().nth(1).unwrap().contains("; about jobs"), "{text}");
 }
 
 #[test]

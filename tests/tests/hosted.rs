@@ -82,6 +82,24 @@ fn what_loops_or_traps_is_cut_off_and_the_job_does_not_notice() {
 }
 
 #[test]
+fn unfit_handler_of_a_job_is_refused_with_a_remedy() {
+    let program = peal_tests::program("peal-example");
+    let policy = job(&program, &["quota"], &[]).expect_status(125);
+    let says = "exports no peal:pmix/event-handler, but connection-policy, event-policy, job-control-policy, spawn-policy, lifecycle; a job";
+    assert!(policy.stderr.contains(says), "{}", policy.stderr);
+    let dir = tempfile::tempdir().unwrap();
+    let keeper = dir.path().join("keeper.wasm");
+    std::fs::write(&keeper, peal_tests::text_form::of_sandbox("keeper.wat")).unwrap();
+    let mut keeping = peal_tests::peal(["run", "--handler"]);
+    let refused = peal_tests::run(keeping.arg(&keeper).arg("--").arg(&program)).expect_status(125);
+    let says = "which a handler of a job does not have: name it in a [[module]] of the configuration with ";
+    assert!(refused.stderr.contains(says), "{}", refused.stderr);
+    let narrow = job(&program, &["report"], &["--set", "tenant.grants=[]"]).expect_status(125);
+    let says = "imports peal:pmix/logging, which a handler of a job does not have: add \"logging\" to tenant.grants, or name it";
+    assert!(narrow.stderr.contains(says), "{}", narrow.stderr);
+}
+
+#[test]
 fn the_site_comes_before_the_job_and_its_completion_ends_its_own_chain_only() {
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("peal.toml");

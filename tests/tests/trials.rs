@@ -2,15 +2,19 @@
 use peal_tests::{
     Done,
     daemon::{Daemon, Place},
-    guest, peal, root, run, text_form, until,
+    guest, guest_if_built, peal, root, run, run_within, text_form, until,
 };
 use serde_json::Value;
 use std::{
     fs,
     path::{Path, PathBuf},
     process::Stdio,
+    time::Duration,
 };
 use tempfile::TempDir;
+
+/// How long a component with an interpreter in it may be compiled on a busy machine.
+const COMPILING: Duration = Duration::from_secs(300);
 
 fn module(args: &[&str]) -> Done {
     run(&mut peal([&["module"], args].concat()))
@@ -110,7 +114,10 @@ fn a_module_that_fails_has_failed_its_case_unless_that_is_expected() {
     let event = "[[case]]\nname = \"it traps\"\nevent = { code = -3001 }\n";
     let done = try_guest("trap", event).expect_status(1);
     assert!(
-        done.stdout.contains("failure: expected none") && done.stdout.contains("trapped: the call trapped"),
+        done.stdout.contains("failure: expected none")
+            && done.stdout.contains(
+                "trapped: the call failed: panicked at handlers/trap/src/lib.rs:6:5: asked to fail on event -3001"
+            ),
         "{}",
         done.stdout
     );
@@ -209,10 +216,11 @@ fn the_cases_of_a_project_are_found() {
     let missing = module(&["test", text(dir.path())]).expect_status(125);
     assert!(missing.stderr.contains("holds no component"), "{}", missing.stderr);
     fs::copy(guest("report"), dir.path().join("mine.wasm")).unwrap();
-    fs::write(dir.path().join("tests/a.toml"), "[[case]]\nname = \"one\"\nevent = { code = -3001 }\n").unwrap();
+    fs::write(dir.path().join("tests/a.toml"), "[[case]]\nname = \"one\"\nevent = { code = -3001 }\nexpect = {}\n")
+        .unwrap();
     for at in [dir.path().to_owned(), dir.path().join("mine.wasm")] {
         let done = module(&["test", text(&at)]).expect_status(0);
-        assert!(done.stdout.ends_with("1 cases: 1 ok, 0 FAILED\n"), "{}", done.stdout);
+        assert!(done.stdout.ends_with("1 case: 1 ok, 0 FAILED\n"), "{}", done.stdout);
     }
     fs::copy(guest("report"), dir.path().join("yours.wasm")).unwrap();
     let two = module(&["test", text(dir.path())]).expect_status(125);
@@ -289,13 +297,92 @@ fn what_calls_take_is_measured() {
         );
     }
     assert!(measured["compile_us"].as_f64() > Some(0.0) && measured["start_us"].as_f64() > Some(0.0), "{measured}");
-    assert_eq!(done.stderr, "", "progress is for terminals");
+    assert!(!done.stderr.contains(['\r', '\u{1b}']), "lines are redrawn on terminals only: {:?}", done.stderr);
 
     let cases = root().join("guests/policies/quota/tests/quota.toml");
     let done = module(&["bench", text(&guest("quota")), text(&cases), "--calls", "20"]).expect_status(0);
     assert!(done.stdout.contains("median") && done.stdout.contains("a fourth one is denied"), "{}", done.stdout);
     let done = module(&["bench", text(&guest("trap")), "--calls", "20"]).expect_status(1);
-    assert!(done.stdout.contains("failed after 0 calls: the call trapped"), "{}", done.stdout);
+    assert!(done.stdout.contains("failed after 0 measured calls: the call failed: panicked at "), "{}", done.stdout);
+}
+
+#[test]
+fn call_over_the_servers_limit_fails_its_case() {
+    let case = "[[case]]\nname = \"it loops\"\nevent = { code = -3001 }\nexpect = { status = 0 }\n";
+    let done = try_guest("spin", case).expect_status(1);
+    assert!(
+        done.stdout.contains("got timeout: the call ran longer than 100ms (limits.call_time_ms)"),
+        "{}",
+        done.stdout
+    );
+    let (_dir, file) = cases(case);
+    let spin = guest("spin");
+    let done = module(&["test", text(&spin), text(&file), "--call-time", "20ms"]).expect_status(1);
+    assert!(done.stdout.contains("ran longer than 20ms"), "{}", done.stdout);
+    for wrong in ["0", "11m", "soon"] {
+        module(&["test", text(&spin), text(&file), "--call-time", wrong]).expect_status(2);
+    }
+}
+
+#[test]
+fn bench_of_no_finished_call_shows_no_time() {
+    let spin = guest("spin");
+    let done = module(&["bench", text(&spin), "--call-time", "5ms"]).expect_status(1);
+    let row = done.stdout.lines().find(|line| line.ends_with("  event-handler")).unwrap();
+    let cells: Vec<&str> = row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+    assert_eq!((cells[0], &cells[2..6]), ("0", &["-", "-", "-", "-"][..]), "{}", done.stdout);
+    assert!(
+        done.stdout.contains("event-handler failed after 0 measured calls: the call ran longer than 5ms"),
+        "{}",
+        done.stdout
+    );
+    let json = module(&["bench", text(&spin), "--call-time", "5ms", "--json"]).expect_status(1).stdout;
+    let measured: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(measured["cases"][0]["median_us"], Value::Null, "{measured}");
+}
+
+#[test]
+fn bench_of_one_call_keeps_its_columns_apart() {
+    let done = module(&["bench", text(&guest("same-user")), "--calls", "1"]).expect_status(0);
+    let rows: Vec<Vec<&str>> = done
+        .stdout
+        .lines()
+        .skip_while(|line| !line.contains("first call"))
+        .map(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect())
+        .collect();
+    assert_eq!(rows[0], ["calls", "first call", "median", "p95", "p99", "fuel", "memory", "case"], "{}", done.stdout);
+    for row in &rows[1..] {
+        assert_eq!((row.len(), row[0]), (8, "1"), "{}", done.stdout);
+        assert_eq!((row[2], row[2]), (row[3], row[4]), "one call has one time: {}", done.stdout);
+    }
+}
+
+#[test]
+fn cases_that_check_nothing_are_not_counted_as_ok() {
+    let silent = "[[case]]\nname = \"silent\"\nevent = { code = -3001 }\n";
+    let done = try_guest("report", silent).expect_status(0);
+    assert!(done.stdout.contains("  -       silent\n"), "{}", done.stdout);
+    assert!(done.stdout.ends_with("1 case: 0 ok, 1 not checked (without `expect`), 0 FAILED\n"), "{}", done.stdout);
+    let both = format!("{silent}[[case]]\nname = \"said\"\nevent = {{ code = -3001 }}\nexpect = {{}}\n");
+    let done = try_guest("report", &both).expect_status(0);
+    assert!(done.stdout.ends_with("2 cases: 1 ok, 1 not checked (without `expect`), 0 FAILED\n"), "{}", done.stdout);
+    for nothing in ["", "config = { per_minute = 3 }\n"] {
+        let done = try_guest("report", nothing).expect_status(125);
+        assert!(done.stderr.contains("cases.toml: there is no [[case]] in it"), "{}", done.stderr);
+    }
+}
+
+/// Whoever waits for an interpreter to be compiled is told so, once.
+#[test]
+fn cold_python_module_is_told_while_it_compiles() {
+    let Some(python) = guest_if_built("echo-python") else { return };
+    let (dir, file) = cases(
+        "[[case]]\nname = \"one\"\nevent = { code = -3001 }\nexpect = { status = \"PMIX_EVENT_NO_ACTION_TAKEN\" }\n",
+    );
+    let mut cold = peal(["module", "test", text(&python), text(&file)]);
+    let done = run_within(COMPILING, cold.env("XDG_CACHE_HOME", dir.path().join("cache"))).expect_status(0);
+    assert_eq!(done.stderr.lines().count(), 1, "{}", done.stderr);
+    assert!(done.stderr.starts_with("peal: ") && done.stderr.contains(" are compiled once"), "{}", done.stderr);
 }
 
 /// The same work takes the same fuel, whenever and wherever it is done.

@@ -1,6 +1,6 @@
 //! Measurements: what a module's calls take, in time, instructions and memory, and how long it takes to be ready.
 use crate::trial::{Candidate, Case, Cases, Run, TrialError};
-use peal_sandbox::{Engine, EngineError, EngineSettings, Failure, FormatError, FuelCount, Role, inspect};
+use peal_sandbox::{Engine, Failure, FormatError, Limits, Role, inspect};
 use serde::{Serialize, Serializer};
 use std::{
     path::Path,
@@ -30,9 +30,6 @@ impl Default for Effort {
 /// Why nothing can be measured.
 #[derive(Debug, Error)]
 pub enum BenchError {
-    /// There is no engine.
-    #[error(transparent)]
-    Engine(#[from] EngineError),
     /// The bytes are no component.
     #[error(transparent)]
     Format(#[from] FormatError),
@@ -54,8 +51,8 @@ pub struct Measured {
     #[serde(rename = "compile_us", serialize_with = "microseconds")]
     pub compile: Duration,
     /// How long a fresh instance takes to start, in the median.
-    #[serde(rename = "start_us", serialize_with = "microseconds")]
-    pub start: Duration,
+    #[serde(rename = "start_us", serialize_with = "microseconds_if_measured")]
+    pub start: Option<Duration>,
     /// Each case.
     pub cases: Vec<MeasuredCase>,
 }
@@ -70,15 +67,15 @@ pub struct MeasuredCase {
     /// The first call of the first instance, after its init.
     #[serde(rename = "first_us", serialize_with = "microseconds")]
     pub first: Duration,
-    /// The time that half of the calls do not exceed ...
-    #[serde(rename = "median_us", serialize_with = "microseconds")]
-    pub median: Duration,
-    /// ... 95 of a hundred ...
-    #[serde(rename = "p95_us", serialize_with = "microseconds")]
-    pub p95: Duration,
-    /// ... and 99.
-    #[serde(rename = "p99_us", serialize_with = "microseconds")]
-    pub p99: Duration,
+    /// The time that half of the calls do not exceed; none where no call was measured.
+    #[serde(rename = "median_us", serialize_with = "microseconds_if_measured")]
+    pub median: Option<Duration>,
+    /// The time that 95 of a hundred calls do not exceed.
+    #[serde(rename = "p95_us", serialize_with = "microseconds_if_measured")]
+    pub p95: Option<Duration>,
+    /// The time that 99 of a hundred calls do not exceed.
+    #[serde(rename = "p99_us", serialize_with = "microseconds_if_measured")]
+    pub p99: Option<Duration>,
     /// Units of fuel that a warm call takes: roughly its instructions.
     pub fuel: Option<u64>,
     /// Bytes of memories and tables of the instance after all calls: its peak.
@@ -91,14 +88,45 @@ fn microseconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error
     to.serialize_f64(time.as_secs_f64() * 1e6)
 }
 
+fn microseconds_if_measured<S: Serializer>(time: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+    match time {
+        Some(time) => microseconds(time, to),
+        None => to.serialize_none(),
+    }
+}
+
+/// A component that is measured.
+#[derive(Clone, Copy)]
+pub struct BenchedComponent<'a> {
+    /// What it is called.
+    pub name: &'a str,
+    /// Its bytes.
+    pub bytes: &'a [u8],
+    /// What its calls may use.
+    pub limits: Limits,
+}
+
+/// The engines that measurements take.
+#[derive(Clone, Copy)]
+pub struct BenchEngines<'a> {
+    /// The one in which calls are timed. It keeps no compiled code, so that compiling is timed as well.
+    pub timing: &'a Engine,
+    /// The one that counts fuel, which makes calls slower.
+    pub counting: &'a Engine,
+}
+
+/// How much longer than its limit a call may take where fuel is counted.
+const COUNTING: u32 = 20;
+
 /// Measures a component. `tell` hears what is being done.
 pub fn measure(
-    name: &str,
-    bytes: &[u8],
+    component: BenchedComponent<'_>,
+    engines: BenchEngines<'_>,
     cases: Option<&Cases>,
     effort: Effort,
     mut tell: impl FnMut(&str),
 ) -> Result<Measured, BenchError> {
+    let BenchedComponent { name, bytes, limits } = component;
     let own;
     let cases = match cases {
         Some(cases) => cases,
@@ -109,10 +137,9 @@ pub fn measure(
     };
     let sinks = ["stdout".to_owned(), "stderr".to_owned()];
     tell("compiling");
-    let engine = Engine::new(&EngineSettings::default())?;
-    let counting = Engine::new(&EngineSettings { fuel: FuelCount::Always, ..EngineSettings::default() })?;
-    let of = Candidate { engine: &engine, name, bytes, sinks: &sinks };
-    let counted = Candidate { engine: &counting, name, bytes, sinks: &sinks };
+    let of = Candidate { engine: engines.timing, name, bytes, sinks: &sinks, limits };
+    let limits = Limits { call_time: limits.call_time.saturating_mul(COUNTING), ..limits };
+    let counted = Candidate { engine: engines.counting, name, bytes, sinks: &sinks, limits };
     let mut compile = Duration::ZERO;
     let mut measured = Vec::new();
     let mut last = None;
@@ -125,6 +152,7 @@ pub fn measure(
         }
         tell(&format!("calling: {}", case.name()));
         let mut of_case = timed(&run, case, effort);
+        tell(&format!("compiling again, to count instructions, and calling: {}", case.name()));
         count.ready(case)?;
         // The first call of an instance may do what later ones find done.
         let twice = count.again(case).and_then(|()| {
@@ -159,19 +187,21 @@ fn timed(run: &Run<'_>, case: &Case, effort: Effort) -> MeasuredCase {
     let (first, done) = call();
     run.sweep();
     let mut failure: Option<Failure> = done.err();
-    let mut times = Vec::with_capacity(effort.calls);
-    let (end, warm_up) = (Instant::now() + effort.time, effort.calls / 10);
-    for at in 0..effort.calls + warm_up {
-        if failure.is_some() || Instant::now() > end {
-            break;
+    let mut again = |most: usize, time: Duration| {
+        let (mut times, end) = (Vec::new(), Instant::now() + time);
+        while failure.is_none() && times.len() < most && (times.is_empty() || Instant::now() < end) {
+            let (time, done) = call();
+            match done {
+                Ok(()) => times.push(time),
+                Err(how) => failure = Some(how),
+            }
+            run.sweep();
         }
-        let (time, done) = call();
-        failure = done.err();
-        if at >= warm_up {
-            times.push(time);
-        }
-        run.sweep();
-    }
+        times
+    };
+    // A slow module is measured at all rather than warm.
+    drop(again(effort.calls / 10, effort.time / 10));
+    let mut times = again(effort.calls, effort.time);
     times.sort();
     MeasuredCase {
         case: case.name().to_owned(),
@@ -186,10 +216,10 @@ fn timed(run: &Run<'_>, case: &Case, effort: Effort) -> MeasuredCase {
     }
 }
 
-/// The time that so many of a hundred do not exceed; zero of none.
-fn quantile(sorted: &[Duration], percent: usize) -> Duration {
+/// The time that so many of a hundred do not exceed.
+fn quantile(sorted: &[Duration], percent: usize) -> Option<Duration> {
     let at = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
-    sorted.get(at).copied().unwrap_or_default()
+    sorted.get(at).copied()
 }
 
 /// What modules without cases are called with, by their roles.
@@ -263,8 +293,8 @@ mod tests {
     #[test]
     fn quantiles_are_of_what_is_there() {
         let times: Vec<Duration> = (1..=100).map(Duration::from_micros).collect();
-        let at = |percent| quantile(&times, percent).as_micros();
+        let at = |percent| quantile(&times, percent).unwrap().as_micros();
         assert_eq!((at(50), at(95), at(99)), (50, 95, 99));
-        assert_eq!((quantile(&times[..1], 99).as_micros(), quantile(&[], 50)), (1, Duration::ZERO));
+        assert_eq!((quantile(&times[..1], 99), quantile(&[], 50)), (Some(Duration::from_micros(1)), None));
     }
 }

@@ -65,6 +65,8 @@ pub(crate) fn build(project: &Project, tools: &Tools, say: Say<'_>) -> Result<Ve
     say("compiling");
     let mut command = compiler.command();
     command.args(["-O2", "-Wall", "-Wextra", "-Wl,--strip-debug", "-Wl,-z,stack-size=65536"]);
+    // Files are named from the project on, in messages of `assert` and wherever else their names are kept.
+    command.arg(format!("-fmacro-prefix-map={}/=", project.dir.display()));
     command.arg("-I").arg(&sdk).arg("-o").arg(&core).args(sources(&project.dir)?);
     run(command.args(sources(&sdk)?))?;
     encode::encode_with(&core, &wit)

@@ -21,6 +21,12 @@ pub(crate) fn run_quietly(command: &mut Command) -> Result<String, BuildError> {
     Err(BuildError::Failed { command: shown(command), how: format!("{}\n{}", output.status, said.trim_end()) })
 }
 
+/// Runs a command of which only errors matter: what it wrote to its standard error if it failed.
+pub(crate) fn run_captured(command: &mut Command) -> Result<Result<(), String>, BuildError> {
+    let output = command.output().map_err(|reason| BuildError::Unstarted { command: shown(command), reason })?;
+    Ok(if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) })
+}
+
 /// The command as a person would type it.
 fn shown(command: &Command) -> String {
     let name = Path::new(command.get_program()).file_name().unwrap_or_default();

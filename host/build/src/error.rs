@@ -1,4 +1,5 @@
 //! What can go wrong between sources and a component.
+use crate::MANIFEST;
 use std::{io, path::PathBuf};
 use thiserror::Error;
 
@@ -42,6 +43,24 @@ pub enum BuildError {
         command: String,
         /// How, and what it said unless that was shown already.
         how: String,
+    },
+    /// What the author wrote is wrong, in the words of the language.
+    #[error("{file} does not build:\n{said}")]
+    Source {
+        /// The file of the module.
+        file: PathBuf,
+        /// The error with its file and line, or what the tool wrote where it cannot be found in that.
+        said: String,
+    },
+    /// A role of the manifest is not filled.
+    #[error("{} has the role {role}, and {file} does not export it: {remedy}", MANIFEST)]
+    NoExport {
+        /// Which role.
+        role: String,
+        /// The file of the module.
+        file: PathBuf,
+        /// What the author has to write.
+        remedy: String,
     },
     /// A file cannot be read or written.
     #[error("{file}: {reason}")]

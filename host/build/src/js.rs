@@ -1,6 +1,16 @@
 //! JavaScript: `componentize-qjs` puts the engine QuickJS and the module with what it imports into one component.
-use crate::{BuildError, Project, Say, Tools, command::run, error::of_file, tools, world};
-use std::{fs, path::PathBuf, process::Command};
+use crate::{
+    BuildError, Project, Say, Tools,
+    command::{run, run_captured},
+    error::of_file,
+    tools, world,
+};
+use std::{
+    borrow::Cow,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 /// The release that everything here was tried with.
 const VERSION: &str = "0.4.5";
@@ -10,12 +20,72 @@ pub(crate) fn build(project: &Project, tools: &Tools, say: Say<'_>) -> Result<Ve
     let tool = find(tools, say)?;
     let wit = world::write(&project.manifest, &project.contract(), &project.target())?;
     let out = project.target().join("component.wasm");
+    let target = project.target().canonicalize().map_err(of_file(&project.target()))?;
+    let (file, entry) = (project.dir.join("module.js"), target.join("entry.js"));
+    fs::write(&entry, entry_text(&project.manifest.roles, &relative(&file, &target))).map_err(of_file(&entry))?;
     say("packing the module with a JavaScript engine (some seconds)");
     let mut command = Command::new(tool);
     command.arg("--wit").arg(&wit).args(["--world", world::WORLD, "--stub-wasi", "--sync"]);
-    command.arg("--js").arg(project.dir.join("module.js")).arg("--module-root").arg(project.root());
-    run(command.arg("--output").arg(&out))?;
+    command.arg("--js").arg(&entry).arg("--module-root").arg(project.root());
+    run_captured(command.arg("--output").arg(&out))?.map_err(|said| explain(&project.manifest.roles, file, &said))?;
     fs::read(&out).map_err(of_file(&out))
+}
+
+/// A module that exports what the one at `path` exports for these roles, and fails to be evaluated where something is missing. The
+/// engine would make a component all the same, whose calls fail.
+fn entry_text(roles: &[String], path: &str) -> String {
+    let exports = roles.iter().map(|role| format!("export const {0} = filled({0:?});\n", export(role)));
+    format!(
+        "import * as module from {path:?};\n\n\
+         const filled = (name) => {{\n  \
+           if (module[name] === null || typeof module[name] !== \"object\") throw new Error(`{MISSING}${{name}}.`);\n  \
+           return module[name];\n\
+         }};\n\n{}",
+        exports.collect::<String>()
+    )
+}
+
+/// How the entry says that an export is missing.
+const MISSING: &str = "there is no export ";
+
+/// The name under which a module exports a role: `eventHandler` for `event-handler`.
+fn export(role: &str) -> String {
+    let mut words = role.split('-');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |name, word| {
+        let (initial, rest) = word.split_at_checked(1).unwrap_or((word, ""));
+        name + &initial.to_uppercase() + rest
+    })
+}
+
+/// The path of a file as seen from a directory, both absolute.
+fn relative(file: &Path, from: &Path) -> String {
+    let common = file.components().zip(from.components()).take_while(|(one, other)| one == other).count();
+    let up = from.components().skip(common).map(|_| "..".into());
+    let down = file.components().skip(common).map(|part| part.as_os_str().to_string_lossy());
+    let path: Vec<Cow<'_, str>> = up.chain(down).collect();
+    format!("./{}", path.join("/"))
+}
+
+/// What is wrong with the author's module, by what the tool wrote.
+fn explain(roles: &[String], file: PathBuf, said: &str) -> BuildError {
+    let missing = said.split_once(MISSING).and_then(|(_, rest)| rest.split_once('.'));
+    let role = missing.and_then(|(name, _)| roles.iter().find(|role| export(role) == name));
+    if let Some(role) = role {
+        let name = export(role);
+        return BuildError::NoExport {
+            role: role.clone(),
+            file,
+            remedy: format!("write `export const {name} = peal.{name}(...)`"),
+        };
+    }
+    // What the tool was doing stands before, in several layers, and its own name for an exception.
+    let errors = said.lines().skip_while(|line| !line.starts_with("Error: "));
+    let text = errors.collect::<Vec<_>>().join("\n");
+    let own = text.split_once(" JavaScript module: Error: ").or_else(|| text.split_once(" module evaluation: Error: "));
+    let own = own.map_or(if text.is_empty() { said } else { &text }, |(_, own)| own);
+    // The engine names files from the root of modules on.
+    BuildError::Source { file, said: own.replace("(/", "(").replace("at /", "at ").trim().to_owned() }
 }
 
 /// The tool, installed if it is missing and may be.
@@ -45,5 +115,46 @@ fn missing() -> BuildError {
         install: format!(
             "say `peal module build --install` (it needs npm), or `npm install -g componentize-qjs@{VERSION}` so that it is on PATH"
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn syntax_error_is_told_without_the_tools_layers() {
+        let said = "Error: : Failed to evaluate user JavaScript module: Failed to declare JavaScript module: Error: unexpected \
+                    token in expression: ';'\n    at /module.js:3:13\n";
+        let error = explain(&[], PathBuf::from("module.js"), said).to_string();
+        assert_eq!(error, "module.js does not build:\nunexpected token in expression: ';'\n    at module.js:3:13");
+    }
+
+    #[test]
+    fn exception_while_building_keeps_its_stack() {
+        let said = "Error: : Failed to evaluate user JavaScript module: Failed to finish JavaScript module evaluation: Error: \
+                    nosuch is not defined\n    at helper (/module.js:2:24)\n    at <anonymous> (/module.js:3:1)\n";
+        let error = explain(&[], PathBuf::from("module.js"), said).to_string();
+        let stack = "nosuch is not defined\n    at helper (module.js:2:24)\n    at <anonymous> (module.js:3:1)";
+        assert_eq!(error, format!("module.js does not build:\n{stack}"));
+    }
+
+    #[test]
+    fn missing_export_names_role_and_remedy() {
+        let roles = ["event-handler".to_owned(), "log-channel".to_owned()];
+        let said = format!(
+            "Error: : Failed to evaluate: Error: {MISSING}logChannel.\n    at filled (/target/entry.js:5:81)\n"
+        );
+        let error = explain(&roles, PathBuf::from("module.js"), &said).to_string();
+        assert!(error.contains("has the role log-channel, and module.js does not export it"), "{error}");
+        assert!(error.contains("`export const logChannel = peal.logChannel(...)`"), "{error}");
+    }
+
+    #[test]
+    fn path_of_the_module_is_relative_to_the_entry() {
+        let from_target = relative(Path::new("/a/mine/module.js"), Path::new("/a/mine/target"));
+        assert_eq!(from_target, "./../module.js");
+        let from_afar = relative(Path::new("/a/guests/js/echo/module.js"), Path::new("/a/target/work/echo"));
+        assert_eq!(from_afar, "./../../../guests/js/echo/module.js");
     }
 }

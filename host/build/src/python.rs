@@ -1,5 +1,10 @@
 //! Python: `componentize-py` puts the interpreter, the module and its libraries into one component.
-use crate::{BuildError, Project, Say, Tools, command::run, error::of_file, tools, world};
+use crate::{
+    BuildError, Project, Say, Tools,
+    command::{run, run_captured},
+    error::of_file,
+    tools, world,
+};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -19,8 +24,32 @@ pub(crate) fn build(project: &Project, tools: &Tools, say: Say<'_>) -> Result<Ve
     command.args(["-d"]).arg(&wit).args(["-w", world::WORLD, "componentize", "module", "--stub-wasi"]);
     command.arg("-p").arg(&project.dir).arg("-p").arg(project.sdk().join("python")).arg("-o").arg(&out);
     // Else it looks for packages of whatever environment it is called from.
-    run(command.env_remove("VIRTUAL_ENV").env("PYTHONDONTWRITEBYTECODE", "1"))?;
+    command.env_remove("VIRTUAL_ENV").env("PYTHONDONTWRITEBYTECODE", "1");
+    run_captured(&mut command)?
+        .map_err(|said| explain(&project.manifest.roles, project.dir.join("module.py"), &said))?;
     fs::read(&out).map_err(of_file(&out))
+}
+
+/// The class that the tool looks for in a module that fills a role: `EventHandler` for `event-handler`.
+fn class(role: &str) -> String {
+    let initial = |word: &str| word.chars().next().map(|first| first.to_ascii_uppercase());
+    role.split('-').map(|word| initial(word).into_iter().chain(word.chars().skip(1)).collect::<String>()).collect()
+}
+
+/// What is wrong with the author's module, by what the tool wrote: Python's own words stand between those of the tool about itself and
+/// the functions of the tool that were running.
+fn explain(roles: &[String], file: PathBuf, said: &str) -> BuildError {
+    let own = said.split_once("\nAssertionError: ").map_or(said, |(_, own)| own);
+    let own =
+        own.split("\n\nCaused by:").next().unwrap_or(own).split("\nStack backtrace:").next().unwrap_or(own).trim_end();
+    let missing = |role: &&String| own.ends_with(&format!("module 'module' has no attribute '{}'", class(role)));
+    if let Some(role) = roles.iter().find(missing) {
+        let remedy = format!("decorate a function with `@peal.{}`", role.replace('-', "_"));
+        return BuildError::NoExport { role: role.clone(), file, remedy };
+    }
+    // The tool numbers the directories of modules: the project's and the SDK's.
+    let said = own.replace("\"/0/", "\"").replace("\"/1/", "\"sdk/python/");
+    BuildError::Source { file, said: said.trim_start_matches('\n').to_owned() }
 }
 
 /// The tool, installed if it is missing and may be.
@@ -52,5 +81,35 @@ fn missing() -> BuildError {
         install: format!(
             "say `peal module build --install`, or `pip install componentize-py=={VERSION}` so that it is on PATH"
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the tool writes around an error of the author's.
+    fn said(error: &str) -> String {
+        format!(
+            "Traceback (most recent call last):\n  File \"/tools/componentize-py\", line 8, in <module>\n    sys.exit(script())\n\
+             AssertionError: {error}\n\nCaused by:\n    SyntaxError\n\nStack backtrace:\n   0: <anyhow::Error>::msg\n"
+        )
+    }
+
+    #[test]
+    fn syntax_error_is_told_without_native_functions() {
+        let error = said("  File \"/0/module.py\", line 5\n    x = = 3\n        ^\nSyntaxError: invalid syntax\n");
+        let told = explain(&[], PathBuf::from("module.py"), &error).to_string();
+        let own = "  File \"module.py\", line 5\n    x = = 3\n        ^\nSyntaxError: invalid syntax";
+        assert_eq!(told, format!("module.py does not build:\n{own}"));
+    }
+
+    #[test]
+    fn missing_export_names_role_and_remedy() {
+        let roles = ["lifecycle".to_owned(), "event-handler".to_owned()];
+        let error = said("AttributeError: module 'module' has no attribute 'EventHandler'\n");
+        let told = explain(&roles, PathBuf::from("module.py"), &error).to_string();
+        assert!(told.contains("has the role event-handler, and module.py does not export it"), "{told}");
+        assert!(told.contains("`@peal.event_handler`"), "{told}");
     }
 }

@@ -13,7 +13,7 @@ pub(crate) const WORLD: &str = "peal-module";
 const VERSION: &str = "0.1.0";
 
 /// What every module may import; it takes no grant.
-const ALWAYS: [&str; 2] = ["call", "amendment"];
+const ALWAYS: [&str; 3] = ["call", "amendment", "exception"];
 
 /// The world of a component as text. Where the language leaves out what is not used, all capabilities are in it.
 pub fn world(manifest: &Manifest) -> String {

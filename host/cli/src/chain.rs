@@ -75,7 +75,11 @@ impl PassedOver {
             _ if registration.matches(event) => None,
             codes if !is_for(codes) => Some(PassedOver::Code),
             Codes::Default if event.is_non_default() => Some(PassedOver::NonDefault),
-            _ if !registration.levels.include(Class::of(event)) => Some(PassedOver::Class),
+            _ if !registration.levels.include(Class::of(event)) => match registration.levels {
+                // Of an event without infos it is not known whether it names procs.
+                Levels::JobSpecific if event.infos.is_empty() => PassedOver::why(&in_both_classes(registration), event),
+                _ => Some(PassedOver::Class),
+            },
             _ => {
                 let whoever_is_affected = Registration { affected: Vec::new(), ..registration.clone() };
                 let is_affected = whoever_is_affected.matches(event);
@@ -85,13 +89,19 @@ impl PassedOver {
     }
 }
 
+fn in_both_classes(registration: &Registration) -> Registration {
+    Registration { levels: Levels::Both, ..registration.clone() }
+}
+
 impl fmt::Display for PassedOver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             PassedOver::Owner => "the event does not concern its owner",
             PassedOver::Code => "it is for other codes",
             PassedOver::NonDefault => "the event is marked non-default",
-            PassedOver::Class => "it is for the other class of events",
+            PassedOver::Class => {
+                "it is for the other class of events (those about jobs name procs or have range namespace)"
+            }
             PassedOver::Source => "it is for events of others",
             PassedOver::NotAffected => "the event affects none of its procs",
         })
@@ -105,6 +115,8 @@ struct Row<'a> {
     owner: Owner,
     handler: &'a ChainHandler,
     registration: Registration,
+    /// Whether it runs only if the event names procs, which was not said.
+    depends_on_class: bool,
 }
 
 /// What is to be said of all handlers. As far as an event reaches everybody: how far policies let it reach is known only when it
@@ -124,7 +136,8 @@ fn rows<'a>(chains: &'a [Chain], event: Option<&Event>, jobs: &[(Nspace, u32)]) 
             };
             running += usize::from(passed_over.is_none());
             let position = passed_over.map_or(Ok(running), Err);
-            rows.push(Row { position, owner: owner.clone(), handler, registration });
+            let depends_on_class = passed_over.is_none() && event.is_some_and(|event| !registration.matches(event));
+            rows.push(Row { position, owner: owner.clone(), handler, registration, depends_on_class });
         }
     }
     Ok(rows)
@@ -161,6 +174,7 @@ impl Row<'_> {
         let mut remarks = vec![format!("registration {}", self.handler.registration), codes];
         remarks.extend(match self.registration.levels {
             Levels::Neither => Some("no events".to_owned()),
+            Levels::JobSpecific if self.depends_on_class => Some("if the event is about a job".to_owned()),
             Levels::JobSpecific => Some("about jobs".to_owned()),
             Levels::Environment => Some("of the environment".to_owned()),
             Levels::Both => None,
@@ -193,6 +207,7 @@ impl Row<'_> {
             "codes": self.handler.codes.iter().map(|code| SeenStatus::from(Status(*code))).collect::<Vec<_>>(),
             "oneshot": self.handler.oneshot,
             "levels": self.handler.levels,
+            "depends_on_class": self.depends_on_class,
             "sources": self.handler.sources,
             "affected": self.affected(),
         })

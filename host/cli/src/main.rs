@@ -29,6 +29,7 @@ mod stats;
 mod table;
 mod trace;
 mod transcript;
+mod wait_message;
 mod wall;
 
 use args::{Args, ChainCommand, Command};

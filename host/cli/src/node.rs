@@ -3,6 +3,7 @@ use crate::{
     config::{self, Readable},
     job::{Command, Keeper},
     recorded, trace,
+    wait_message::WaitMessage,
 };
 use anyhow::{Context, Result};
 use peal_audit::Audit;
@@ -111,7 +112,11 @@ impl Prepared {
         let wanted = peal_deploy::all(&resolved.modules, &resolved.config)?;
         let cleaning = config::cleanup_settings(&resolved.config, None);
         let (ground, loader) = Ground::new(resolved, notices, command, cleaning)?;
+        let loading = (!wanted.is_empty() || !job.handlers.is_empty()).then(|| {
+            WaitMessage::new("loading modules: a component that was not seen before is compiled, an interpreter of Python for some 15 s")
+        });
         let begun = Beginning::of_job(loader, wanted, job)?;
+        drop(loading);
         let me = Proc::new(Nspace::new(me)?, Rank(0));
         Ok(Prepared { me, observer: Observer::default(), begun, ground })
     }

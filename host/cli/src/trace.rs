@@ -2,7 +2,16 @@
 use anyhow::{Context, Result};
 use peal_config::{Config, Setting};
 use std::{ffi::OsString, sync::OnceLock};
-use tracing_subscriber::{EnvFilter, Registry, layer::SubscriberExt, reload, util::SubscriberInitExt};
+use tracing::{
+    Event, Subscriber,
+    field::{Field, Visit},
+};
+use tracing_subscriber::{
+    EnvFilter, Layer, Registry,
+    layer::{Context as LayerContext, SubscriberExt},
+    reload,
+    util::SubscriberInitExt,
+};
 
 /// The variable that overrides the configuration.
 const VARIABLE: &str = "PEAL_LOG";
@@ -20,10 +29,58 @@ pub fn set_up() -> Result<()> {
     let (filter, handle) = reload::Layer::new(filter);
     let lines =
         tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
-    tracing_subscriber::registry().with(filter).with(lines).init();
+    tracing_subscriber::registry().with(filter).with(CacheRaces).with(lines).init();
     // It is set up once.
     let _ = FILTER.set(handle);
     Ok(())
+}
+
+/// Leaves out what the engine's cache of compiled code says when another process has just written the same: one of them is enough.
+struct CacheRaces;
+
+/// The crate of that cache, and what the system calls a file that another process has just made, or put in its place.
+const CACHE_CRATE: &str = "wasmtime_internal_cache";
+const RACE_ERRORS: [&str; 2] = ["(os error 17)", "(os error 2)"];
+
+impl<S: Subscriber> Layer<S> for CacheRaces {
+    fn event_enabled(&self, event: &Event<'_>, _: LayerContext<'_, S>) -> bool {
+        // Only what comes by way of `log` is from there.
+        if event.metadata().target() != "log" {
+            return true;
+        }
+        let mut said = Said::default();
+        event.record(&mut said);
+        !said.is_cache_race()
+    }
+}
+
+/// What a message of a crate that knows `log` alone says, and which crate that is.
+#[derive(Default)]
+struct Said {
+    target: String,
+    message: String,
+}
+
+impl Said {
+    fn is_cache_race(&self) -> bool {
+        self.target.starts_with(CACHE_CRATE) && RACE_ERRORS.iter().any(|error| self.message.contains(error))
+    }
+}
+
+impl Visit for Said {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        match field.name() {
+            "message" => self.message = format!("{value:?}"),
+            "log.target" => self.target = format!("{value:?}"),
+            _ => {}
+        }
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == "log.target" {
+            value.clone_into(&mut self.target);
+        }
+    }
 }
 
 /// What overrides the configuration; one that is empty does not.
@@ -57,4 +114,18 @@ pub fn follow(filter: &str) -> Result<Followed> {
         handle.reload(EnvFilter::try_new(filter)?)?;
     }
     Ok(Followed::Yes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_races_of_the_cache_are_left_out() {
+        let said = |target: &str, message: &str| Said { target: target.to_owned(), message: message.to_owned() };
+        let race = "Failed to write file with rename, target path: /c/mod, err: File exists (os error 17)";
+        assert!(said("wasmtime_internal_cache", race).is_cache_race());
+        assert!(!said("wasmtime_internal_cache", "err: No space left on device (os error 28)").is_cache_race());
+        assert!(!said("other", race).is_cache_race());
+    }
 }

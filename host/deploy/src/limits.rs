@@ -86,8 +86,13 @@ pub(crate) fn fuel(set: peal_config::FuelCount) -> FuelCount {
 
 /// What a module that a job brings is granted. State, sinks and files are granted by name, to modules that have one.
 pub(crate) fn brought_grants(config: &Config) -> Grants {
-    let is_for_jobs = |grant: &Capability| !matches!(grant, Capability::State | Capability::Sink | Capability::Files);
-    Capability::ALL.into_iter().filter(is_for_jobs).filter(|grant| tenants_may_have(config, *grant)).collect()
+    let may_have = |grant: &Capability| !is_for_configured(*grant) && tenants_may_have(config, *grant);
+    Capability::ALL.into_iter().filter(may_have).collect()
+}
+
+/// Whether only modules of the configuration have this: it takes more of an admin than a grant.
+pub(crate) fn is_for_configured(capability: Capability) -> bool {
+    matches!(capability, Capability::State | Capability::Sink | Capability::Files)
 }
 
 /// Whether modules of users and jobs may have this.

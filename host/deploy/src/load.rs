@@ -14,12 +14,13 @@ use peal_config::{Config, FuelCount, ModuleEntry, ModuleOwner, Modules, Problem,
 use peal_core::owner::Owner;
 use peal_model::Nspace;
 use peal_sandbox::{
-    Capability, Digest, Directories, Engine, EngineError, Grants, InitError, LoadError, Module, ModuleRegistration,
-    OnQuarantine, ProcUsage, Quarantined, Role, Services, State,
+    Capability, Digest, Directories, Engine, EngineError, FormatError, Grants, InitError, LoadError, Module,
+    ModuleRegistration, OnQuarantine, ProcUsage, Quarantined, Role, Services, State,
 };
 use peal_server::{Metrics, ServerHandle, StoredState};
 use peal_store::Store;
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
@@ -47,10 +48,34 @@ enum BroughtError {
     Init(#[from] InitError),
     #[error("{0}")]
     Record(String),
-    #[error("it does not handle events: it exports no peal:pmix/event-handler")]
-    NoHandler,
+    #[error("{0}")]
+    Format(#[from] FormatError),
+    #[error(
+        "it does not handle events: it exports no {}, but {}; a job brings handlers only, name it in a [[module]] of the configuration",
+        Role::EventHandler, listed(.0)
+    )]
+    NoHandler(BTreeSet<Role>),
+    #[error("it imports {capability}, which a handler of a job does not have: {remedy}")]
+    NotGranted { capability: Capability, remedy: String },
     #[error("it {0}")]
     Unsigned(String),
+}
+
+/// Roles in words.
+fn listed(roles: &BTreeSet<Role>) -> String {
+    let names: Vec<&str> = roles.iter().map(|role| role.name()).collect();
+    if names.is_empty() { "nothing that Peal calls".to_owned() } else { names.join(", ") }
+}
+
+/// What to do where a handler of a job needs a capability that it does not have.
+fn remedy(capability: Capability) -> String {
+    let name = capability.name();
+    match limits::is_for_configured(capability) {
+        true => format!(
+            "name it in a [[module]] of the configuration with {name:?} among its grants; handlers of jobs never have that"
+        ),
+        false => format!("add {name:?} to tenant.grants, or name it in a [[module]] with {name:?} among its grants"),
+    }
 }
 
 /// What modules are loaded with.
@@ -245,11 +270,18 @@ impl Loader {
         let load = || -> Result<Member, BroughtError> {
             let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
             let (bytes, owner) = (component::read(path)?, Owner::Namespace(job.clone()));
+            let inspection = peal_sandbox::inspect(&bytes)?;
+            if !inspection.roles.contains(&Role::EventHandler) {
+                return Err(BroughtError::NoHandler(inspection.roles));
+            }
             let signature = Signature::beside(path);
             if let Some(why) = signature::lacking(&self.rules(), ModuleOwner::Brought, &bytes, &signature) {
                 return Err(BroughtError::Unsigned(why));
             }
             let (grants, limits) = (limits::brought_grants(&self.config), limits::of_brought(&self.config));
+            if let Some(capability) = inspection.capabilities.iter().copied().find(|wanted| !grants.allows(*wanted)) {
+                return Err(BroughtError::NotGranted { capability, remedy: remedy(capability) });
+            }
             let (tenant, on_quarantine) = (self.tenants.of(&owner), Some(self.alarm()));
             let usage = self.usage(&owner);
             let services = Services { usage, tenant, on_quarantine, ..Services::default() };
@@ -257,10 +289,8 @@ impl Loader {
             let component = (Digest::of(&bytes), bytes.clone());
             let loading = Loading { name: &name, owner: &owner, mode: "brought", component, grants: &grants, limits };
             let services = self.recorded(loading, services).map_err(BroughtError::Record)?;
-            let module = Module::load(&self.engine()?, &name, &bytes, &grants, limits, services)?;
-            if !module.has_role(Role::EventHandler) {
-                return Err(BroughtError::NoHandler);
-            }
+            let inspected = (&*bytes, inspection);
+            let module = Module::load_inspected(&self.engine()?, &name, inspected, &grants, limits, services)?;
             let wishes = module.init(&[])?;
             Ok(Member { entry: None, owner, module: Arc::new(module), wishes })
         };

@@ -1,6 +1,7 @@
 //! All that it takes to make an instance: a component that was checked, compiled and linked with what it is granted.
 use crate::bindings::peal::pmix::{
-    amendment, call, clock, control, files, logging, notify, random, registration, report, sink, state, types, usage,
+    amendment, call, clock, control, exception, files, logging, notify, random, registration, report, sink, state,
+    types, usage,
 };
 use crate::engine::{self, Runtime};
 use crate::host::Host;
@@ -125,6 +126,7 @@ fn link(
     types::add_to_linker::<_, Data>(&mut linker, |host| host)?;
     call::add_to_linker::<_, Data>(&mut linker, |host| host)?;
     amendment::add_to_linker::<_, Data>(&mut linker, |host| host)?;
+    exception::add_to_linker::<_, Data>(&mut linker, |host| host)?;
     for capability in &inspection.capabilities {
         match capability {
             Capability::Logging => logging::add_to_linker::<_, Data>(&mut linker, |host| host)?,

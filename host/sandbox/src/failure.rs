@@ -1,5 +1,6 @@
 //! Turns what the engine says about a call that ended badly into a failure with a reason.
 use crate::call::{Failure, FailureKind};
+use crate::exception::Exception;
 use crate::meter::Stop;
 use crate::tally::Refused;
 use crate::text::plain;
@@ -10,6 +11,8 @@ use wasmtime::{FrameInfo, Trap, WasmBacktrace};
 const MAX_TEXT: usize = 256;
 /// The longest function name that is demangled, in bytes: a short one can stand for very much already.
 const MAX_MANGLED: usize = 1024;
+/// How the names of functions of Rust's own begin.
+const RUNTIME: [&str; 4] = ["core::", "std::", "__rustc::", "rust_"];
 /// What the engine says when a guest hands over too many bytes at once; it has no type of its own for that.
 const COPIED_TOO_MUCH: &str = "fuel allocated for hostcalls has been exhausted";
 
@@ -37,12 +40,37 @@ impl Phase {
     }
 }
 
-/// What went wrong. `refused` is the memory that the instance wanted and did not get, if it wanted too much.
-pub(crate) fn explain(error: &wasmtime::Error, phase: Phase, refused: Option<Refused>, limits: &Limits) -> Failure {
+/// What went wrong. `refused` is the memory that the instance wanted and did not get, if it wanted too much; `exception` is what
+/// the guest says of it.
+pub(crate) fn explain(
+    error: &wasmtime::Error,
+    phase: Phase,
+    refused: Option<Refused>,
+    exception: Option<Exception>,
+    limits: &Limits,
+) -> Failure {
+    let failure = Failure { backtrace: backtrace(error), ..explain_end(error, phase, refused, limits) };
+    let Some(Exception { text, places }) = exception else { return failure };
+    // The way in which languages end after an exception; any other end has a reason of its own.
+    let is_its_own_end = failure.limit.is_none() && trap_of(error) == Some(Trap::UnreachableCodeReached);
+    let reason = match is_its_own_end {
+        true => format!("{} failed: {text}", phase.name()),
+        false => format!("{}; before that: {text}", failure.reason),
+    };
+    // The functions that were running are an interpreter's where the guest says where it was.
+    let backtrace = if places.is_empty() { failure.backtrace } else { places };
+    Failure { reason, backtrace, ..failure }
+}
+
+fn trap_of(error: &wasmtime::Error) -> Option<Trap> {
+    error.downcast_ref::<Trap>().copied()
+}
+
+/// How the engine or the host ended it.
+fn explain_end(error: &wasmtime::Error, phase: Phase, refused: Option<Refused>, limits: &Limits) -> Failure {
     let (who, cause) = (phase.name(), plain(&error.root_cause().to_string(), MAX_TEXT));
     let hit = |kind, limit: Limit, what: String| Failure::new(kind, Some(limit), format!("{who} {what} ({limit})"));
-    let trap = error.downcast_ref::<Trap>();
-    let failure = match (error.downcast_ref::<Stop>(), trap, refused) {
+    match (error.downcast_ref::<Stop>(), trap_of(error), refused) {
         (Some(stop), ..) => {
             let what = plain(&stop.to_string(), MAX_TEXT);
             match limit_of(stop) {
@@ -72,8 +100,7 @@ pub(crate) fn explain(error: &wasmtime::Error, phase: Phase, refused: Option<Ref
         }
         (None, None, None) if phase == Phase::Start => Failure::unavailable(cause),
         (None, ..) => Failure::new(FailureKind::Trapped, None, format!("{who} trapped: {}", trap_text(&cause))),
-    };
-    Failure { backtrace: backtrace(error), ..failure }
+    }
 }
 
 fn trap_text(cause: &str) -> &str {
@@ -112,7 +139,14 @@ fn limit_of(stop: &Stop) -> Option<Limit> {
 
 fn backtrace(error: &wasmtime::Error) -> Vec<String> {
     let frames = error.downcast_ref::<WasmBacktrace>().map_or(&[][..], WasmBacktrace::frames);
-    frames.iter().map(function).collect()
+    without_runtime(frames.iter().map(function).collect())
+}
+
+/// From the first function that is not Rust's own: those before it are how a panic ends.
+fn without_runtime(functions: Vec<String>) -> Vec<String> {
+    let is_runtime = |function: &String| RUNTIME.iter().any(|prefix| function.starts_with(prefix));
+    let own = functions.iter().skip_while(|function| is_runtime(function)).cloned().collect::<Vec<_>>();
+    if own.is_empty() { functions } else { own }
 }
 
 /// A function by its name, or by its number where the component was stripped.
@@ -133,7 +167,16 @@ fn readable(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::readable;
+    use super::{readable, without_runtime};
+
+    #[test]
+    fn backtrace_of_a_panic_begins_with_the_authors_function() {
+        let functions = |names: [&str; 3]| names.map(str::to_owned).to_vec();
+        let panicked = functions(["std::panicking::panic_with_hook", "core::panicking::panic_fmt", "mine::handle"]);
+        assert_eq!(without_runtime(panicked), ["mine::handle"]);
+        let all = functions(["core::a", "std::b", "rust_c"]);
+        assert_eq!(without_runtime(all.clone()), all, "better than none");
+    }
 
     #[test]
     fn function_names_are_shown_as_their_author_wrote_them() {

@@ -1,9 +1,10 @@
 //! The host side of what a guest imports: `call`, `amendment`, `logging`, `clock`, `notify` and `registration`.
 use crate::bindings::peal::pmix::{amendment, call, clock, notify, registration, types};
 use crate::data::{List, Opaques, Subject};
+use crate::exception::LastWords;
 use crate::lines::Lines;
 use crate::lower::{lower_content, lower_found, lower_identity, lower_proc, lower_steps};
-use crate::meter::{Meter, Stop};
+use crate::meter::{CallClock, Meter, Stop};
 use crate::raise::Raise;
 use crate::tally::Tally;
 use crate::tape::{Answered, Ask, Tape};
@@ -29,6 +30,8 @@ pub(crate) struct Host {
     pub(crate) recorder: Option<Arc<dyn Recorder>>,
     pub(crate) tape: Tape,
     pub(crate) current: Current,
+    /// What the guest says of itself where the call fails.
+    pub(crate) last_words: LastWords,
     /// How many handles of WASI the guest has.
     pub(crate) handles: u32,
     /// What the clock of WASI shows that only counts.
@@ -81,15 +84,21 @@ impl Host {
         requests: Arc<AtomicU64>,
         recorder: Option<Arc<dyn Recorder>>,
     ) -> Host {
-        let (meter, current) = (Meter::new(limits), Current::default());
+        // What is tried or replayed must not depend on what else the machine does.
+        let clock = match &services.stage {
+            Some(_) => CallClock::Processor,
+            None => CallClock::Wall(Instant::now()),
+        };
+        let (meter, current, last_words) = (Meter::new(limits, clock), Current::default(), LastWords::default());
         let tape = Tape::new(recorder.is_some());
-        Host { lines, services, requests, tally, meter, recorder, tape, current, handles: 0, looked: 0 }
+        Host { lines, services, requests, tally, meter, recorder, tape, current, last_words, handles: 0, looked: 0 }
     }
 
     /// Begins a call about this, where the one before has ended.
     pub(crate) fn begin(&mut self, now: Instant, subject: Subject) {
         self.meter.begin(now);
         self.tally.take_refused();
+        self.last_words = LastWords::default();
         self.current.subject = subject;
     }
 

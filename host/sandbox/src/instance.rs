@@ -384,8 +384,9 @@ fn used(store: &mut Store<Host>, given: Option<u64>) -> Usage {
 }
 
 fn failed(error: &wasmtime::Error, phase: Phase, fuel: Option<u64>, store: &mut Store<Host>) -> Failure {
-    let refused = store.data_mut().tally.take_refused();
-    let mut failure = explain(error, phase, refused, store.data().meter.limits());
+    let host = store.data_mut();
+    let (refused, exception) = (host.tally.take_refused(), std::mem::take(&mut host.last_words).exception());
+    let mut failure = explain(error, phase, refused, exception, host.meter.limits());
     failure.usage = used(store, fuel);
     failure.limit.into_iter().for_each(|limit| failure.usage.hits.insert(limit));
     failure

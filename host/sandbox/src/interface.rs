@@ -208,7 +208,7 @@ pub(crate) fn import(interface: &str) -> Import {
         return Import::Capability(Capability::Wasi);
     }
     match own(interface) {
-        Some("types" | "call" | "amendment") => Import::Always,
+        Some("types" | "call" | "amendment" | "exception") => Import::Always,
         Some(name) => Capability::ALL
             .into_iter()
             .find(|capability| *capability != Capability::Wasi && capability.name() == name)

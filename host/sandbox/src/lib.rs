@@ -27,6 +27,7 @@ mod data;
 mod digest;
 mod engine;
 mod error;
+mod exception;
 mod expansion;
 mod failure;
 mod files;

@@ -5,6 +5,32 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use wasmtime::UpdateDeadline;
 
+/// The clock by which a call's time is measured.
+#[derive(Clone, Copy)]
+pub(crate) enum CallClock {
+    /// The time that passes, from then on.
+    Wall(Instant),
+    /// The processor time of the thread that runs the guest: what a call takes on a machine that does nothing else.
+    Processor,
+}
+
+impl CallClock {
+    fn at(self, now: Instant) -> Duration {
+        match self {
+            CallClock::Wall(since) => now.saturating_duration_since(since),
+            CallClock::Processor => {
+                let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+                let (seconds, nanoseconds) = (u64::try_from(used.tv_sec), u32::try_from(used.tv_nsec));
+                Duration::new(seconds.unwrap_or_default(), nanoseconds.unwrap_or_default())
+            }
+        }
+    }
+
+    fn now(self) -> Duration {
+        self.at(Instant::now())
+    }
+}
+
 /// Why the host ended a call.
 #[derive(Debug, Error)]
 pub(crate) enum Stop {
@@ -38,7 +64,8 @@ pub(crate) enum Stop {
 /// so that what was enough when the module was loaded is enough ever after.
 pub(crate) struct Meter {
     limits: Limits,
-    started: Option<Instant>,
+    clock: CallClock,
+    started: Option<Duration>,
     host_time: Duration,
     host_calls: u32,
     output: usize,
@@ -48,14 +75,14 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    pub(crate) fn new(limits: Limits) -> Meter {
+    pub(crate) fn new(limits: Limits, clock: CallClock) -> Meter {
         let (host_time, hits) = (Duration::ZERO, LimitSet::default());
-        Meter { limits, started: None, host_time, host_calls: 0, output: 0, hits, host_time_after: None }
+        Meter { limits, clock, started: None, host_time, host_calls: 0, output: 0, hits, host_time_after: None }
     }
 
     /// Counts from nothing: time, host calls and output.
     pub(crate) fn begin(&mut self, now: Instant) {
-        (self.started, self.host_time) = (Some(now), Duration::ZERO);
+        (self.started, self.host_time) = (Some(self.clock.at(now)), Duration::ZERO);
         (self.host_calls, self.output, self.hits) = (0, 0, LimitSet::default());
     }
 
@@ -92,14 +119,14 @@ impl Meter {
     }
 
     /// Counts a host call that begins now; hand what it returns to [`Meter::leave`].
-    pub(crate) fn enter(&mut self) -> Result<Instant, Stop> {
+    pub(crate) fn enter(&mut self) -> Result<Duration, Stop> {
         self.count()?;
-        Ok(Instant::now())
+        Ok(self.clock.now())
     }
 
     /// Sets the time of a host call apart from the guest's own.
-    pub(crate) fn leave(&mut self, entered: Instant) {
-        self.host_time += entered.elapsed();
+    pub(crate) fn leave(&mut self, entered: Duration) {
+        self.host_time += self.clock.now().saturating_sub(entered);
     }
 
     /// Takes this many bytes from what the call may still push.
@@ -110,8 +137,8 @@ impl Meter {
 
     /// Whether a call that is still running may go on.
     pub(crate) fn on_deadline(&self, tick: Duration) -> UpdateDeadline {
-        let guest_time =
-            self.started.map_or(Duration::ZERO, |started| started.elapsed()).saturating_sub(self.host_time);
+        let passed = self.started.map_or(Duration::ZERO, |started| self.clock.now().saturating_sub(started));
+        let guest_time = passed.saturating_sub(self.host_time);
         match ticks(self.limits.call_time.saturating_sub(guest_time), tick) {
             0 => UpdateDeadline::Interrupt,
             ticks => UpdateDeadline::Continue(ticks),
@@ -132,10 +159,12 @@ mod tests {
     #[test]
     fn time_in_host_calls_is_not_the_guests() {
         let tick = Duration::from_millis(1);
-        let mut meter = Meter::new(Limits { call_time: Duration::from_secs(10), ..Limits::default() });
-        meter.begin(Instant::now().checked_sub(Duration::from_secs(11)).unwrap());
+        let began = Instant::now().checked_sub(Duration::from_secs(11)).unwrap();
+        let limits = Limits { call_time: Duration::from_secs(10), ..Limits::default() };
+        let mut meter = Meter::new(limits, CallClock::Wall(began));
+        meter.begin(began);
         assert!(matches!(meter.on_deadline(tick), UpdateDeadline::Interrupt));
-        meter.leave(Instant::now().checked_sub(Duration::from_secs(5)).unwrap());
+        meter.leave(Duration::from_secs(6));
         assert!(matches!(meter.on_deadline(tick), UpdateDeadline::Continue(ticks) if (3000..=4000).contains(&ticks)));
         assert!(matches!(meter.enter(), Err(Stop::HostTime(_))), "host calls have a limit of their own");
         meter.begin(Instant::now());
@@ -144,8 +173,16 @@ mod tests {
     }
 
     #[test]
+    fn processor_time_stands_still_while_a_thread_waits() {
+        let mut meter = Meter::new(Limits::default(), CallClock::Processor);
+        let long_ago = Instant::now().checked_sub(Duration::from_secs(11)).unwrap();
+        meter.begin(long_ago);
+        assert!(matches!(meter.on_deadline(Duration::from_millis(1)), UpdateDeadline::Continue(_)));
+    }
+
+    #[test]
     fn output_is_added_up() {
-        let mut meter = Meter::new(Limits { output: 100, ..Limits::default() });
+        let mut meter = Meter::new(Limits { output: 100, ..Limits::default() }, CallClock::Processor);
         assert!(meter.charge(60).is_ok());
         assert!(meter.charge(40).is_ok());
         assert!(matches!(meter.charge(1), Err(Stop::Output(100))));

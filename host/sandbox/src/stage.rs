@@ -1,7 +1,7 @@
 //! What stands in for the time and the trace where a module is tried out, so that the same comes out every time.
 use crate::Usage;
 
-/// What a module knows the time by, what it says, and what it uses.
+/// What a module knows the time by, what it says, and what it uses. Where there is one, the time of calls is that of the processor.
 pub trait Stage: Send + Sync {
     /// Milliseconds since the epoch.
     fn now(&self) -> u64;

@@ -65,6 +65,8 @@ asks! {
     Narrow { range: Range } = "amendment.narrow";
     /// Changes what is to be logged.
     Rewrite = "amendment.rewrite";
+    /// Describes the exception that ends the call.
+    Exception = "exception.describe";
     /// Writes a message; refused where there were too many.
     Log { level: Level, message: String } = "logging.log";
     /// The time, in milliseconds since the epoch. Asked of the host once a call.

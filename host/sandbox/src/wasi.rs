@@ -1,5 +1,6 @@
 //! Capability `wasi`: WASI 0.2 for components that need it because of their language, with nothing behind it: no arguments,
-//! environment, files or network. What is printed goes to the trace if `logging` is granted, else nowhere. Waiting is over at
+//! environment, files or network. What is printed goes to the trace if `logging` is granted; the last of what goes to the standard
+//! error is also kept for the failure of the call. Waiting is over at
 //! once; the time of day is that of `clock`, and the other clock only counts how often it was looked at. Random numbers are
 //! those of `random`. So a guest observes nothing here that a replay could not give it again.
 use crate::host::Host;
@@ -13,8 +14,12 @@ use wasmtime::component::types::{ComponentFunc, ComponentItem, Type};
 use wasmtime::component::{Component, Linker, Resource, ResourceType, Val};
 use wasmtime::{Engine, StoreContextMut};
 
-/// What stands behind every handle: nothing.
+/// What stands behind every handle: nothing. What a handle was asked for it has as its number.
 struct Stub;
+
+/// The number of a handle for the standard error, and of all others.
+const STDERR: u32 = 2;
+const ANY: u32 = 0;
 
 /// The most random bytes at once.
 const MAX_RANDOM: u64 = 65_536;
@@ -30,6 +35,8 @@ enum Does {
     Nothing,
     /// Succeeds.
     Succeed,
+    /// Opens the standard error.
+    OpenStderr,
     /// Says how much may be printed.
     MayPrint,
     /// Prints.
@@ -57,7 +64,7 @@ enum Does {
 }
 
 /// Where what is printed goes.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Printed {
     Traced,
     Dropped,
@@ -103,6 +110,7 @@ fn what(interface: &str, function: &str, printed: Printed) -> Does {
     let method = |of: &str| function.strip_prefix("[method]").and_then(|name| name.strip_prefix(of));
     match (interface, function) {
         ("cli/exit", _) => Does::Exit,
+        ("cli/stderr", "get-stderr") => Does::OpenStderr,
         ("clocks/monotonic-clock", "now") => Does::Count,
         ("clocks/monotonic-clock", "resolution") => Does::One,
         ("clocks/wall-clock", "now") => Does::Now,
@@ -135,7 +143,11 @@ fn call(
         *result = answer(does, &mut store, &ty, given)?;
         Ok(())
     });
-    let taken = given.iter().try_for_each(|value| give_back(&mut store, value));
+    let taken = match does {
+        // It has let go of its stream already.
+        Does::Print(_) => Ok(()),
+        _ => given.iter().try_for_each(|value| give_back(&mut store, value)),
+    };
     if matches!(does, Does::Exit) {
         return Err(Stop::Exit.into());
     }
@@ -148,10 +160,16 @@ fn answer(does: Does, store: &mut StoreContextMut<'_, Host>, ty: &Type, given: &
         Does::Nothing | Does::Exit => nothing(store, ty)?,
         Does::Succeed => Val::Result(Ok(None)),
         Does::MayPrint => Val::Result(Ok(Some(Box::new(Val::U64(PRINTED_AT_ONCE))))),
-        Does::Print(Printed::Dropped) => Val::Result(Ok(None)),
-        Does::Print(Printed::Traced) => {
-            let bytes = bytes_of(given);
-            store.data_mut().say(Level::Info, String::from_utf8_lossy(&bytes).trim_end())?;
+        Does::OpenStderr => handle(store, STDERR)?,
+        Does::Print(printed) => {
+            let (stream, bytes) = (take_stream(store, given)?, bytes_of(given));
+            let host = store.data_mut();
+            if stream == STDERR {
+                host.last_words.print(&bytes);
+            }
+            if printed == Printed::Traced {
+                host.say(Level::Info, String::from_utf8_lossy(&bytes).trim_end())?;
+            }
             Val::Result(Ok(None))
         }
         Does::AllReady => {
@@ -195,6 +213,22 @@ fn bytes_of(given: &[Val]) -> Vec<u8> {
     list.unwrap_or_default().iter().filter_map(byte).collect()
 }
 
+/// A handle with this number.
+fn handle(store: &mut StoreContextMut<'_, Host>, number: u32) -> wasmtime::Result<Val> {
+    let host = store.data_mut();
+    if host.handles >= MAX_HANDLES {
+        return Err(Stop::Handles(MAX_HANDLES).into());
+    }
+    host.handles += 1;
+    Ok(Val::Resource(Resource::<Stub>::new_own(number).try_into_resource_any(store)?))
+}
+
+/// Lets go of the stream that a guest prints to: the number of its handle.
+fn take_stream(store: &mut StoreContextMut<'_, Host>, given: &[Val]) -> wasmtime::Result<u32> {
+    let Some(Val::Resource(stream)) = given.first() else { return Ok(ANY) };
+    Ok(stream.try_into_resource::<Stub>(&mut *store)?.rep())
+}
+
 /// Nothing, or the error that says so.
 fn nothing(store: &mut StoreContextMut<'_, Host>, ty: &Type) -> wasmtime::Result<Val> {
     let parts = |store: &mut StoreContextMut<'_, Host>, types: &mut dyn Iterator<Item = Type>| {
@@ -232,14 +266,7 @@ fn nothing(store: &mut StoreContextMut<'_, Host>, ty: &Type) -> wasmtime::Result
         Type::Result(result) => {
             Val::Result(Err(result.err().map(|ty| nothing(store, &ty).map(Box::new)).transpose()?))
         }
-        Type::Own(_) => {
-            let host = store.data_mut();
-            if host.handles >= MAX_HANDLES {
-                return Err(Stop::Handles(MAX_HANDLES).into());
-            }
-            host.handles += 1;
-            Val::Resource(Resource::<Stub>::new_own(0).try_into_resource_any(store)?)
-        }
+        Type::Own(_) => handle(store, ANY)?,
         _ => return Err(Stop::NoWasi.into()),
     })
 }

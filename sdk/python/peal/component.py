@@ -2,8 +2,8 @@
 files to import from."""
 try:
     from componentize_py_types import Err
-    from wit_world.imports import amendment, call, types
+    from wit_world.imports import amendment, call, exception, types
 
     from . import tree
 except ImportError:  # any Python outside of a component
-    Err = amendment = call = types = tree = None
+    Err = amendment = call = exception = types = tree = None

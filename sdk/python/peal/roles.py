@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Optional
 
 from .component import Err, call, tree, types
+from .exceptions import described
 from .outcome import Outcome, PolicyOutcome
 from .requests import Event, LogRequest, Request
 from .values import Info, Range
@@ -34,7 +35,7 @@ def _export(function, name, methods):
     module = sys.modules[function.__module__]
     for method, body in methods.items():
         # A decorated method of a role is looked up on an instance.
-        setattr(_class_in(module, name), method, body)
+        setattr(_class_in(module, name), method, described(body, function))
     return function
 
 

@@ -25,6 +25,7 @@ macro_rules! role {
                     "peal:pmix/types@0.1.0": crate::bindings::types,
                     "peal:pmix/call@0.1.0": crate::bindings::call,
                     "peal:pmix/amendment@0.1.0": crate::bindings::amendment,
+                    "peal:pmix/exception@0.1.0": crate::bindings::exception,
                     "peal:pmix/logging@0.1.0": crate::bindings::logging,
                     "peal:pmix/clock@0.1.0": crate::bindings::clock,
                     "peal:pmix/notify@0.1.0": crate::bindings::notify,
@@ -111,5 +112,5 @@ role!(
 
 pub use event_handler::exports::peal::pmix::event_handler::EventHead;
 pub use imports::peal::pmix::{
-    amendment, call, clock, control, files, logging, notify, random, registration, report, sink, state, types, usage,
+    amendment, call, clock, control, exception, files, logging, notify, random, registration, report, sink, state, types, usage,
 };

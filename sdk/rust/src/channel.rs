@@ -82,6 +82,7 @@ impl LogRequest {
 /// What [`crate::channel!`] exports as `log`.
 #[doc(hidden)]
 pub fn run_log<O: Into<Outcome>>(head: RequestHead, log: impl Fn(&LogRequest) -> O) -> i32 {
+    crate::describe_panics();
     log(&LogRequest { head, view: View::Call }).into().deliver()
 }
 

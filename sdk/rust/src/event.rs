@@ -99,6 +99,7 @@ impl Event {
 /// What [`crate::handler!`] exports as `handle`.
 #[doc(hidden)]
 pub fn run_handle(head: EventHead, handle: impl Fn(&Event) -> Outcome) -> i32 {
+    crate::describe_panics();
     handle(&Event { head, view: View::Call }).deliver()
 }
 

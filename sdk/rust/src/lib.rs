@@ -73,7 +73,8 @@
 //! ```
 //!
 //! A module asks its host for what it uses and for nothing else: whoever never calls [`log`] does not import `logging`.
-//! A panic is a trap; the host drops the instance and the chain goes on.
+//! A panic is a trap; the host drops the instance and the chain goes on. Its text, file and line are told wherever a failure of the
+//! module is: in the host's trace, in the audit trail and by `peal module test`.
 #[doc(hidden)]
 pub mod bindings;
 mod channel;
@@ -86,6 +87,7 @@ pub mod log;
 mod names;
 mod notify;
 mod outcome;
+mod panic;
 mod policy;
 mod policy_roles;
 pub mod random;
@@ -110,6 +112,8 @@ pub use lifecycle::{Config, Registration};
 pub use names::{key, status};
 pub use notify::notify;
 pub use outcome::Outcome;
+#[doc(hidden)]
+pub use panic::describe_panics;
 #[doc(hidden)]
 pub use policy::run_decide;
 pub use policy::{Application, ConnectionKind, Group, GroupKind, Matter, Peer, PolicyOutcome, REASON, Request, Target};

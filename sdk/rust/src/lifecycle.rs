@@ -121,6 +121,7 @@ pub fn run_init(
     config: types::Content,
     init: impl Fn(&Config) -> Result<Vec<Registration>, String>,
 ) -> Result<Vec<types::Registration>, String> {
+    crate::describe_panics();
     let config = Config { settings: lift_content(config) };
     Ok(init(&config)?.into_iter().map(Registration::lower).collect())
 }

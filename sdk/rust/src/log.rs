@@ -1,6 +1,5 @@
 //! Capability `logging`: writes to the host's trace.
 use crate::bindings::logging::{Level, log};
-use std::sync::Once;
 
 /// Something failed.
 pub fn error(message: impl AsRef<str>) {
@@ -25,11 +24,4 @@ pub fn debug(message: impl AsRef<str>) {
 /// Everything.
 pub fn trace(message: impl AsRef<str>) {
     log(Level::Trace, message.as_ref());
-}
-
-/// From now on a panic is logged, as an error, before it becomes a trap. Cheap to call each time. Not done by itself,
-/// because a module that never logs need not ask for `logging`.
-pub fn panics() {
-    static INSTALLED: Once = Once::new();
-    INSTALLED.call_once(|| std::panic::set_hook(Box::new(|panic| error(panic.to_string()))));
 }

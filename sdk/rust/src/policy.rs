@@ -430,5 +430,6 @@ impl PolicyOutcome {
 /// What the macros of policies export as `decide`.
 #[doc(hidden)]
 pub fn run_decide(head: impl Into<Request>, decide: impl Fn(&Request) -> PolicyOutcome) -> types::Outcome {
+    crate::describe_panics();
     decide(&head.into()).deliver()
 }

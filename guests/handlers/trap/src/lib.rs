@@ -1,9 +1,8 @@
 //! Panics, which is a trap. Shows that the host drops the instance and the chain goes on.
-use peal_sdk::{Event, Outcome, handler, log};
+use peal_sdk::{Event, Outcome, handler};
 
 #[expect(clippy::panic, reason = "it is what this module is for")]
 fn trap(event: &Event) -> Outcome {
-    log::panics();
     panic!("asked to fail on event {}", event.code());
 }
 

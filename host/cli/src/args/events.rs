@@ -12,7 +12,8 @@ pub enum ChainCommand {
     /// Show which handlers run, in which order, and why each stands where it does
     ///
     /// Without a code all handlers are shown, chain by chain: the site's first, then those of users, then those of jobs. With
-    /// a code it is shown which of them would see such an event, and why others would not.
+    /// a code it is shown which of them would see such an event, and why others would not. Handlers of events about jobs see one
+    /// that names procs (--info PMIX_EVENT_AFFECTED_PROC=solver:0) or has range namespace; without --info that is left open.
     #[command(after_help = CHAIN_EXAMPLES)]
     Show(ChainShow),
 }

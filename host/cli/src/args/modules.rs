@@ -1,6 +1,7 @@
 //! What can be said of modules: `peal module`.
 use super::{
     Ask, ConfigArgs, ServerArgs,
+    control::time,
     signing::{KEYGEN_HELP, Keygen, SIGN_HELP, Sign, VERIFY_HELP, Verify},
 };
 use clap::{
@@ -11,7 +12,7 @@ use peal_author::project;
 use peal_build::Language;
 use peal_config::{ModuleOwner, Word};
 use peal_sandbox::Role;
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 /// What can be done with modules.
 #[derive(Subcommand)]
@@ -68,7 +69,8 @@ pub enum ModuleCommand {
     /// Try a component offline with cases, or with events that were recorded
     ///
     /// Each case is run in a fresh module, with a clock that stands still, state in memory and sinks that are read afterwards;
-    /// what comes out is compared with what the case expects. Nothing else is there: no server, no files, no network.
+    /// what comes out is compared with what the case expects. Nothing else is there: no server, no files, no network. Calls have
+    /// the limits that they have in a server whose configuration says nothing else.
     #[command(after_help = TEST_HELP)]
     Test(ModuleTest),
     /// Measure what a component's calls take: time, instructions, memory
@@ -119,7 +121,9 @@ Examples:
   peal event watch --json --count 100 > night.jsonl; peal module test mine.wasm night.jsonl
   peal module test mine.wasm night.jsonl --write tests/night.toml
 
-Exit status: 0 if all came out as expected, 1 if not, 125 if the component or the cases cannot be read.";
+A case without `expect` is not checked: it fails only if the module does.
+
+Exit status: 0 if all came out as expected, 1 if not, 125 if the component or the cases cannot be read, or there is no case.";
 
 /// `peal module test`.
 #[derive(ClapArgs)]
@@ -133,6 +137,9 @@ pub struct ModuleTest {
     /// What the component is called, as in its [[module]]; else its file's name. In a recording, its answers are under this
     #[arg(long)]
     pub name: Option<String>,
+    /// End a call that takes more processor time than this, as in 20ms or 2s, from 1ms to 10m
+    #[arg(long, value_name = "TIME", value_parser = call_time, default_value = "100ms")]
+    pub call_time: Duration,
     /// A sink that it may write to, by its name; stdout and stderr if none is given
     #[arg(long = "sink", value_name = "NAME")]
     pub sinks: Vec<String>,
@@ -167,9 +174,19 @@ pub struct ModuleBench {
     /// The most calls of each case that are measured
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub calls: u32,
+    /// End a call that takes more processor time than this, as in 20ms or 2s, from 1ms to 10m
+    #[arg(long, value_name = "TIME", value_parser = call_time, default_value = "100ms")]
+    pub call_time: Duration,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// What `limits.call_time_ms` of a module may be.
+fn call_time(text: &str) -> Result<Duration, String> {
+    let bounds = Duration::from_millis(1)..=Duration::from_secs(600);
+    let time = time(text)?;
+    if bounds.contains(&time) { Ok(time) } else { Err(format!("{text:?} is not from 1ms to 10m")) }
 }
 
 /// `peal module new`.

@@ -1,13 +1,13 @@
 //! `peal audit replay`.
 use super::{filter, open};
-use crate::{args::AuditReplay, config};
-use anyhow::{Context, Result};
-use peal_audit::{Outcome, Replayed, Replayer};
+use crate::{args::AuditReplay, config, plain};
+use anyhow::{Context, Result, bail};
+use peal_audit::{AuditError, Outcome, Replayed, Replayer, Source, kind};
 use peal_config::{FuelCount, Sandbox};
 use peal_store::Filter;
 use serde_json::json;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     io::{self, IsTerminal, Write},
     process::ExitCode,
@@ -53,6 +53,9 @@ pub(super) fn run(args: AuditReplay) -> Result<ExitCode> {
         let _ = write!(io::stderr(), "\r");
     }
     failed?;
+    if summary.is_empty() {
+        bail!("no call is replayed: {}", why_none(&source, &wanted)?);
+    }
     if !args.json {
         summary.print(&mut out)?;
     }
@@ -60,7 +63,35 @@ pub(super) fn run(args: AuditReplay) -> Result<ExitCode> {
     Ok(if all_same { ExitCode::SUCCESS } else { ExitCode::from(DIFFERS) })
 }
 
+/// Why no call is replayed, and which could be.
+fn why_none(source: &Source, wanted: &Filter) -> Result<String> {
+    let (mut first, mut last, mut modules, mut asked) = (None, None, BTreeSet::new(), None);
+    source.each::<AuditError>(&Filter::default(), |row| {
+        first = first.or(Some(row.seq));
+        last = Some(row.seq);
+        if wanted.from == Some(row.seq) && wanted.to == Some(row.seq) {
+            asked = Some(row.kind.clone());
+        }
+        if row.kind == kind::CALL {
+            modules.extend(row.module);
+        }
+        Ok(())
+    })?;
+    let (Some(first), Some(last)) = (first, last) else { return Ok("nothing is recorded".to_owned()) };
+    let modules = modules.iter().map(|module| plain(module)).collect::<Vec<_>>().join(", ");
+    Ok(match asked {
+        Some(of) if of != kind::CALL => format!("that record is of kind {of}, and calls are replayed"),
+        _ if modules.is_empty() => format!("no call is among records {first} to {last}"),
+        _ => format!("none fits; records {first} to {last} are there, with calls of these modules: {modules}"),
+    })
+}
+
 impl Summary {
+    /// Whether there was no call.
+    fn is_empty(&self) -> bool {
+        self.same + self.differ == 0 && self.not.is_empty()
+    }
+
     fn add(&mut self, out: &mut impl Write, replayed: Replayed, most: u64, json: bool) -> io::Result<()> {
         let Replayed { seq, module, was, outcome } = replayed;
         let (word, said) = match &outcome {

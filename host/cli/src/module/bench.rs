@@ -1,13 +1,19 @@
 //! `peal module bench`.
 use super::tried::Tried;
-use crate::args::ModuleBench;
+use crate::{
+    args::ModuleBench,
+    table::{Side, table},
+    wait_message::WaitMessage,
+};
 use anyhow::Result;
 use peal_author::{
-    bench::{self, Effort, Measured},
+    bench::{self, BenchEngines, BenchedComponent, Effort, Measured},
     trial::CaseFile,
 };
+use peal_config::{FuelCount, Sandbox};
+use peal_sandbox::{Engine, EngineSettings, Limits};
 use std::{
-    io::{self, IsTerminal, Write},
+    io::{self, Write},
     process::ExitCode,
     time::Duration,
 };
@@ -19,17 +25,15 @@ pub fn bench(args: &ModuleBench) -> Result<ExitCode> {
     let file = args.cases.as_ref().map(|path| CaseFile::read(path, &name)).transpose()?;
     let calls = usize::try_from(args.calls)?;
     let effort = Effort { calls, ..Effort::default() };
-    let is_watched = io::stderr().is_terminal();
-    let tell = |what: &str| {
-        if is_watched {
-            // Nobody else needs to know.
-            let _ = write!(io::stderr(), "\r\u{1b}[K{what} ...");
-        }
-    };
-    let measured = bench::measure(&name, &tried.bytes, file.as_ref().map(|file| &file.cases), effort, tell);
-    if is_watched {
-        let _ = write!(io::stderr(), "\r\u{1b}[K");
-    }
+    let limits = Limits { call_time: args.call_time, ..Limits::default() };
+    let component = BenchedComponent { name: &name, bytes: &tried.bytes, limits };
+    let timing = Engine::new(&EngineSettings::default())?;
+    let counting = peal_deploy::engine(&Sandbox { fuel: FuelCount::Always, ..Sandbox::default() })?;
+    let engines = BenchEngines { timing: &timing, counting: &counting };
+    let waiting = WaitMessage::new(tried.compiling());
+    let cases = file.as_ref().map(|file| &file.cases);
+    let measured = bench::measure(component, engines, cases, effort, |what| waiting.say(what));
+    drop(waiting);
     let measured = measured?;
     let mut out = crate::output::stdout();
     if args.json {
@@ -45,22 +49,29 @@ pub fn bench(args: &ModuleBench) -> Result<ExitCode> {
 fn print(measured: &Measured, size: usize, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "size     {size} bytes")?;
     writeln!(out, "compile  {}", time(measured.compile))?;
-    writeln!(out, "start    {}", time(measured.start))?;
+    writeln!(out, "start    {}", if_measured(measured.start))?;
     writeln!(out)?;
-    let head = ["first call", "median", "p95", "p99", "fuel", "memory"];
-    let row = |cells: [String; 6]| cells.map(|cell| format!("{cell:>11}")).concat();
-    writeln!(out, "{}  case", row(head.map(str::to_owned)))?;
-    for case in &measured.cases {
+    let head = ["calls", "first call", "median", "p95", "p99", "fuel", "memory"].map(|name| (name, Side::Right));
+    let [calls, first, median, p95, p99, fuel, memory] = head;
+    let rows = measured.cases.iter().map(|case| {
+        let [median, p95, p99] = [case.median, case.p95, case.p99].map(if_measured);
         let fuel = case.fuel.map_or_else(|| "-".to_owned(), |fuel| fuel.to_string());
         let memory = format!("{} KiB", case.memory.div_ceil(1024));
-        let times = [case.first, case.median, case.p95, case.p99].map(time);
-        let [first, median, p95, p99] = times;
-        writeln!(out, "{}  {}", row([first, median, p95, p99, fuel, memory]), case.case)?;
+        [case.calls.to_string(), time(case.first), median, p95, p99, fuel, memory, case.case.clone()]
+    });
+    let head = [calls, first, median, p95, p99, fuel, memory, ("case", Side::Left)];
+    write!(out, "{}", table(head, &rows.collect::<Vec<_>>()))?;
+    for case in &measured.cases {
         if let Some(failure) = &case.failure {
-            writeln!(out, "{:66}  failed after {} calls: {failure}", "", case.calls)?;
+            let calls = if case.calls == 1 { "call" } else { "calls" };
+            writeln!(out, "{} failed after {} measured {calls}: {failure}", case.case, case.calls)?;
         }
     }
     Ok(())
+}
+
+fn if_measured(time_of: Option<Duration>) -> String {
+    time_of.map_or_else(|| "-".to_owned(), time)
 }
 
 /// A time with a unit that suits it.

@@ -1,9 +1,10 @@
 //! `peal module test`.
 use super::tried::Tried;
-use crate::{args::ModuleTest, plain};
-use anyhow::{Context, Result};
+use crate::{args::ModuleTest, plain, wait_message::WaitMessage};
+use anyhow::{Context, Result, bail};
 use peal_author::trial::{self, Candidate, CaseFile, Difference, Report};
 use peal_config::Sandbox;
+use peal_sandbox::Limits;
 use std::{
     fs,
     io::{self, IsTerminal, Write},
@@ -23,10 +24,15 @@ pub fn test(args: &ModuleTest) -> Result<ExitCode> {
         named => named.to_vec(),
     };
     let engine = peal_deploy::engine(&Sandbox::default())?;
-    let of = Candidate { engine: &engine, name: &name, bytes: &tried.bytes, sinks: &sinks };
+    let limits = Limits { call_time: args.call_time, ..Limits::default() };
+    let of = Candidate { engine: &engine, name: &name, bytes: &tried.bytes, sinks: &sinks, limits };
+    let waiting = WaitMessage::new(tried.compiling());
     let mut all = Vec::new();
     for path in &paths {
         let file = CaseFile::read(path, &name)?;
+        if file.cases.is_empty() {
+            bail!("{}: there is no [[case]] in it", path.display());
+        }
         for what in &file.left_out {
             crate::say(&format!("{}: {what} cannot be taken from a recording, it is left out", path.display()));
         }
@@ -36,6 +42,7 @@ pub fn test(args: &ModuleTest) -> Result<ExitCode> {
         }
         all.push((file, reports));
     }
+    drop(waiting);
     let mut out = crate::output::stdout();
     if args.json {
         json(&all, &mut out)?
@@ -52,6 +59,7 @@ fn json(all: &[(CaseFile, Vec<Report>)], out: &mut impl Write) -> io::Result<()>
             serde_json::json!({
                 "case": report.case,
                 "ok": report.is_ok(),
+                "checked": report.is_checked,
                 "outcome": report.outcome,
                 "differences": report.differences,
             })
@@ -63,25 +71,36 @@ fn json(all: &[(CaseFile, Vec<Report>)], out: &mut impl Write) -> io::Result<()>
 }
 
 fn table(all: &[(CaseFile, Vec<Report>)], out: &mut impl Write) -> io::Result<()> {
-    let (ok, failed) = if io::stdout().is_terminal() {
-        ("\u{1b}[32mok\u{1b}[0m    ", "\u{1b}[1;31mFAILED\u{1b}[0m")
+    let (ok, unchecked, failed) = if io::stdout().is_terminal() {
+        ("\u{1b}[32mok\u{1b}[0m    ", "\u{1b}[33m-\u{1b}[0m     ", "\u{1b}[1;31mFAILED\u{1b}[0m")
     } else {
-        ("ok    ", "FAILED")
+        ("ok    ", "-     ", "FAILED")
     };
     for (file, reports) in all {
         writeln!(out, "{}", file.path.display())?;
         for report in reports {
-            let word = if report.is_ok() { ok } else { failed };
+            let word = match (report.is_ok(), report.is_checked) {
+                (false, _) => failed,
+                (true, false) => unchecked,
+                (true, true) => ok,
+            };
             writeln!(out, "  {word}  {}", plain(&report.case))?;
-            if file.is_recording {
+            if file.is_recording || !report.is_checked && report.is_ok() {
                 writeln!(out, "            {}", report.outcome)?;
             }
             report.differences.iter().try_for_each(|difference| differs(difference, out))?;
         }
     }
-    let reports = || all.iter().flat_map(|(_, reports)| reports);
-    let (count, wrong) = (reports().count(), reports().filter(|report| !report.is_ok()).count());
-    writeln!(out, "{count} cases: {} ok, {wrong} FAILED", count - wrong)
+    let count = |is_one: fn(&Report) -> bool| {
+        all.iter().flat_map(|(_, reports)| reports).filter(|report| is_one(report)).count()
+    };
+    let (cases, wrong) = (count(|_| true), count(|report| !report.is_ok()));
+    let unchecked = count(|report| report.is_ok() && !report.is_checked);
+    write!(out, "{cases} {}: {} ok", if cases == 1 { "case" } else { "cases" }, cases - wrong - unchecked)?;
+    if unchecked > 0 {
+        write!(out, ", {unchecked} not checked (without `expect`)")?;
+    }
+    writeln!(out, ", {wrong} FAILED")
 }
 
 fn differs(difference: &Difference, out: &mut impl Write) -> io::Result<()> {

@@ -33,6 +33,15 @@ impl Tried {
         self.file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
+    /// What is done with it first, for people who wait for that.
+    pub fn compiling(&self) -> String {
+        let size = self.bytes.len().div_ceil(1_000_000);
+        format!(
+            "{}: its {size} MB are compiled once (an interpreter of Python takes some 15 s), then it is called",
+            self.file.display()
+        )
+    }
+
     /// The files of cases beside it.
     pub fn cases(&self) -> Result<Vec<PathBuf>> {
         let found = with_extension(&self.tests, "toml")?;

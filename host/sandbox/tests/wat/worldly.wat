@@ -1,5 +1,6 @@
 ;; Has WASI, as a component of some languages does: looks at the time, draws a number, prints, waits for a day, and looks for
-;; files. Returns in bits what was as it should be. The code -1 means to end the process, -2 to take handles without end.
+;; files. Returns in bits what was as it should be. The code -1 means to end the process, -2 to take handles without end, -3 to print
+;; to the standard error and trap, -4 to do that after printing very much there.
 (component
   (import "wasi:io/error@0.2.6" (instance $error (export "error" (type (sub resource)))))
   (alias export $error "error" (type $error-type))
@@ -24,6 +25,10 @@
     (alias outer 1 $output-type (type $output'))
     (export "output-stream" (type $output (eq $output')))
     (export "get-stdout" (func (result (own $output))))))
+  (import "wasi:cli/stderr@0.2.6" (instance $stderr
+    (alias outer 1 $output-type (type $output'))
+    (export "output-stream" (type $output (eq $output')))
+    (export "get-stderr" (func (result (own $output))))))
   (import "wasi:cli/environment@0.2.6" (instance $environment
     (export "get-environment" (func (result (list (tuple string string)))))
     (export "initial-cwd" (func (result (option string))))))
@@ -61,6 +66,7 @@
   (core func $check-write (canon lower (func $streams "[method]output-stream.check-write") (memory $memory)))
   (core func $write (canon lower (func $streams "[method]output-stream.blocking-write-and-flush") (memory $memory)))
   (core func $get-stdout (canon lower (func $stdout "get-stdout")))
+  (core func $get-stderr (canon lower (func $stderr "get-stderr")))
   (core func $get-environment (canon lower (func $environment "get-environment") (memory $memory) (realloc $realloc)))
   (core func $cwd (canon lower (func $environment "initial-cwd") (memory $memory) (realloc $realloc)))
   (core func $leave (canon lower (func $exit "exit")))
@@ -74,6 +80,7 @@
   (core instance $wasi
     (export "ready" (func $ready)) (export "block" (func $block)) (export "poll" (func $poll-all))
     (export "check-write" (func $check-write)) (export "write" (func $write)) (export "stdout" (func $get-stdout))
+    (export "stderr" (func $get-stderr))
     (export "environment" (func $get-environment)) (export "cwd" (func $cwd)) (export "exit" (func $leave))
     (export "ticks" (func $ticks)) (export "sleep" (func $sleep)) (export "time" (func $time))
     (export "draw" (func $draw)) (export "directories" (func $directories))
@@ -86,6 +93,7 @@
     (import "wasi" "check-write" (func $check-write (param i32 i32)))
     (import "wasi" "write" (func $write (param i32 i32 i32 i32)))
     (import "wasi" "stdout" (func $stdout (result i32)))
+    (import "wasi" "stderr" (func $stderr (result i32)))
     (import "wasi" "environment" (func $environment (param i32)))
     (import "wasi" "cwd" (func $cwd (param i32)))
     (import "wasi" "exit" (func $exit (param i32)))
@@ -106,6 +114,16 @@
       (if (i32.eq (local.get $code) (i32.const -1)) (then (call $exit (i32.const 0))))
       (if (i32.eq (local.get $code) (i32.const -2))
         (then (loop $again (drop (call $sleep (i64.const 1))) (br $again))))
+      (if (i32.le_s (local.get $code) (i32.const -3))
+        (then
+          (local.set $handle (call $stderr))
+          (if (i32.eq (local.get $code) (i32.const -4))
+            (then
+              (memory.fill (i32.const 8192) (i32.const 97) (i32.const 4000))
+              (call $write (local.get $handle) (i32.const 8192) (i32.const 4000) (i32.const 64))
+              (call $write (local.get $handle) (i32.const 8192) (i32.const 4000) (i32.const 64))))
+          (call $write (local.get $handle) (i32.const 16) (i32.const 22) (i32.const 64))
+          unreachable))
       (global.set $right (i32.const 0))
       (local.set $handle (call $stdout))
       (call $check-write (local.get $handle) (i32.const 64))

@@ -1,0 +1,42 @@
+"""Exceptions, described to the host before they end the call."""
+from .component import exception
+
+# Where this library is: its functions are no part of an author's code.
+_LIBRARY = __file__.rpartition("/")[0] + "/"
+
+
+def described(body, function):
+    """The method `body`, which calls an author's function, with whatever it raises described to the host first. Where that is an
+    answer, as an `Err` of `init` is, the description has no effect."""
+    root = function.__code__.co_filename.rpartition("/")[0] + "/" if hasattr(function, "__code__") else ""
+
+    def method(*arguments):
+        try:
+            return body(*arguments)
+        except BaseException as error:
+            exception.describe(_text(error), _places(error.__traceback__, root))
+            raise
+
+    return method
+
+
+def _text(error):
+    try:
+        text = str(error)
+    except Exception:
+        text = "(its text cannot be made)"
+    name = type(error).__qualname__
+    return f"{name}: {text}" if text else name
+
+
+def _places(traceback, root):
+    """File, line and function of each call, innermost first; files are named from where the author's are. Calls within this library
+    are left out, unless there are no others."""
+    own, others = [], []
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        is_own = not code.co_filename.startswith(_LIBRARY)
+        file = code.co_filename.removeprefix(root) if is_own else "peal/" + code.co_filename.removeprefix(_LIBRARY)
+        (own if is_own else others).append(f"{file}:{traceback.tb_lineno} in {code.co_qualname}")
+        traceback = traceback.tb_next
+    return (own or others)[::-1]
