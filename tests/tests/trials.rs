@@ -1,8 +1,9 @@
 //! `peal module test` and `peal module bench`: cases in, what came out and what that took out.
+use peal_needs::needs;
 use peal_tests::{
     Done,
     daemon::{Daemon, Place},
-    guest, guest_if_built, peal, root, run, run_within, text_form, until,
+    guest, peal, root, run, run_within, text_form, until,
 };
 use serde_json::Value;
 use std::{
@@ -373,9 +374,10 @@ fn cases_that_check_nothing_are_not_counted_as_ok() {
 }
 
 /// Whoever waits for an interpreter to be compiled is told so, once.
+#[needs(python_tools)]
 #[test]
 fn cold_python_module_is_told_while_it_compiles() {
-    let Some(python) = guest_if_built("echo-python") else { return };
+    let python = guest("echo-python");
     let (dir, file) = cases(
         "[[case]]\nname = \"one\"\nevent = { code = -3001 }\nexpect = { status = \"PMIX_EVENT_NO_ACTION_TAKEN\" }\n",
     );
