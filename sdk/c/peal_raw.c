@@ -56,6 +56,11 @@ extern void __wasm_import_peal_pmix_amendment_narrow(int32_t, uint8_t *);
 __attribute__((__import_module__("peal:pmix/amendment@0.1.0"), __import_name__("rewrite")))
 extern void __wasm_import_peal_pmix_amendment_rewrite(uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
+// Imported Functions from `peal:pmix/exception@0.1.0`
+
+__attribute__((__import_module__("peal:pmix/exception@0.1.0"), __import_name__("describe")))
+extern void __wasm_import_peal_pmix_exception_describe(uint8_t *, size_t, uint8_t *, size_t);
+
 // Imported Functions from `peal:pmix/logging@0.1.0`
 
 __attribute__((__import_module__("peal:pmix/logging@0.1.0"), __import_name__("log")))
@@ -760,6 +765,10 @@ bool peal_pmix_amendment_rewrite(peal_pmix_amendment_content_t *data, peal_pmix_
     *err = result.val.err;
     return 0;
   }
+}
+
+void peal_pmix_exception_describe(peal_raw_string_t *text, peal_raw_list_string_t *places) {
+  __wasm_import_peal_pmix_exception_describe((uint8_t *) (*text).ptr, (*text).len, (uint8_t *) (*places).ptr, (*places).len);
 }
 
 void peal_pmix_logging_log(peal_pmix_logging_level_t level, peal_raw_string_t *message) {

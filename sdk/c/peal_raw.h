@@ -405,6 +405,11 @@ typedef struct {
   } val;
 } peal_pmix_amendment_result_void_status_code_t;
 
+typedef struct {
+  peal_raw_string_t *ptr;
+  size_t len;
+} peal_raw_list_string_t;
+
 // How grave a message is.
 typedef uint8_t peal_pmix_logging_level_t;
 
@@ -445,11 +450,6 @@ typedef struct {
 } peal_pmix_registration_result_void_status_code_t;
 
 typedef peal_pmix_types_status_code_t peal_pmix_sink_status_code_t;
-
-typedef struct {
-  peal_raw_string_t *ptr;
-  size_t len;
-} peal_raw_list_string_t;
 
 typedef struct {
   bool is_some;
@@ -634,6 +634,13 @@ extern bool peal_pmix_amendment_narrow(peal_pmix_amendment_range_t range, peal_p
 // Puts these in the place of what is to be logged, as `amend` does with the directives of that request: other texts, or other
 // channels for them. Refused with `PMIX_ERR_NOT_AVAILABLE` (-64) where no log request is decided about.
 extern bool peal_pmix_amendment_rewrite(peal_pmix_amendment_content_t *data, peal_pmix_amendment_status_code_t *err);
+
+// Imported Functions from `peal:pmix/exception@0.1.0`
+// Describes the exception or panic because of which this call is about to trap: its type and text, and where it came from in the
+// author's own code, innermost first, such as `module.py:12 in handle`. Without places the host shows the functions that were
+// running. Control characters are escaped. A text is cut to 4096 bytes, a place to 256; of more than 16 places the first ones are
+// kept. Of several descriptions in one call the last one counts.
+extern void peal_pmix_exception_describe(peal_raw_string_t *text, peal_raw_list_string_t *places);
 
 // Imported Functions from `peal:pmix/logging@0.1.0`
 // Writes one message. Long ones are cut; of a flood the host writes what it takes from one module and how many it left
