@@ -269,9 +269,8 @@ fn a_small_message_cannot_ask_for_much_memory() {
     // The last two bytes are the type and number of the elements: first more than there are bytes, then untyped ones.
     let head = payload(DataArray::new(dt::PMIX_BOOL, Vec::new()).unwrap());
     let head = &head[..head.len() - 2];
-    let claim = |codec: Codec, element: u8, count: &[u8]| {
-        codec.decode_event(&[head, &[element], count].concat()).unwrap_err()
-    };
+    let claim =
+        |codec: Codec, element: u8, count: &[u8]| codec.decode_event(&[head, &[element], count].concat()).unwrap_err();
     assert_eq!(claim(codec, 1, &[0x80, 0x80, 0x10]), WireError::Truncated { what, needed: 1 << 18, left: 0 });
     // Newer releases write no count of untyped elements.
     let older = codec_for(Version::new(6, 0, 0), Encoding::V61);
