@@ -127,7 +127,10 @@ async fn who_is_nobody_known_is_refused_without_a_byte() {
             "a tool by the server's name",
             peer(PeerKind::Tool(user, Identity::Own(siege.node.server.uri().proc.clone()))),
         ),
-        ("a launcher that nobody started", peer(PeerKind::Launcher(user, Identity::Started(stranger.clone())))),
+        (
+            "a launcher of another user that nobody started",
+            peer(PeerKind::Launcher(next_uid, Identity::Started(stranger.clone()))),
+        ),
         ("a singleton", peer(PeerKind::Singleton(user, me.clone()))),
         ("a scheduler", peer(PeerKind::Scheduler(user, me.clone()))),
     ];

@@ -176,11 +176,14 @@ async fn every_kind_of_tool_is_welcomed_in_its_form() {
     let welcome = |name: Option<Proc>| Welcome::Tool { name, server: server.clone(), security: code::PMIX_SUCCESS };
     let own = |name: &str| Identity::Own(proc(name, 3));
     let started = || Identity::Started(node.proc(1));
-    let kinds: [(Hello, Option<Proc>); 6] = [
+    // One that a proc of a job started says the same of a name that it brings.
+    let stray = || Identity::Started(proc("a.stray", 3));
+    let kinds: [(Hello, Option<Proc>); 7] = [
         (greeting(|user| PeerKind::Tool(user, Identity::Wanted)), Some(proc("server-tool-1", 0))),
         (greeting(|user| PeerKind::Launcher(user, Identity::Wanted)), Some(proc("server-tool-2", 0))),
         (greeting(|user| PeerKind::Tool(user, own("a.tool"))), None),
         (greeting(|user| PeerKind::Launcher(user, own("a.launcher"))), None),
+        (greeting(|user| PeerKind::Tool(user, stray())), None),
         (greeting(|user| PeerKind::Tool(user, started())), None),
         (greeting(|user| PeerKind::Launcher(user, started())), None),
     ];
@@ -191,13 +194,15 @@ async fn every_kind_of_tool_is_welcomed_in_its_form() {
         connected.push(peer);
     }
     // The last two are clones of a rank, and have its data; the others have their own.
-    for (at, nspace) in ["server-tool-1", "server-tool-2", "a.tool", "a.launcher", "job", "job"].iter().enumerate() {
+    for (at, nspace) in
+        ["server-tool-1", "server-tool-2", "a.tool", "a.launcher", "a.stray", "job", "job"].iter().enumerate()
+    {
         let Reply::JobData(info) = reply(&mut connected[at], CommandCode::JobData, &Request::JobData).await else {
             panic!("no job data")
         };
         assert_eq!(info.nspace.as_str(), *nspace);
     }
-    assert_eq!(node.server.counters().connections_open.get(), 6);
+    assert_eq!(node.server.counters().connections_open.get(), 7);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -13,8 +13,8 @@ use peal_model::{Nspace, Proc, Text};
 use peal_server::{
     Heard, Listener, Notices, Rendezvous, Serves,
     embedded::{
-        AppRequest, ControlGroups, EmbeddedHost, JobEnd, JobRequest, Keeping, LaunchError, Output, Reported, Reporting,
-        RestartOf, RunningJob, Setting, Tagging,
+        AppRequest, ControlGroups, EmbeddedHost, JobEnd, JobRequest, Keeping, LaunchError, Output, ProcEnd, Reported,
+        Reporting, RestartOf, RunningJob, Setting, Tagging,
     },
 };
 use rustix::process::Signal;
@@ -134,6 +134,7 @@ fn keeping(config: &Config) -> Keeping {
             OnAbort::Terminate => peal_server::embedded::OnAbort::Terminate,
         },
         action_timeout: config.run.action_timeout,
+        termination_delay: config.run.termination_delay,
         grace: config.run.grace,
         restart: match config.run.restart {
             Restart::Ranks => RestartOf::Ranks,
@@ -216,7 +217,9 @@ fn exit(nspace: &Nspace, ended: Result<Ended, LaunchError>) -> ExitCode {
                 let message = if message.is_empty() { "without a message" } else { message };
                 crate::say(&format!("rank {}{} aborted the job: {}", proc.rank, which(proc), message.escape_debug()));
             } else if let Some((proc, how)) = &end.first_abnormal {
-                crate::say(&format!("rank {}{} {how}", proc.rank, which(proc)));
+                // That it is abnormal, its status does not say.
+                let left = if *how == ProcEnd::Exited(0) { " without having finalized" } else { "" };
+                crate::say(&format!("rank {}{} {how}{left}", proc.rank, which(proc)));
             }
             // Only eight bits reach our parent; what is not zero must not become zero.
             let low = u8::try_from(end.exit_status & 0xff).unwrap_or(1);

@@ -41,6 +41,9 @@ settings! {
         on_abort "run.on_abort": OnAbort = OnAbort::Terminate, Words, "\"continue\"";
         /// How long these handlers have to wish something.
         action_timeout "run.action_timeout_ms": Duration = Duration::from_secs(5), Millis(0, DAY), "1000";
+        /// How long the other procs go on after an abnormal end before they are told to end, so that they can finish what they were
+        /// about to do or write.
+        termination_delay "run.termination_delay_ms": Duration = Duration::from_millis(200), Millis(0, DAY), "0";
         /// How long procs that are to end have before they are killed.
         grace "run.grace_ms": Duration = Duration::from_secs(3), Millis(0, DAY), "500";
         /// Who is started again where a proc is to be: only those that were named, or all procs of their job.

@@ -22,6 +22,13 @@ pub enum Purpose {
     Disconnect,
 }
 
+impl Purpose {
+    /// Whether procs that have finalized are waited for, since they may initialize again. To connections they have left.
+    pub(crate) fn awaits_finalized(self) -> bool {
+        self == Purpose::Fence
+    }
+}
+
 /// Whether the values that were put are handed round with the fence (`PMIX_COLLECT_DATA`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Collect {
@@ -169,8 +176,17 @@ impl Fences {
 
     /// A proc has ended and will not arrive any more: fences that wait for it go on without it.
     pub(crate) fn leave(&mut self, proc: &Proc) -> Vec<LocallyComplete> {
+        self.go_on_without(proc, |_| true)
+    }
+
+    /// A proc has finalized: fences that do not wait for such procs go on without it.
+    pub(crate) fn finalized(&mut self, proc: &Proc) -> Vec<LocallyComplete> {
+        self.go_on_without(proc, |purpose| !purpose.awaits_finalized())
+    }
+
+    fn go_on_without(&mut self, proc: &Proc, concerned: impl Fn(Purpose) -> bool) -> Vec<LocallyComplete> {
         let mut complete = Vec::new();
-        for fence in self.open.values_mut() {
+        for fence in self.open.values_mut().filter(|fence| concerned(fence.purpose)) {
             if fence.missing.remove(proc) {
                 fence.attendance = Attendance::Partial;
                 complete.extend(fence.complete());

@@ -1,5 +1,7 @@
 //! A job as its server knows it.
-use peal_model::{Identity, JobEntry, JobInfo, Key, Kval, Nspace, Proc, Rank, RankData, Value, key};
+use peal_model::{
+    DataArray, Identity, Info, JobEntry, JobInfo, Key, KeyName, Kval, Nspace, Proc, Rank, RankData, Text, Value, key,
+};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// A job on one node, as the host environment describes it.
@@ -57,8 +59,10 @@ pub enum Life {
     Expected,
     /// Connected, by so many connections (a proc's descendants may connect as its clones).
     Connected(u32),
-    /// Left in order.
+    /// Left in order. Its process lives on and may initialize again.
     Finalized,
+    /// Left in order, and its process has ended.
+    Terminated,
     /// Lost its connection, or was reported as ended, without having left in order.
     Lost,
 }
@@ -84,12 +88,14 @@ pub(crate) struct Job {
     pub(crate) spec: JobSpec,
     pub(crate) info: Arc<JobInfo>,
     pub(crate) procs: BTreeMap<Rank, Life>,
+    /// How often each rank was started, where the host says so.
+    starts: BTreeMap<Rank, u32>,
 }
 
 impl Job {
     pub(crate) fn new(spec: JobSpec) -> Job {
         let procs = spec.ranks().map(|rank| (rank, Life::Expected)).collect();
-        Job { info: Arc::new(spec.job_info()), procs, spec }
+        Job { info: Arc::new(spec.job_info()), procs, starts: BTreeMap::new(), spec }
     }
 
     pub(crate) fn census(&self) -> Census {
@@ -98,25 +104,54 @@ impl Job {
             *match life {
                 Life::Expected => &mut census.expected,
                 Life::Connected(_) => &mut census.connected,
-                Life::Finalized => &mut census.finalized,
+                Life::Finalized | Life::Terminated => &mut census.finalized,
                 Life::Lost => &mut census.lost,
             } += 1;
         }
         census
     }
 
-    /// What a rank is told from now on of the checkpoint from which it goes on (`PMIX_JOB_CTRL_RESTART`), if from one.
+    /// A rank was started as this process, for the first time or again.
+    pub(crate) fn started(&mut self, rank: Rank, pid: u32) {
+        let starts = self.starts.entry(rank).or_default();
+        let before = std::mem::replace(starts, starts.saturating_add(1));
+        self.say(rank, key::PMIX_REINCARNATION, Some(Value::Uint32(before)));
+        self.say(rank, key::PMIX_PROC_PID, Some(Value::Pid(pid)));
+    }
+
+    /// A rank is about to start again, from a checkpoint if there is one (`PMIX_JOB_CTRL_RESTART`).
     pub(crate) fn restarts(&mut self, rank: Rank, checkpoint: Option<&str>) {
-        let mut info = (*self.info).clone();
-        for entry in &mut info.entries {
+        self.say(rank, key::PMIX_JOB_CTRL_RESTART, checkpoint.map(Value::string));
+        self.say(rank, key::PMIX_PROC_PID, None);
+    }
+
+    /// A rank is in a process set, too.
+    pub(crate) fn joins_set(&mut self, rank: Rank, name: &Text) {
+        let known = match self.value(rank, key::PMIX_PSET_NAMES) {
+            Some(Value::DataArray(names)) => names.items().to_vec(),
+            _ => Vec::new(),
+        };
+        let known = known.into_iter().filter_map(|name| if let Value::String(name) = name { name } else { None });
+        let names = DataArray::strings(known.chain([name.clone()]));
+        self.say(rank, key::PMIX_PSET_NAMES, Some(Value::DataArray(names)));
+    }
+
+    /// What is said of a rank.
+    pub(crate) fn value(&self, rank: Rank, key: KeyName) -> Option<&Value> {
+        let proc = Proc::new(self.info.nspace.clone(), rank);
+        said_of(&self.info, &proc).find(|kval| kval.key == key).map(|kval| &kval.value)
+    }
+
+    /// Says something of a rank in the place of what was said before, or nothing any more.
+    pub(crate) fn say(&mut self, rank: Rank, key: KeyName, value: Option<Value>) {
+        for entry in &mut Arc::make_mut(&mut self.info).entries {
             if let JobEntry::Rank(of, kvals) = entry
                 && *of == rank
             {
-                kvals.retain(|kval| kval.key != key::PMIX_JOB_CTRL_RESTART);
-                kvals.extend(checkpoint.map(|id| Kval::new(key::PMIX_JOB_CTRL_RESTART, Value::string(id))));
+                kvals.retain(|kval| kval.key != key);
+                kvals.extend(value.clone().map(|value| Kval::new(key, value)));
             }
         }
-        self.info = Arc::new(info);
     }
 }
 
@@ -125,9 +160,34 @@ pub(crate) fn values_of(info: &JobInfo, proc: &Proc) -> RankData {
     RankData { proc: proc.clone(), kvals: said_of(info, proc).cloned().collect() }
 }
 
-/// Whether the host said something of this key about a rank, or about the job.
+/// Whether the host said something of this key about a rank, or about the job or one of its nodes, applications or sessions.
 pub(crate) fn says(info: &JobInfo, proc: &Proc, key: &Key) -> bool {
-    said_of(info, proc).any(|kval| kval.key == *key)
+    said_of(info, proc).any(|kval| kval.key == *key || members(kval).any(|info| info.key == *key))
+}
+
+/// Whether the host said something of this key about some ranks.
+pub(crate) fn says_of_ranks(info: &JobInfo, key: &Key) -> bool {
+    let of_ranks = info.entries.iter().filter_map(|entry| match entry {
+        JobEntry::Rank(_, kvals) => Some(kvals),
+        JobEntry::Job(_) => None,
+    });
+    of_ranks.flatten().any(|kval| kval.key == *key)
+}
+
+/// All that the host said, of the job first and then of each of its ranks.
+pub(crate) fn all_values(info: &JobInfo) -> impl Iterator<Item = RankData> {
+    std::iter::once(Proc::all(info.nspace.clone())).chain(procs_of(info)).map(|proc| values_of(info, &proc))
+}
+
+/// The arrays that say of which node, application or session their members are.
+const REALMS: [KeyName; 3] = [key::PMIX_NODE_INFO_ARRAY, key::PMIX_APP_INFO_ARRAY, key::PMIX_SESSION_INFO_ARRAY];
+
+fn members(kval: &Kval) -> impl Iterator<Item = &Info> {
+    let infos = match &kval.value {
+        Value::DataArray(array) if REALMS.iter().any(|key| kval.key == *key) => array.as_infos(),
+        _ => None,
+    };
+    infos.into_iter().flatten()
 }
 
 /// The procs of which the host said anything.

@@ -1,6 +1,6 @@
 //! What the procs of a job are told of it (`pmix-wire.md`, section 6).
 use crate::job::{AppSpec, JobSpec};
-use peal_model::{DataArray, Info, JobEntry, JobInfo, KeyName, Kval, Rank, Value, key};
+use peal_model::{DataArray, Info, JobEntry, JobInfo, KeyName, Kval, Proc, Rank, Value, key};
 
 impl JobSpec {
     /// What a `libpmix` program and Open MPI look for on one node.
@@ -29,12 +29,14 @@ impl JobSpec {
 
     fn node_values(&self) -> Vec<Info> {
         let peers = self.ranks().map(|rank| rank.0.to_string()).collect::<Vec<_>>().join(",");
+        let procs = self.ranks().map(|rank| Proc::new(self.nspace.clone(), rank));
         vec![
             Info::new(key::PMIX_HOSTNAME, Value::string(&self.hostname)),
             Info::new(key::PMIX_NODEID, Value::Uint32(0)),
             Info::new(key::PMIX_LOCAL_SIZE, Value::Uint32(self.size())),
             Info::new(key::PMIX_NODE_SIZE, Value::Uint32(self.offset.saturating_add(self.size()))),
             Info::new(key::PMIX_LOCAL_PEERS, Value::string(&peers)),
+            Info::new(key::PMIX_LOCAL_PROCS, Value::procs(procs)),
             Info::new(key::PMIX_LOCALLDR, Value::Rank(Rank(0))),
             Info::new(key::PMIX_NODE_OVERSUBSCRIBED, Value::Bool(self.is_crowded())),
         ]
@@ -56,6 +58,9 @@ impl JobSpec {
             Kval::new(key::PMIX_GLOBAL_RANK, Value::Rank(Rank(in_all))),
             Kval::new(key::PMIX_HOSTNAME, Value::string(&self.hostname)),
             Kval::new(key::PMIX_NODEID, Value::Uint32(0)),
+            Kval::new(key::PMIX_REINCARNATION, Value::Uint32(0)),
+            // It is bound to no processors.
+            Kval::new(key::PMIX_LOCALITY_STRING, Value::String(None)),
         ]
     }
 
@@ -115,7 +120,7 @@ fn array(key: KeyName, infos: Vec<Info>) -> JobEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use peal_model::{Identity, Nspace, Proc};
+    use peal_model::{Identity, Nspace};
 
     #[test]
     fn ranks_go_through_the_applications_and_global_ones_through_the_jobs_before() {

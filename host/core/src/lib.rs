@@ -35,6 +35,7 @@ pub mod pattern;
 pub mod policy;
 pub mod psets;
 pub mod published;
+mod put_values;
 pub mod reach;
 pub mod registration;
 mod retained;

@@ -2,20 +2,19 @@
 use crate::{
     Time,
     deadlines::Deadlines,
+    put_values::{PutValues, SoughtValue},
     server::{PeerId, RequestId},
 };
-use peal_model::{Commit, Key, Kval, Nspace, Proc, RankData, Scope, SharedData, Size, Value, rank};
+use peal_model::{Commit, Kval, Nspace, Proc, RankData, Scope, SharedData, rank};
 use std::collections::{BTreeMap, BTreeSet};
-
-type Values = BTreeMap<Key, Value>;
 
 /// What one proc has committed. A value put with global scope is in both.
 #[derive(Debug, Default)]
 struct Committed {
     /// For procs of this node.
-    local: Values,
+    local: PutValues,
     /// For procs of other nodes, and for those of this one once they are in a group together.
-    remote: Values,
+    remote: PutValues,
     audience: Audience,
     /// The memory that both take, in bytes.
     bytes: usize,
@@ -34,16 +33,15 @@ enum Audience {
 }
 
 impl Committed {
-    /// What procs of this node may see of this key.
-    fn get(&self, key: &Key) -> Option<&Value> {
-        let remote = || self.remote.get(key).filter(|_| self.audience == Audience::Group);
-        self.local.get(key).or_else(remote)
+    /// Whether procs of this node may see such a value.
+    fn shows(&self, sought: &SoughtValue) -> bool {
+        self.local.has(sought) || (self.audience == Audience::Group && self.remote.has(sought))
     }
 
     /// All that they may see.
     fn seen(&self) -> impl Iterator<Item = Kval> {
-        let remote = kvals(&self.remote).filter(|_| self.audience == Audience::Group);
-        kvals(&self.local).chain(remote.filter(|kval| !self.local.contains_key(&kval.key)))
+        let remote = self.remote.kvals_beside(&self.local).filter(|_| self.audience == Audience::Group);
+        self.local.kvals().chain(remote)
     }
 }
 
@@ -51,7 +49,7 @@ impl Committed {
 #[derive(Debug)]
 struct Held {
     request: RequestId,
-    key: Option<Key>,
+    sought: Option<SoughtValue>,
     deadline: Time,
 }
 
@@ -79,24 +77,24 @@ impl Modex {
         Modex { committed, shared, held, held_by, deadlines, max_bytes }
     }
 
-    /// Adds what a proc commits; the same key replaces. All of it, or nothing if that is too much. Returns the gets that this
+    /// Adds what a proc commits; the same key with the same qualifiers replaces. All of it, or nothing if that is too much. Returns the gets that this
     /// answers.
     pub(crate) fn commit(&mut self, proc: &Proc, commits: Vec<Commit>) -> Result<Vec<RequestId>, TooMuch> {
         let committed = self.committed.entry(proc.clone()).or_default();
         if self.shared.contains(proc) {
             committed.audience = Audience::Group;
         }
-        let (mut local, mut remote) = (Values::new(), Values::new());
+        let (mut local, mut remote) = (PutValues::default(), PutValues::default());
         for Commit { scope, kvals } in commits {
             let values = if scope == Scope::Remote { &mut remote } else { &mut local };
-            values.extend(kvals.into_iter().map(|kval| (kval.key, kval.value)));
+            kvals.into_iter().try_for_each(|kval| values.insert(kval)).map_err(|_| TooMuch)?;
         }
         let mut after = committed.bytes;
         for (new, old) in [(&local, &committed.local), (&remote, &committed.remote)] {
-            for (key, value) in new {
-                let replaced = old.get(key).map_or(0, |old| bytes(key, old));
-                after = after.saturating_sub(replaced).saturating_add(bytes(key, value));
+            if !old.has_room_for(new) {
+                return Err(TooMuch);
             }
+            after = after.saturating_sub(old.bytes_replaced_by(new)).saturating_add(new.bytes());
         }
         if after > self.max_bytes {
             return Err(TooMuch);
@@ -122,15 +120,15 @@ impl Modex {
     /// The gets that wait for what is there now of a proc.
     fn answered(&mut self, proc: &Proc) -> Vec<RequestId> {
         let Some(committed) = self.committed.get(proc) else { return Vec::new() };
-        let answered = |held: &Held| held.key.as_ref().is_none_or(|key| committed.get(key).is_some());
+        let answered = |held: &Held| held.sought.as_ref().is_none_or(|sought| committed.shows(sought));
         let anybody = Proc::new(proc.nspace.clone(), rank::PMIX_RANK_UNDEF);
         let taken = [proc, &anybody].map(|proc| take_held(&mut self.held, proc, answered));
         taken.into_iter().flat_map(|taken| self.release(taken)).collect()
     }
 
-    /// Whether a proc has committed at all, and this key if one is asked for.
-    pub(crate) fn has(&self, proc: &Proc, key: Option<&Key>) -> bool {
-        let has = |committed: &Committed| key.is_none_or(|key| committed.get(key).is_some());
+    /// Whether a proc has committed at all, and such a value if one is asked for.
+    pub(crate) fn has(&self, proc: &Proc, sought: Option<&SoughtValue>) -> bool {
+        let has = |committed: &Committed| sought.is_none_or(|sought| committed.shows(sought));
         self.committed.get(proc).is_some_and(has)
     }
 
@@ -146,30 +144,40 @@ impl Modex {
         committed.answer.insert(all.into()).clone()
     }
 
-    /// Whether a proc has put this key for other nodes only: then procs of this one need not wait for it.
-    pub(crate) fn hides(&self, proc: &Proc, key: &Key) -> bool {
-        let hides = |committed: &Committed| committed.remote.contains_key(key) && committed.get(key).is_none();
+    /// The host says something else of a proc from now on.
+    pub(crate) fn host_says_more(&mut self, proc: &Proc) {
+        if let Some(committed) = self.committed.get_mut(proc) {
+            committed.answer = None;
+        }
+    }
+
+    /// Whether a proc has put such a value for other nodes only: then procs of this one need not wait for it.
+    pub(crate) fn hides(&self, proc: &Proc, sought: &SoughtValue) -> bool {
+        let hides = |committed: &Committed| committed.remote.has(sought) && !committed.shows(sought);
         self.committed.get(proc).is_some_and(hides)
     }
 
     /// What a proc has put for other nodes, to be handed round with a fence.
     pub(crate) fn for_others(&self, proc: &Proc) -> Option<RankData> {
         let committed = self.committed.get(proc)?;
-        Some(RankData { proc: proc.clone(), kvals: kvals(&committed.remote).collect() })
+        Some(RankData { proc: proc.clone(), kvals: committed.remote.kvals().collect() })
     }
 
     /// Stores what another server handed round.
     pub(crate) fn learn(&mut self, data: RankData) {
         let committed = self.committed.entry(data.proc).or_default();
         committed.answer = None;
-        committed.local.extend(data.kvals.into_iter().map(|kval| (kval.key, kval.value)));
+        for kval in data.kvals {
+            // The other server has seen to it that there is room, as this one does.
+            let _ = committed.local.insert(kval);
+        }
     }
 
-    /// Holds a get until the key is there, its proc is gone, or time is over.
-    pub(crate) fn hold(&mut self, proc: &Proc, key: Option<Key>, request: RequestId, deadline: Time) {
+    /// Holds a get until what it asks for is there, its proc is gone, or time is over.
+    pub(crate) fn hold(&mut self, proc: &Proc, sought: Option<SoughtValue>, request: RequestId, deadline: Time) {
         *self.held_by.entry(request.peer).or_default() += 1;
         self.deadlines.add(deadline);
-        self.held.entry(proc.clone()).or_default().push(Held { request, key, deadline });
+        self.held.entry(proc.clone()).or_default().push(Held { request, sought, deadline });
     }
 
     /// How many gets are held for one requester's connection.
@@ -240,14 +248,6 @@ impl Modex {
         self.committed.retain(|proc, _| proc.nspace != *nspace);
         self.shared.retain(|proc| proc.nspace != *nspace);
     }
-}
-
-fn bytes(key: &Key, value: &Value) -> usize {
-    Size::of(value).bytes.saturating_add(key.as_str().len())
-}
-
-fn kvals(values: &Values) -> impl Iterator<Item = Kval> {
-    values.iter().map(|(key, value)| Kval { key: key.clone(), value: value.clone() })
 }
 
 fn take_held(held: &mut BTreeMap<Proc, Vec<Held>>, proc: &Proc, taken: impl Fn(&Held) -> bool) -> Vec<Held> {

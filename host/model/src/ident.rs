@@ -264,6 +264,11 @@ impl Key {
         &self.0
     }
 
+    /// Whether it is kept for what the Standard defines, and no proc may put a value of it.
+    pub fn is_reserved(&self) -> bool {
+        self.0.starts_with("pmix")
+    }
+
     /// The Standard's name of this key (`PMIX_EVENT_HDLR_NAME`), if it has one.
     pub fn standard_name(&self) -> Option<&'static str> {
         names::ATTRIBUTES.iter().find(|entry| entry.key == &*self.0).map(|entry| entry.name)

@@ -150,6 +150,11 @@ impl Actor {
         tokio::join!(self.chains.drain(), self.decisions.drain(self.drain_timeout), self.channels.drain());
     }
 
+    /// Whether a job of that name is registered.
+    pub(crate) fn has_job(&self, nspace: &Nspace) -> bool {
+        self.state.has_job(nspace)
+    }
+
     /// Somebody wants to connect.
     pub(crate) fn knock(&mut self, admission: Admission) {
         let actions = self.enter(admission);
@@ -272,6 +277,10 @@ impl Actor {
                 let actions = if idle { self.remove_job(&nspace) } else { Vec::new() };
                 let _ = done.send(census);
                 actions
+            }
+            Internal::ProcsStarted { nspace, pids } => {
+                self.state.procs_started(&nspace, &pids);
+                Vec::new()
             }
             Internal::ProcEnded { proc, abnormal } => {
                 let abnormal = abnormal.map(|Abnormal { code, infos, asked }| {

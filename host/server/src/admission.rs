@@ -11,8 +11,8 @@ use crate::{
 use peal_core::server::{PeerId, Refusal};
 use peal_model::{ConnectionKind, IdentError, Identity, Info, Infos, Nspace, Proc, Rank, UnixGroup, Value, code, key};
 use peal_wire::{
-    Credential, GDS_HASH, Hello, HelloDecoder, Identity as Name, PeerKind, Quoted, User, Welcome, WelcomeForm,
-    WireError,
+    Credential, GDS_HASH, Hello, HelloDecoder, Identity as Name, PeerKind, Quoted, SingletonJobData, User, Welcome,
+    WelcomeForm, WireError,
 };
 use std::{
     sync::{
@@ -185,24 +185,31 @@ pub(crate) async fn admit(
     Ok(Admitted { id, proc, welcome, _claim: claim, _open: connecting.map(ConnectingProc::watch) })
 }
 
-/// What somebody is and who they say they are. A tool that a server started has its name from there: it is that job's proc.
+/// What somebody is and who they say they are. A tool that a server started has its name from there: it is that job's proc. One that a
+/// proc of a job started looks the same and may bring another name.
 fn claimed_proc(peer: &PeerKind, lobby: &Lobby) -> Result<(ConnectionKind, Proc), Unwelcome> {
-    match peer {
-        PeerKind::Client(proc)
-        | PeerKind::Tool(_, Name::Started(proc))
-        | PeerKind::Launcher(_, Name::Started(proc)) => Ok((ConnectionKind::Client, proc.clone())),
+    let own = match peer {
+        PeerKind::Client(proc) => return Ok((ConnectionKind::Client, proc.clone())),
+        PeerKind::Tool(_, Name::Started(proc)) | PeerKind::Launcher(_, Name::Started(proc)) => {
+            let is_job = lobby.office.enter(|actor| actor.has_job(&proc.nspace));
+            if is_job.map_err(|Closed| Unwelcome::Stopping)? {
+                return Ok((ConnectionKind::Client, proc.clone()));
+            }
+            proc
+        }
         PeerKind::Tool(_, Name::Wanted) | PeerKind::Launcher(_, Name::Wanted) => {
-            Ok((ConnectionKind::Tool, lobby.tool_names.next()?))
+            return Ok((ConnectionKind::Tool, lobby.tool_names.next()?));
         }
         // A singleton is nobody's proc: what it may do is what a tool may.
         PeerKind::Tool(_, Name::Own(proc)) | PeerKind::Launcher(_, Name::Own(proc)) | PeerKind::Singleton(_, proc) => {
-            if lobby.tool_names.reserve(proc) {
-                return Err(Unwelcome::Reserved(proc.clone()));
-            }
-            Ok((ConnectionKind::Tool, proc.clone()))
+            proc
         }
-        PeerKind::Scheduler(..) => Err(Unwelcome::Kind("schedulers")),
+        PeerKind::Scheduler(..) => return Err(Unwelcome::Kind("schedulers")),
+    };
+    if lobby.tool_names.reserve(own) {
+        return Err(Unwelcome::Reserved(own.clone()));
     }
+    Ok((ConnectionKind::Tool, own.clone()))
 }
 
 fn pid_of(hello: &Hello) -> Option<u32> {
@@ -227,9 +234,13 @@ fn index(peer: PeerId) -> u32 {
 }
 
 fn claimed_identity(hello: &Hello) -> Result<Identity, Unwelcome> {
-    // A singleton asks for no job data, so it does not matter where it would look for them.
-    let has_data = !matches!(hello.peer, PeerKind::Singleton(..));
-    if has_data && hello.gds.as_bytes() != GDS_HASH.as_bytes() {
+    // Where a singleton that asks for no job data would look for them does not matter. One that does and looks elsewhere is better off
+    // alone: turned away, it has them from itself, as without a server.
+    let asks = match hello.peer {
+        PeerKind::Singleton(..) => hello.dialect().singleton_job_data() == SingletonJobData::Requested,
+        _ => true,
+    };
+    if asks && hello.gds.as_bytes() != GDS_HASH.as_bytes() {
         return Err(Unwelcome::Gds(Quoted::new(hello.gds.as_bytes())));
     }
     let identity = |User { uid, gid }| Identity { uid, gid };

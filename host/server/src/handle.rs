@@ -12,9 +12,9 @@ use peal_core::{
     reach::Reach,
     server::{Allowance, Brought, DecisionId, DemandId, FenceId, FileSeen, PeerId, Raiser, RequestId, Seq, UsageFound},
 };
-use peal_model::{Event, Info, Key, LogRequest, Nspace, Proc, Reply, Status, Text, code};
+use peal_model::{Event, Info, Key, LogRequest, Nspace, Proc, Rank, Reply, Status, Text, code};
 use peal_wire::Output;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 
@@ -119,6 +119,10 @@ pub(crate) enum Internal {
     Deploy {
         hosted: Box<Hosted>,
         done: oneshot::Sender<()>,
+    },
+    ProcsStarted {
+        nspace: Nspace,
+        pids: BTreeMap<Rank, u32>,
     },
     ProcEnded {
         proc: Proc,
@@ -303,6 +307,11 @@ impl ServerHandle {
 
     pub(crate) fn decided(&self, id: DecisionId, verdict: Verdict) {
         self.say(Internal::Decided { id, verdict });
+    }
+
+    /// These ranks of a job were started, each as this process.
+    pub fn procs_started(&self, nspace: Nspace, pids: BTreeMap<Rank, u32>) {
+        self.say(Internal::ProcsStarted { nspace, pids });
     }
 
     /// A proc's process has ended; if abnormally, with this code and these details.

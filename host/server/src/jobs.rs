@@ -41,14 +41,21 @@ impl Actor {
     /// The last process of a proc has ended that another launcher started, in what way only that knows: where the proc has not left in
     /// order, that is abnormal.
     pub(crate) fn process_ended(&mut self, proc: &Proc) -> Vec<Action> {
-        let has_left = !matches!(self.state.life(proc), Some(Life::Connected(_) | Life::Lost));
         // Another process may have become the proc meanwhile.
-        if has_left || self.processes.is_alive(proc) {
+        if self.processes.is_alive(proc) {
             return Vec::new();
         }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let infos = vec![Info::new(key::PMIX_EVENT_TIMESTAMP, Value::Time(now))];
-        self.state.proc_ended(proc, Some((code::PMIX_ERR_PROC_TERM_WO_SYNC, infos)), self.now())
+        let abnormal = match self.state.life(proc) {
+            Some(Life::Connected(_) | Life::Lost) => {
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+                let infos = vec![Info::new(key::PMIX_EVENT_TIMESTAMP, Value::Time(now))];
+                Some((code::PMIX_ERR_PROC_TERM_WO_SYNC, infos))
+            }
+            // Fences need not wait for it to initialize again.
+            Some(Life::Finalized) => None,
+            Some(Life::Expected | Life::Terminated) | None => return Vec::new(),
+        };
+        self.state.proc_ended(proc, abnormal, self.now())
     }
 
     /// Procs are given a name; the host is told whether they have it now.

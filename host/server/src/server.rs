@@ -168,7 +168,11 @@ impl Server {
         let pool = &parts.pools.channels;
         let beside = (fabric.clone(), id);
         let channels = Channels::start(channels, pool, settings.channels, &parts.host, beside, &handle, &metrics);
-        let mut state = peal_core::server::Server::new(peal_core::server::Settings { id, ..settings.core });
+        let mut state = peal_core::server::Server::new(peal_core::server::Settings {
+            id,
+            hostname: crate::hostname(),
+            ..settings.core
+        });
         let identity = Identity { uid: geteuid().as_raw(), gid: getegid().as_raw() };
         if let Some(codes) = parts.host.registered_events() {
             state.host_registers(&codes);

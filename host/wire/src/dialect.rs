@@ -118,6 +118,24 @@ pub enum SingletonReply {
     Client,
 }
 
+/// From whom a singleton that is connected to a server has the data of its job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SingletonJobData {
+    /// From itself.
+    Own,
+    /// From the server.
+    Requested,
+}
+
+/// What is written of an array whose elements have no type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UntypedArray {
+    /// The type and a count, which is zero.
+    Counted,
+    /// The type alone. Of an array of arrays nothing is written behind the first that has no type, and the rest is read as such.
+    TypeAlone,
+}
+
 /// What the releases from one on have in common, until the next row.
 #[derive(PartialEq, Eq)]
 struct Row {
@@ -127,6 +145,8 @@ struct Row {
     group_reply: GroupReply,
     group_destruct: GroupDestruct,
     singleton_reply: SingletonReply,
+    singleton_job_data: SingletonJobData,
+    untyped_array: UntypedArray,
     newest_type: DataType,
     retired_types: &'static [DataType],
 }
@@ -138,6 +158,8 @@ const RELEASE_4: Row = Row {
     group_reply: GroupReply::Id,
     group_destruct: GroupDestruct::Short,
     singleton_reply: SingletonReply::Tool,
+    singleton_job_data: SingletonJobData::Own,
+    untyped_array: UntypedArray::Counted,
     newest_type: DataType(69),
     retired_types: &[],
 };
@@ -176,12 +198,16 @@ static RELEASES: [Row; 8] = [
     Row {
         since: Version::new(6, 1, 0),
         singleton_reply: SingletonReply::Client,
+        singleton_job_data: SingletonJobData::Requested,
+        untyped_array: UntypedArray::TypeAlone,
         retired_types: &[DataType::DISK_STATS, DataType::NET_STATS, DataType::NODE_STATS],
         ..RELEASE_6
     },
     Row {
         since: Version::new(7, 0, 0),
         singleton_reply: SingletonReply::Client,
+        singleton_job_data: SingletonJobData::Requested,
+        untyped_array: UntypedArray::TypeAlone,
         newest_type: DataType(75),
         retired_types: &[DataType::DISK_STATS, DataType::NET_STATS, DataType::NODE_STATS, DataType::COMPRESSED_STRING],
         ..RELEASE_6
@@ -248,6 +274,16 @@ impl Dialect {
     /// How a singleton is answered.
     pub fn singleton_reply(&self) -> SingletonReply {
         self.row.singleton_reply
+    }
+
+    /// From whom a singleton has the data of its job.
+    pub fn singleton_job_data(&self) -> SingletonJobData {
+        self.row.singleton_job_data
+    }
+
+    /// What is written of an array whose elements have no type.
+    pub fn untyped_array(&self) -> UntypedArray {
+        self.row.untyped_array
     }
 
     /// Whether the release has that command.
@@ -317,6 +353,22 @@ mod tests {
         ] {
             assert_eq!(of(version).singleton_reply(), form, "{version}");
         }
+    }
+
+    #[test]
+    fn singletons_ask_for_job_data_from_6_1() {
+        let from: Vec<_> =
+            ["4.2.2", "5.0.11", "6.0.0", "6.1.0", "7.0.0"].map(|text| of(text).singleton_job_data()).into();
+        let (own, requested) = (SingletonJobData::Own, SingletonJobData::Requested);
+        assert_eq!(from, [own, own, own, requested, requested]);
+    }
+
+    #[test]
+    fn untyped_arrays_lose_their_count_in_6_1() {
+        let counted: Vec<_> =
+            ["4.2.2", "5.0.11", "6.0.1", "6.1.0", "7.0.0"].map(|text| of(text).untyped_array()).into();
+        let (with, without) = (UntypedArray::Counted, UntypedArray::TypeAlone);
+        assert_eq!(counted, [with, with, with, without, without]);
     }
 
     #[test]

@@ -67,7 +67,9 @@ mod welcome;
 mod writer;
 
 pub use codec::Codec;
-pub use dialect::{BufferType, Dialect, Encoding, GroupDestruct, GroupReply, SingletonReply};
+pub use dialect::{
+    BufferType, Dialect, Encoding, GroupDestruct, GroupReply, SingletonJobData, SingletonReply, UntypedArray,
+};
 pub use error::WireError;
 pub use frame::{Frame, FrameDecoder, Header, Tag};
 pub use handshake::{Hello, HelloDecoder};

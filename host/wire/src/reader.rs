@@ -9,6 +9,10 @@ const ALLOCATION: usize = 2 * size_of::<usize>();
 /// For how many things there is room before the first of them is read, however many are announced.
 const AT_ONCE: usize = 64;
 
+/// How many arrays may be left out at the end of an array of arrays ([`crate::UntypedArray::TypeAlone`]), and what they are called.
+pub(crate) const MOST_LEFT_OUT: usize = 64;
+pub(crate) const LEFT_OUT: &str = "arrays without type at the end of an array";
+
 /// Reads one payload from front to back.
 pub(crate) struct Reader<'a> {
     codec: &'a Codec,
@@ -148,6 +152,27 @@ impl<'a> Reader<'a> {
         Ok(list)
     }
 
+    /// So many things, of which nothing is there behind one that `ends` them: the rest is like it. No more than [`MOST_LEFT_OUT`] may
+    /// be left out so, since they take memory and no bytes.
+    pub(crate) fn list_up_to<T: Clone>(
+        &mut self,
+        what: &'static str,
+        count: u64,
+        mut read: impl FnMut(&mut Self) -> Result<T, WireError>,
+        ends: impl Fn(&T) -> bool,
+    ) -> Result<Vec<T>, WireError> {
+        self.codec.limits.check(what, count, self.codec.limits.max_count)?;
+        let mut list: Vec<T> = Vec::new();
+        for left in (0..count).rev() {
+            let end = list.last().filter(|last| ends(last)).cloned();
+            if end.is_some() {
+                self.codec.limits.check(LEFT_OUT, left + 1, MOST_LEFT_OUT)?;
+            }
+            self.push(what, &mut list, |r| end.map_or_else(|| read(r), Ok))?;
+        }
+        Ok(list)
+    }
+
     /// Things up to the end of the bytes.
     pub(crate) fn list_until_end<T>(
         &mut self,
@@ -165,7 +190,7 @@ impl<'a> Reader<'a> {
         &mut self,
         what: &'static str,
         list: &mut Vec<T>,
-        read: &mut impl FnMut(&mut Self) -> Result<T, WireError>,
+        read: impl FnOnce(&mut Self) -> Result<T, WireError>,
     ) -> Result<(), WireError> {
         self.codec.limits.check(what, list.len() as u64 + 1, self.codec.limits.max_count)?;
         self.charge(size_of::<T>())?;

@@ -1,8 +1,9 @@
 //! Values, and what is made of a key and a value.
 use crate::{
     WireError,
+    dialect::UntypedArray,
     packed::{Packed, packed},
-    reader::Reader,
+    reader::{LEFT_OUT, MOST_LEFT_OUT, Reader},
     structs,
     writer::Writer,
 };
@@ -53,26 +54,47 @@ fn put_typed(w: &mut Writer<'_>, value: &Value) -> Result<(), WireError> {
 /// An array: the type of its elements, their number, and they without type.
 fn array(r: &mut Reader<'_>) -> Result<DataArray, WireError> {
     let element = r.type_code()?;
-    r.codec().dialect.check_type(element)?;
+    let dialect = &r.codec().dialect;
+    dialect.check_type(element)?;
+    let type_alone = dialect.untyped_array() == UntypedArray::TypeAlone;
+    if element == dt::PMIX_UNDEF && type_alone {
+        return Ok(DataArray::new(element, Vec::new())?);
+    }
     let count: u64 = r.unsigned("elements of an array")?;
     // Elements of no type take no bytes, so nothing would bound their number; the library sends none either.
     if element == dt::PMIX_UNDEF && count > 0 {
         return Err(WireError::TooLong { what: "array of no type", len: count, limit: 0 });
     }
-    let items = r.list("elements of an array", count, |r| untyped(r, element))?;
+    let read = |r: &mut Reader<'_>| untyped(r, element);
+    let items = match element {
+        dt::PMIX_DATA_ARRAY if type_alone => r.list_up_to("elements of an array", count, read, is_untyped)?,
+        _ => r.list("elements of an array", count, read)?,
+    };
     Ok(DataArray::new(element, items)?)
+}
+
+/// Whether a value is an array whose elements have no type.
+fn is_untyped(value: &Value) -> bool {
+    matches!(value, Value::DataArray(array) if array.element() == dt::PMIX_UNDEF)
 }
 
 fn put_array(w: &mut Writer<'_>, array: &DataArray) -> Result<(), WireError> {
     let (element, items) = (array.element(), array.items());
     w.codec().dialect.check_type(element)?;
+    let type_alone = w.codec().dialect.untyped_array() == UntypedArray::TypeAlone;
     if element == dt::PMIX_UNDEF && !items.is_empty() {
         return Err(WireError::TooLong { what: "array of no type", len: items.len() as u64, limit: 0 });
     }
     w.count("elements of an array", items.len())?;
     w.type_code(element);
+    if element == dt::PMIX_UNDEF && type_alone {
+        return Ok(());
+    }
     w.unsigned(items.len() as u64);
-    items.iter().try_for_each(|item| put_untyped(w, item))
+    let last = items.iter().position(|item| type_alone && is_untyped(item));
+    let written = last.map_or(items.len(), |last| last + 1);
+    w.codec().limits.check(LEFT_OUT, (items.len() - written) as u64, MOST_LEFT_OUT)?;
+    items.iter().take(written).try_for_each(|item| put_untyped(w, item))
 }
 
 /// A value of a type that is known from elsewhere.

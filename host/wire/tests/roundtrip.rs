@@ -269,9 +269,12 @@ fn a_small_message_cannot_ask_for_much_memory() {
     // The last two bytes are the type and number of the elements: first more than there are bytes, then untyped ones.
     let head = payload(DataArray::new(dt::PMIX_BOOL, Vec::new()).unwrap());
     let head = &head[..head.len() - 2];
-    let claim = |element: u8, count: &[u8]| codec.decode_event(&[head, &[element], count].concat()).unwrap_err();
-    assert_eq!(claim(1, &[0x80, 0x80, 0x10]), WireError::Truncated { what, needed: 1 << 18, left: 0 });
-    assert_eq!(claim(0, &[0x40]), WireError::TooLong { what: "array of no type", len: 0x40, limit: 0 });
+    let claim =
+        |codec: Codec, element: u8, count: &[u8]| codec.decode_event(&[head, &[element], count].concat()).unwrap_err();
+    assert_eq!(claim(codec, 1, &[0x80, 0x80, 0x10]), WireError::Truncated { what, needed: 1 << 18, left: 0 });
+    // Newer releases write no count of untyped elements.
+    let older = codec_for(Version::new(6, 0, 0), Encoding::V61);
+    assert_eq!(claim(older, 0, &[0x40]), WireError::TooLong { what: "array of no type", len: 0x40, limit: 0 });
 }
 
 #[test]

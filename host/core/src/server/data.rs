@@ -8,6 +8,7 @@ use crate::{
     fence::{Arrival, Participants},
     job::{self, Job, Life},
     modex::TooMuch,
+    put_values::SoughtValue,
 };
 use peal_model::{
     Commit, Info, Infos, JobInfo, Key, NamedProcs, Nspace, Proc, Rank, Reply, SharedData, Status, Text, Value, code,
@@ -62,7 +63,7 @@ impl Server {
         // Who takes part is worked out once for all of them.
         let id = match self.fences.awaiting(purpose, &procs, source) {
             Some(id) => id,
-            None => match self.participants(source, procs) {
+            None => match self.participants(source, procs, purpose) {
                 Ok(Participants { attendance: Attendance::Partial, .. }) if purpose == Purpose::Connect => {
                     return vec![reply(to, UNCONNECTABLE)];
                 }
@@ -74,10 +75,10 @@ impl Server {
         complete.into_iter().map(|complete| self.gather(complete)).collect()
     }
 
-    /// The procs of this server that a set names and that can still arrive, and whether some cannot. A fence that names a
-    /// job or rank nobody knows could never end; jobs of others are nobody's. Those of other servers are named by who is in a group with
-    /// them.
-    fn participants(&self, source: &Proc, procs: NamedProcs) -> Result<Participants, Status> {
+    /// The procs of this server that a set names and that can still arrive, and whether some cannot. One that has finalized can while
+    /// its process lives. A fence that names a job or rank nobody knows could never end; jobs of others are nobody's. Those of other
+    /// servers are named by who is in a group with them.
+    fn participants(&self, source: &Proc, procs: NamedProcs, purpose: Purpose) -> Result<Participants, Status> {
         let mut expected = BTreeSet::new();
         let mut attendance = Attendance::Full;
         for named in &procs {
@@ -94,11 +95,15 @@ impl Server {
             let job = job.ok_or(code::PMIX_ERR_INVALID_NAMESPACE)?;
             let ranks = ranks_of(job, named.rank).ok_or(code::PMIX_ERR_BAD_PARAM)?;
             for (rank, life) in ranks {
-                match life {
-                    Life::Expected | Life::Connected(_) => {
-                        expected.insert(Proc::new(named.nspace.clone(), rank));
-                    }
-                    Life::Finalized | Life::Lost => attendance = Attendance::Partial,
+                let can_arrive = match life {
+                    Life::Expected | Life::Connected(_) => true,
+                    Life::Finalized => purpose.awaits_finalized(),
+                    Life::Terminated | Life::Lost => false,
+                };
+                if can_arrive {
+                    expected.insert(Proc::new(named.nspace.clone(), rank));
+                } else {
+                    attendance = Attendance::Partial;
                 }
             }
         }
@@ -153,17 +158,18 @@ impl Server {
             None => None,
         };
         if let Some(said) = self.group_value(source, &proc, key.as_ref(), infos) {
-            return vec![Action::Reply { to, reply: found(Some(said.into())) }];
+            return vec![Action::Reply { to, reply: found([said.into()]) }];
         }
+        let sought = key.map(|key| SoughtValue::new(key, infos));
         if let Some(info) = self.info_of(source, &proc.nspace)
-            && let Some(proc) = self.knows(&info, &proc, key.as_ref())
+            && let Some(data) = self.known_data(&info, &proc, sought.as_ref())
         {
-            let data = self.modex.answer(&proc, || job::values_of(&info, &proc));
-            return vec![Action::Reply { to, reply: found(Some(data)) }];
+            return vec![Action::Reply { to, reply: found(data) }];
         }
         let now_or_never = infos.is_true(key::PMIX_IMMEDIATE) || infos.is_true(key::PMIX_OPTIONAL);
-        let may_come = self.may_put(&proc);
-        let hidden = key.as_ref().is_some_and(|key| self.modex.hides(&proc, key));
+        // Reserved keys are the host's alone. What it has not said by now, nobody will.
+        let may_come = self.may_put(&proc) && !sought.as_ref().is_some_and(|sought| sought.key.is_reserved());
+        let hidden = sought.as_ref().is_some_and(|sought| self.modex.hides(&proc, sought));
         if now_or_never || !may_come || hidden {
             return vec![reply(to, code::PMIX_ERR_NOT_FOUND)];
         }
@@ -171,7 +177,7 @@ impl Server {
             return vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)];
         }
         let deadline = now + timeout(infos).unwrap_or(self.settings.get_timeout);
-        self.modex.hold(&proc, key, to, deadline);
+        self.modex.hold(&proc, sought, to, deadline);
         Vec::new()
     }
 
@@ -190,17 +196,25 @@ impl Server {
         job.or_else(|| self.groups.shared_job(source, nspace)).cloned()
     }
 
-    /// The proc (or job) of which this key is known, or for no key anything that it put. No rank means whichever has it.
-    fn knows(&self, info: &JobInfo, proc: &Proc, key: Option<&Key>) -> Option<Proc> {
-        if proc.rank == rank::PMIX_RANK_UNDEF {
-            return job::procs_of(info).find(|proc| self.modex.has(proc, key));
-        }
-        let knows = match key {
-            Some(key) => self.modex.has(proc, Some(key)) || job::says(info, proc, key),
-            // What the host said of a proc the requester has already.
-            None => self.modex.has(proc, None) || !proc.rank.is_valid(),
+    /// All that is known of a proc (or job), if what is asked for is among it, or for no key anything that it put. No rank means
+    /// whichever proc has it.
+    fn known_data(&mut self, info: &JobInfo, proc: &Proc, sought: Option<&SoughtValue>) -> Option<Vec<SharedData>> {
+        let found = if proc.rank == rank::PMIX_RANK_UNDEF {
+            job::procs_of(info).find(|proc| self.modex.has(proc, sought))
+        } else {
+            let knows = match sought {
+                Some(sought) => self.modex.has(proc, Some(sought)) || job::says(info, proc, &sought.key),
+                // What the host said of a proc the requester has already.
+                None => self.modex.has(proc, None) || !proc.rank.is_valid(),
+            };
+            knows.then(|| proc.clone())
         };
-        knows.then(|| proc.clone())
+        if let Some(proc) = found {
+            return Some(vec![self.modex.answer(&proc, || job::values_of(info, &proc))]);
+        }
+        // A client of 4.2 asks so for what the host said of a proc of another job.
+        let of_ranks = proc.rank == rank::PMIX_RANK_WILDCARD && job::says_of_ranks(info, &sought?.key);
+        of_ranks.then(|| job::all_values(info).map(SharedData::from).collect())
     }
 }
 
@@ -212,7 +226,7 @@ fn ranks_of(job: &Job, named: Rank) -> Option<Vec<(Rank, Life)>> {
     }
 }
 
-fn found(data: Option<SharedData>) -> Reply {
+fn found(data: impl IntoIterator<Item = SharedData>) -> Reply {
     Reply::Data { status: code::PMIX_SUCCESS, ranks: data.into_iter().collect() }
 }
 

@@ -261,7 +261,7 @@ impl Server {
         let mut actions = Vec::new();
         for proc in invited
             .iter()
-            .filter(|proc| matches!(self.life(proc), Some(Life::Finalized | Life::Lost)))
+            .filter(|proc| matches!(self.life(proc), Some(Life::Finalized | Life::Terminated | Life::Lost)))
             .cloned()
             .collect::<Vec<_>>()
         {

@@ -1,8 +1,15 @@
 //! Clients come and go.
 use super::{Action, Peer, PeerId, Refusal, RequestId, Server, Standing, Upcall, reply};
-use crate::{Time, audience::Interests, group::Groups, job::Life, reach::Reach};
-use peal_model::{Event, Identity, Info, Proc, Range, Reply, Status, UnixGroup, Value, code, key, rank};
-use std::sync::Arc;
+use crate::{
+    Time,
+    audience::Interests,
+    fence::{Fences, LocallyComplete},
+    group::Groups,
+    job::Life,
+    reach::Reach,
+};
+use peal_model::{Event, Identity, Info, Nspace, Proc, Range, Rank, Reply, Status, UnixGroup, Value, code, key, rank};
+use std::{collections::BTreeMap, sync::Arc};
 
 impl Server {
     /// Lets a proc connect, or says why not. The first connection of a proc is told to the host environment.
@@ -21,8 +28,9 @@ impl Server {
                 actions.push(Action::Host(Upcall::ClientConnected(proc.clone())));
                 Life::Connected(1)
             }
-            // A program may finalize and initialize again.
-            Life::Finalized => {
+            // A program may finalize and initialize again, and where the host does not know the processes of a proc, several may run one
+            // after the other.
+            Life::Finalized | Life::Terminated => {
                 returned = true;
                 Life::Connected(1)
             }
@@ -109,6 +117,15 @@ impl Server {
         self.settled(actions)
     }
 
+    /// The host environment has started these ranks of a job, each as this process (`PMIX_PROC_PID`).
+    pub fn procs_started(&mut self, nspace: &Nspace, pids: &BTreeMap<Rank, u32>) {
+        let Some(job) = self.jobs.get_mut(nspace) else { return };
+        for (rank, pid) in pids {
+            job.started(*rank, *pid);
+            self.modex.host_says_more(&Proc::new(nspace.clone(), *rank));
+        }
+    }
+
     /// The host environment says that a proc's process has ended, and whether that was abnormal: then the code says how, and
     /// the hosted chains are consulted about what is to become of the job ([`Action::Consult`]).
     /// What may still hold a connection of its (a process that it had started) does not make it live on.
@@ -124,7 +141,12 @@ impl Server {
                 *life = Life::Lost;
                 self.lost(proc, now)
             }
-            Some(Life::Finalized | Life::Lost) | None => Vec::new(),
+            Some(life @ Life::Finalized) => {
+                *life = Life::Terminated;
+                let gathered = self.gather_complete(|fences| fences.leave(proc));
+                self.settled(gathered)
+            }
+            Some(Life::Terminated | Life::Lost) | None => Vec::new(),
         };
         if let Some((code, more)) = abnormal {
             let mut infos = vec![Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc.clone()))];
@@ -193,11 +215,11 @@ impl Server {
                 *life = after;
                 true
             }
-            Life::Expected | Life::Finalized | Life::Lost => false,
+            Life::Expected | Life::Finalized | Life::Terminated | Life::Lost => false,
         }
     }
 
-    /// Nobody need wait for this proc any more, and nothing is owed to it.
+    /// A proc has left. What was kept for it is freed, and what waits for it goes on without it, but fences where it may initialize again.
     fn departed(&mut self, proc: &Proc, now: Time) -> Vec<Action> {
         self.retained.free_proc(proc);
         self.monitors.end_proc(proc);
@@ -208,12 +230,19 @@ impl Server {
         }
         let mut actions: Vec<Action> = unanswered.into_iter().map(|to| reply(to, code::PMIX_ERR_NOT_FOUND)).collect();
         actions.extend(self.unconnectable(proc));
-        for complete in self.fences.leave(proc) {
-            actions.push(self.gather(complete));
-        }
+        let may_return = self.life(proc) == Some(Life::Finalized);
+        actions.extend(self.gather_complete(|fences| match may_return {
+            true => fences.finalized(proc),
+            false => fences.leave(proc),
+        }));
         actions.extend(self.checkpoint_lost(proc));
         actions.extend(self.with_groups(|groups| groups.ended(proc, now)));
         self.settled(actions)
+    }
+
+    /// Gathers the fences that a change completes.
+    fn gather_complete(&mut self, complete: impl FnOnce(&mut Fences) -> Vec<LocallyComplete>) -> Vec<Action> {
+        complete(&mut self.fences).into_iter().map(|complete| self.gather(complete)).collect()
     }
 }
 

@@ -301,6 +301,11 @@ impl Server {
         self.settings.defaults.of(hook)
     }
 
+    /// Whether a job of that name is registered.
+    pub fn has_job(&self, nspace: &Nspace) -> bool {
+        self.jobs.contains_key(nspace)
+    }
+
     /// The jobs and how far their procs are, in the order of their names.
     pub fn jobs(&self) -> impl Iterator<Item = Census> {
         self.jobs.values().map(Job::census)

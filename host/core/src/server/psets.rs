@@ -22,6 +22,12 @@ impl Server {
         let uid = owner.ok_or_else(|| PsetError::Empty(name.clone()))?;
         let pset = Pset { name, members };
         self.psets.define(uid, pset.clone())?;
+        for proc in &pset.members {
+            if let Some(job) = self.jobs.get_mut(&proc.nspace) {
+                job.joins_set(proc.rank, &pset.name);
+                self.modex.host_says_more(proc);
+            }
+        }
         let members = Info::new(key::PMIX_PSET_MEMBERS, Value::procs(pset.members.iter().cloned()));
         Ok(self.tell_of_set(uid, code::PMIX_PROCESS_SET_DEFINE, pset, vec![members]))
     }

@@ -11,6 +11,8 @@ use std::time::Duration;
 pub struct Settings {
     /// The server's number among those of its fabric.
     pub id: ServerId,
+    /// The node's name.
+    pub hostname: String,
     /// How long groups may take, and how many there may be.
     pub groups: group::Settings,
     /// How long a get waits for a key that its proc has not put, where the requester gives no time.
@@ -74,6 +76,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             id: ServerId::default(),
+            hostname: "localhost".to_owned(),
             groups: group::Settings::default(),
             get_timeout: Duration::from_secs(2),
             event_cache: 512,

@@ -1,6 +1,8 @@
 //! The server stepped by hand: requests in, actions out.
+mod asked;
 mod bounds;
 mod demand;
+mod finalized;
 mod kept;
 mod kept_model;
 mod losses;

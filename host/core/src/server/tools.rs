@@ -1,7 +1,7 @@
 //! Tools: procs that no job has. They come by themselves, each in a namespace of its own, and are nobody's to wait for.
 use super::{Action, PeerId, Refusal, Server, Upcall};
-use crate::audience::Aim;
-use peal_model::{Event, Identity, JobEntry, JobInfo, Kval, Nspace, Proc, Value, key};
+use crate::{audience::Aim, job::JobSpec};
+use peal_model::{Event, Identity, JobInfo, Nspace, Proc};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The tools that are connected.
@@ -79,12 +79,10 @@ impl Server {
         Some(Action::Host(Upcall::ToolLeft(proc)))
     }
 
-    /// What a tool is told of its own namespace.
+    /// What a tool is told of its own namespace: that of a job of one proc.
     pub(super) fn tool_data(&self, nspace: &Nspace) -> Option<JobInfo> {
-        self.tools.identity(nspace)?;
-        let entries =
-            [key::PMIX_JOB_SIZE, key::PMIX_UNIV_SIZE].map(|key| JobEntry::Job(Kval::new(key, Value::Uint32(1))));
-        Some(JobInfo { nspace: nspace.clone(), entries: entries.into() })
+        let identity = self.tools.identity(nspace)?;
+        Some(JobSpec::new(nspace.clone(), 1, &self.settings.hostname, identity).job_info())
     }
 
     /// Whether what is known of a namespace is `requester`'s business: it belongs to the same user, or root asks.
@@ -100,10 +98,11 @@ mod tests {
     use super::*;
     use crate::{
         Time,
-        job::JobSpec,
         server::{Action, Entrance, RequestId, Settings},
     };
-    use peal_model::{Commit, ConnectionKind, KeyName, Peer, Rank, Reply, Request, Scope, Status, code};
+    use peal_model::{
+        Commit, ConnectionKind, JobEntry, KeyName, Kval, Peer, Rank, Reply, Request, Scope, Status, Value, code, key,
+    };
     use std::sync::Arc;
 
     const SERVER: Identity = Identity { uid: 500, gid: 500 };
@@ -182,6 +181,11 @@ mod tests {
         let peer = server.admit_tool(&tool, OWNER).unwrap();
         let Reply::JobData(info) = ask(&mut server, peer, Request::JobData) else { panic!("no job data") };
         assert_eq!(info.nspace, tool.nspace);
+        let of_rank = |entry: &JobEntry| match entry {
+            JobEntry::Rank(Rank(0), kvals) => kvals.contains(&Kval::new(key::PMIX_LOCAL_RANK, Value::Uint16(0))),
+            _ => false,
+        };
+        assert!(info.entries.iter().any(of_rank), "{info:?}");
         let kvals = vec![Kval::new(KEY, Value::Bool(true))];
         let commit = Request::Commit(vec![Commit { scope: Scope::Global, kvals }]);
         assert_eq!(ask(&mut server, peer, commit).status(), code::PMIX_SUCCESS);

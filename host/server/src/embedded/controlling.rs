@@ -171,7 +171,11 @@ impl Job {
                 // The old one may have connected once more while it ended.
                 self.server.proc_restarts(proc.clone(), checkpoint.clone()).await;
                 match self.spawn(rank, checkpoint.as_deref()) {
-                    Ok(()) => self.forgive(rank),
+                    Ok(()) => {
+                        let pids = self.running.get(&rank).map(|pid| (rank, *pid));
+                        self.server.procs_started(self.request.nspace.clone(), pids.into_iter().collect());
+                        self.forgive(rank);
+                    }
                     Err(error) => {
                         let reason = error.to_string();
                         tracing::warn!(%proc, reason, "a proc cannot be started again");

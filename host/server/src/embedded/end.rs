@@ -89,7 +89,7 @@ pub(crate) fn intention(request: &JobRequest) -> Vec<Info> {
 /// How a job ended.
 #[derive(Clone, PartialEq, Debug)]
 pub struct JobEnd {
-    /// The exit status to pass on: that of the first abnormal end, or zero.
+    /// The exit status to pass on: that of the first abnormal end, or 1 where that was zero; zero if none was abnormal.
     pub exit_status: i32,
     /// The first proc that ended abnormally, if one did.
     pub first_abnormal: Option<(Proc, ProcEnd)>,

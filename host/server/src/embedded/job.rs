@@ -49,6 +49,12 @@ pub(super) enum Ending {
     Controlled,
 }
 
+/// The end of a job that is to come, unless it ends by itself.
+struct DelayedTermination {
+    at: Instant,
+    because: Status,
+}
+
 /// What became of the question what a proc's abnormal end leads to.
 struct Consulted {
     /// How it ended.
@@ -86,6 +92,7 @@ pub(crate) struct Job {
     pub(super) inputs: Arc<Inputs>,
     pub(super) writers: watch::Sender<Writers>,
     pub(super) ending: Ending,
+    delayed: Option<DelayedTermination>,
     pub(super) endings: Endings,
     /// The one look at processes that are about to end, if it is under way.
     looks: JoinSet<Looked>,
@@ -137,6 +144,7 @@ impl Job {
             inputs,
             writers: watch::Sender::new(Writers::Alive),
             ending: Ending::Not,
+            delayed: None,
             endings: Endings::default(),
             looks: JoinSet::new(),
             deeds: JoinSet::new(),
@@ -177,6 +185,7 @@ impl Job {
                 Ending::Asked(at) => Some(at),
                 Ending::Not | Ending::Killed | Ending::Controlled => None,
             };
+            let end_at = self.delayed.as_ref().map(|delayed| delayed.at);
             let look_at = self.endings.next_look().filter(|_| self.looks.is_empty());
             tokio::select! {
                 Some(Ok((rank, end))) = self.waits.join_next() => self.proc_ended(rank, end).await,
@@ -187,6 +196,7 @@ impl Job {
                 Some(_) = self.removals.join_next() => {}
                 () = children.changed() => self.family.reap_orphans(),
                 () = tokio::time::sleep_until(kill_at.unwrap_or_else(Instant::now)), if kill_at.is_some() => self.kill(),
+                () = tokio::time::sleep_until(end_at.unwrap_or_else(Instant::now)), if end_at.is_some() => self.end_delayed(),
                 () = tokio::time::sleep_until(look_at.unwrap_or_else(Instant::now)), if look_at.is_some() => self.look(),
             }
         }
@@ -230,7 +240,8 @@ impl Job {
         let is_its_own_doing = !self.endings.has_asked(rank) && matches!(self.ending, Ending::Not);
         if is_its_own_doing && abnormal.is_some() && self.end.first_abnormal.is_none() {
             self.end.first_abnormal = Some((proc.clone(), end));
-            self.end.exit_status = end.exit_status();
+            // A job whose proc went without a word has not succeeded.
+            self.end.exit_status = if end.exit_status() == 0 { 1 } else { end.exit_status() };
         }
         match abnormal {
             Some((status, infos)) if is_its_own_doing && self.has_others() => {
@@ -249,7 +260,7 @@ impl Job {
 
     /// Whether relatives wait to be told what the end of the last proc means for them.
     fn owes_an_answer(&self) -> bool {
-        !self.asked.is_empty() && self.kin.has_relatives(&self.request.nspace)
+        (!self.asked.is_empty() || self.delayed.is_some()) && self.kin.has_relatives(&self.request.nspace)
     }
 
     /// How the end of a proc stands in the table of procs.
@@ -301,8 +312,19 @@ impl Job {
             self.notices.tell(Notice::Wished { nspace: self.request.nspace.clone(), wished });
         }
         match wish {
-            Wish::Termination => self.ask_to_end(status),
+            Wish::Termination => {
+                let at = Instant::now() + self.request.keeping.termination_delay;
+                self.delayed.get_or_insert(DelayedTermination { at, because: status });
+            }
             Wish::NoTermination => {}
+        }
+    }
+
+    fn end_delayed(&mut self) {
+        if let Some(DelayedTermination { because, .. }) = self.delayed.take()
+            && matches!(self.ending, Ending::Not)
+        {
+            self.ask_to_end(because);
         }
     }
 

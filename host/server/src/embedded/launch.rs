@@ -136,6 +136,8 @@ pub struct Keeping {
     pub on_abort: OnAbort,
     /// How long hosted handlers have to wish something else.
     pub action_timeout: Duration,
+    /// How long the other procs go on after an abnormal end before they are told to end.
+    pub termination_delay: Duration,
     /// How long procs that are to end have before they are killed.
     pub grace: Duration,
     /// Who is started again with a proc that is.
@@ -153,6 +155,7 @@ impl Default for Keeping {
         Keeping {
             on_abort: OnAbort::default(),
             action_timeout: Duration::from_secs(5),
+            termination_delay: Duration::from_millis(200),
             grace: Duration::from_secs(3),
             restart: RestartOf::default(),
             control_groups: ControlGroups::default(),

@@ -41,7 +41,10 @@ impl Job {
         if size == 0 {
             return Err(LaunchError::Size { size, why: "at least one is needed".to_owned() });
         }
-        (0..size).try_for_each(|rank| self.spawn(Rank(rank), None))
+        let spawned = (0..size).try_for_each(|rank| self.spawn(Rank(rank), None));
+        // Before any of them is heard: nothing else runs meanwhile.
+        self.server.procs_started(self.request.nspace.clone(), self.running.clone());
+        spawned
     }
 
     /// Starts one proc, for the first time or again.

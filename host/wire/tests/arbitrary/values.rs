@@ -1,6 +1,6 @@
 //! Any value, and what values are made of.
 use peal_model::*;
-use peal_wire::Dialect;
+use peal_wire::{Dialect, UntypedArray};
 use proptest::{
     array::{uniform3, uniform8},
     collection::vec,
@@ -213,17 +213,23 @@ fn query_of(info: BoxedStrategy<Info>) -> BoxedStrategy<Query> {
     (some(text()), some(info)).prop_map(|(keys, qualifiers)| Query { keys, qualifiers }).boxed()
 }
 
-/// An array of one type; one without type is empty.
-fn array_of(element: BoxedStrategy<Value>) -> BoxedStrategy<DataArray> {
-    let items = vec(element, 0..4).prop_map(|mut items| {
+/// An array of one type; one without type is empty. Behind an array without type in it nothing else may travel in some dialects.
+fn array_of(element: BoxedStrategy<Value>, dialect: Dialect) -> BoxedStrategy<DataArray> {
+    let untyped = DataArray::new(data_type::PMIX_UNDEF, Vec::new()).unwrap();
+    let untyped = Value::DataArray(untyped);
+    let items = vec(element, 0..4).prop_map(move |mut items| {
         let element = items.first().map_or(data_type::PMIX_UNDEF, Value::data_type);
         items.retain(|item| item.data_type() == element && element != data_type::PMIX_UNDEF);
+        let end = items.iter().position(|item| *item == untyped).unwrap_or(items.len());
+        if dialect.untyped_array() == UntypedArray::TypeAlone {
+            items.iter_mut().skip(end).for_each(|item| *item = untyped.clone());
+        }
         DataArray::new(element, items).unwrap()
     });
     items.boxed()
 }
 
-fn holding(value: BoxedStrategy<Value>) -> BoxedStrategy<Value> {
+fn holding(value: BoxedStrategy<Value>, dialect: Dialect) -> BoxedStrategy<Value> {
     prop_oneof![
         of(value.clone(), |value| Value::Value(Box::new(value))),
         of(info_of(value.clone()), |info| Value::Info(Box::new(info))),
@@ -232,7 +238,7 @@ fn holding(value: BoxedStrategy<Value>) -> BoxedStrategy<Value> {
         of(app_of(info_of(value.clone())), |app| Value::App(Box::new(app))),
         of(query_of(info_of(value.clone())), |query| Value::Query(Box::new(query))),
         vec(info_of(value.clone()), 0..4).prop_map(|infos| Value::DataArray(DataArray::infos(infos))),
-        of(array_of(value), Value::DataArray),
+        of(array_of(value, dialect), Value::DataArray),
     ]
     .boxed()
 }
@@ -241,7 +247,7 @@ fn holding(value: BoxedStrategy<Value>) -> BoxedStrategy<Value> {
 pub fn value(dialect: Dialect) -> BoxedStrategy<Value> {
     let fits = move |value: &Value| dialect.has_type(value.data_type());
     let simple = proptest::strategy::Union::new(simple()).prop_filter("too new", fits);
-    simple.prop_recursive(3, 24, 4, holding).boxed()
+    simple.prop_recursive(3, 24, 4, move |value| holding(value, dialect)).boxed()
 }
 
 /// The type of every kind of value that [`value`] makes.

@@ -45,7 +45,7 @@ impl Server {
     }
 
     fn has_ended(&self, proc: &Proc) -> bool {
-        self.life(proc).is_none_or(|life| life == Life::Lost)
+        self.life(proc).is_none_or(|life| matches!(life, Life::Terminated | Life::Lost))
     }
 
     /// The alert first; whoever can makes a checkpoint; then, when all have made theirs or time is over, it is done to them.
