@@ -11,7 +11,7 @@ fn checkpoint(how: &str) -> Option<Vec<String>> {
 
 #[test]
 fn procs_are_told_by_signals_and_events_and_all_have_made_it() {
-    for how in ["both", "older"] {
+    for how in ["both", "older", "example"] {
         let Some(lines) = checkpoint(how) else { return };
         let expected: BTreeSet<&str> = [
             "rank 0: checkpoint: SUCCESS (0)",
