@@ -27,6 +27,7 @@ mod stats;
 mod table;
 mod trace;
 mod transcript;
+mod units;
 mod wall;
 
 use args::{Args, ChainCommand, Command};

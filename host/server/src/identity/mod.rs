@@ -139,8 +139,10 @@ impl Checker {
             return Err(Impostor::User { claimed: claimed.uid, found: found.map(|socket| socket.uid) });
         };
         // Nobody knows of a tool as which group it runs, so that is always looked for.
-        if self.check == IdentityCheck::User && matches!(claimant, Claimant::Proc(_)) {
-            return Ok(self.unseen(claimed, None));
+        if let (IdentityCheck::User, Claimant::Proc(proc)) = (self.check, claimant) {
+            let is_launched = self.host.process_of(proc) != ProcessOf::Unknown;
+            let pid = if is_launched { None } else { self.latest_holder(claimed.uid, inode) };
+            return Ok(self.unseen(claimed, pid, None));
         }
         let pid = match claimant {
             Claimant::Tool(hint) => self.tool(*hint, claimed.uid, inode).ok_or(Impostor::Unseen)?,
@@ -154,7 +156,8 @@ impl Checker {
                 ProcessOf::Unknown => {
                     let end = FarEnd { far, near, inode };
                     let claim = self.claims.claim(proc, claimed.uid, end, (&self.sockets, &self.observer))?;
-                    return Ok(self.unseen(claimed, Some(claim)));
+                    let pid = self.latest_holder(claimed.uid, inode);
+                    return Ok(self.unseen(claimed, pid, Some(claim)));
                 }
             },
         };
@@ -168,9 +171,14 @@ impl Checker {
         }
     }
 
-    /// Somebody whose process is not looked for: only the group is known that must be the job's.
-    fn unseen(&self, identity: Identity, claim: Option<Claim>) -> Checked {
-        Checked { peer: Peer { identity, pid: None }, groups: self.names.named(&[identity.gid]), claim }
+    /// Somebody whose process decides nothing: only the group is known that must be the job's. The process is told where it was found.
+    fn unseen(&self, identity: Identity, pid: Option<u32>, claim: Option<Claim>) -> Checked {
+        Checked { peer: Peer { identity, pid }, groups: self.names.named(&[identity.gid]), claim }
+    }
+
+    /// The process of a proc that others started, so that it can be operated and watched; none where nobody may look at it.
+    fn latest_holder(&self, uid: u32, inode: u64) -> Option<u32> {
+        self.observer.holder(Search::Latest(uid), inode).map(|process| process.pid)
     }
 
     /// The process of a tool: the one it says it is, if that holds the socket, or whichever of its user's does.

@@ -18,8 +18,10 @@ const LONGEST: u64 = 256;
 pub(super) enum Search {
     /// In a process and its descendants.
     Below(u32),
-    /// In the processes of a user.
+    /// In the processes of a user; the first that was started of those that are found.
     Of(u32),
+    /// The same, where one that was started of late will do: quicker.
+    Latest(u32),
     /// In one process.
     In(u32),
 }
@@ -37,6 +39,7 @@ impl Question {
         match search {
             Search::Below(root) => process::holder_below(root, inode).and_then(Process::of),
             Search::Of(uid) => process::holders(uid, inode).into_iter().next(),
+            Search::Latest(uid) => process::latest_holder(uid, inode),
             Search::In(pid) => process::holds(pid, inode).then(|| Process::of(pid)).flatten(),
         }
     }
@@ -119,12 +122,12 @@ mod tests {
         let (me, inode, uid) = (std::process::id(), held.metadata().unwrap().ino(), held.metadata().unwrap().uid());
         let looking = thread::spawn(move || observe(theirs).unwrap());
         let (here, beside) = (Observer::default(), Observer::beside(ours).unwrap());
-        for search in [Search::In(me), Search::Below(me), Search::Of(uid)] {
+        for search in [Search::In(me), Search::Below(me), Search::Of(uid), Search::Latest(uid)] {
             let found = beside.holder(search, inode);
             assert_eq!(found.map(|process| process.pid), Some(me), "{search:?}");
             assert_eq!(found, here.holder(search, inode));
         }
-        for search in [Search::In(0), Search::Below(0), Search::Of(uid + 1)] {
+        for search in [Search::In(0), Search::Below(0), Search::Of(uid + 1), Search::Latest(uid + 1)] {
             assert_eq!(beside.holder(search, inode), None, "{search:?}");
         }
         drop((beside, held));

@@ -56,6 +56,24 @@ pub(super) fn holders(uid: u32, inode: u64) -> Vec<Process> {
     found
 }
 
+/// The process of a user that holds a socket. Those with the highest numbers are looked at first, since whoever has just connected
+/// was most likely started last; of a process and its child that both hold it, it is the parent.
+pub(super) fn latest_holder(uid: u32, inode: u64) -> Option<Process> {
+    let is_theirs = |pid: u32| fs::metadata(format!("/proc/{pid}")).is_ok_and(|process| process.uid() == uid);
+    let entries = fs::read_dir("/proc").ok()?;
+    let mut pids: Vec<u32> = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    pids.sort_unstable_by(|one, other| other.cmp(one));
+    let mut search = Search::of(inode);
+    let mut holder = pids.into_iter().find(|pid| is_theirs(*pid) && search.held_by(*pid))?;
+    for _ in 0..LARGEST_TREE {
+        match parent(holder).filter(|parent| is_theirs(*parent) && search.held_by(*parent)) {
+            Some(parent) => holder = parent,
+            None => break,
+        }
+    }
+    Process::of(holder)
+}
+
 /// Whether a process holds a socket; not, if it may not be looked at.
 pub(super) fn holds(pid: u32, inode: u64) -> bool {
     Search::of(inode).held_by(pid)
@@ -119,6 +137,12 @@ fn children(pid: u32) -> Vec<u32> {
 fn started(stat: &str) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// The process that a process descends from.
+fn parent(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// Of `/proc/PID/status`: one line has the real, the effective, the saved group and that for files, another those beside them.
@@ -188,6 +212,9 @@ mod tests {
         for root in [me, shell.id(), sleep] {
             assert_eq!(holder_below(root, inode), Some(sleep));
         }
+        assert_eq!(latest_holder(uid, inode).map(|process| process.pid), Some(sleep));
+        assert_eq!(latest_holder(uid + 1, inode), None);
+        assert_eq!(parent(sleep), Some(shell.id()));
         assert_eq!(holder_below(stranger.id(), inode), None);
         assert_eq!(holders(uid + 1, inode), []);
 
