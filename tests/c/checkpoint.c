@@ -3,7 +3,8 @@
  * Runs as a job of any size under Peal: `peal run -n 3 -- target/c/checkpoint both`.
  *
  *     both      odd ranks are told by a signal, even ones by an event; all make their checkpoint
- *     older     the same; how long it may take is said by the key that also means a signal
+ *     older     the same; how long it may take is said by the key that also means a signal, by a number that no signal has
+ *     example   the example of the RFC: all are told by SIGUSR2, whatever they declared
  *     late      rank 1 never says that it has made it
  *     failed    rank 1 says that it could not make it
  *     nobody    no proc says how it is checkpointed
@@ -135,11 +136,18 @@ static void tell_state(void)
 static void request(const char *what)
 {
     pmix_info_t directives[3];
-    int seconds = 0 == strcmp(what, "late") ? 1 : 30;
-    const char *time = 0 == strcmp(what, "older") ? PMIX_JOB_CTRL_CHECKPOINT_TIMEOUT : PMIX_TIMEOUT;
+    int number = 0 == strcmp(what, "late") ? 1 : 30;
+    const char *key = PMIX_TIMEOUT;
+    if (0 == strcmp(what, "older")) {
+        key = PMIX_JOB_CTRL_CHECKPOINT_TIMEOUT;
+        number = 90;
+    } else if (0 == strcmp(what, "example")) {
+        key = PMIX_JOB_CTRL_CHECKPOINT_SIGNAL;
+        number = SIGUSR2;
+    }
     PMIX_INFO_LOAD(&directives[0], PMIX_JOB_CTRL_CHECKPOINT, NAME, PMIX_STRING);
     PMIX_INFO_LOAD(&directives[1], PMIX_JOB_CTRL_ID, "ck", PMIX_STRING);
-    PMIX_INFO_LOAD(&directives[2], time, &seconds, PMIX_INT);
+    PMIX_INFO_LOAD(&directives[2], key, &number, PMIX_INT);
     pmix_status_t status = ask(directives, 3);
     printf("rank 0: checkpoint: %s (%d)\n", PMIx_Error_string(status), status);
     if (PMIX_SUCCESS != status) {
@@ -169,7 +177,7 @@ int main(int argc, char **argv)
         request(what);
     }
     if (0 != strcmp(what, "nobody")) {
-        if (me.rank % 2) {
+        if (me.rank % 2 || 0 == strcmp(what, "example")) {
             int number;
             sigwait(&told, &number);
         } else {

@@ -10,6 +10,7 @@
  *     nothing          rank 0 asks for no action at all
  *     cleanup DIR      rank 0 registers a file to be removed behind it, and a directory with all that is in it behind the job;
  *                      then what contradicts that
+ *     cleanup-many DIR rank 0 registers seven files and five directories, in one request with an info for each
  *     log              every rank logs a line to stdout and one to stderr
  */
 #include "need.h"
@@ -170,6 +171,23 @@ static void clean_up(const char *dir)
     control("no path", &me, 1, directives, 1);
 }
 
+/* An info for each of several paths. */
+static void clean_up_many(const char *dir)
+{
+    enum { FILES = 7, DIRECTORIES = 5 };
+    char path[256];
+    pmix_info_t directives[FILES + DIRECTORIES];
+    for (int at = 0; at < FILES; at++) {
+        snprintf(path, sizeof path, "%s/file%d", dir, at);
+        PMIX_INFO_LOAD(&directives[at], PMIX_REGISTER_CLEANUP, path, PMIX_STRING);
+    }
+    for (int at = 0; at < DIRECTORIES; at++) {
+        snprintf(path, sizeof path, "%s/dir%d", dir, at);
+        PMIX_INFO_LOAD(&directives[FILES + at], PMIX_REGISTER_CLEANUP_DIR, path, PMIX_STRING);
+    }
+    control("many", NULL, 0, directives, FILES + DIRECTORIES);
+}
+
 static void run(const char *what, const char *more)
 {
     if (0 == strcmp(what, "signal")) {
@@ -193,6 +211,8 @@ static void run(const char *what, const char *more)
         PMIX_INFO_DESTRUCT(&directive);
     } else if (0 == strcmp(what, "cleanup")) {
         clean_up(more);
+    } else if (0 == strcmp(what, "cleanup-many")) {
+        clean_up_many(more);
     }
 }
 

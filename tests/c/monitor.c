@@ -8,6 +8,7 @@
  *     file PATH   a file that grows for a while
  *     look PATH   a file that is there: may it be watched?
  *     mistakes    requests that make no sense
+ *     types       directives of other types than the Standard's
  *     usage       what it uses itself, once, at a rate and by query
  */
 #include "need.h"
@@ -57,7 +58,7 @@ static bool has_memory(const pmix_value_t *usage)
 static void on_alert(size_t id, pmix_status_t code, const pmix_proc_t *source, pmix_info_t infos[], size_t ninfos,
                      pmix_info_t results[], size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *object)
 {
-    (void) id, (void) source, (void) results, (void) nresults;
+    (void) id, (void) results, (void) nresults;
     const char *name = "nothing", *file = "";
     bool usage = false;
     pmix_rank_t silent = PMIX_RANK_UNDEF;
@@ -78,6 +79,9 @@ static void on_alert(size_t id, pmix_status_t code, const pmix_proc_t *source, p
         updates += usage;
     } else {
         printf("rank %u: alert %d of %s%s, rank %u is silent\n", me.rank, code, name, file, silent);
+        if (source->rank != silent || 0 != strcmp(source->nspace, me.nspace)) {
+            printf("rank %u: the source of that is %s:%u\n", me.rank, source->nspace, source->rank);
+        }
         fflush(stdout);
         alerts++;
     }
@@ -205,6 +209,25 @@ static void mistakes(void)
     cancel("cancel nothing", "nothing");
 }
 
+static void types(void)
+{
+    if (0 != me.rank) {
+        return;
+    }
+    bool yes = true;
+    int time = 60, before = -1;
+    uint64_t large = 1ull << 40;
+    pmix_info_t asked, directives[2];
+    PMIX_INFO_LOAD(&asked, PMIX_MONITOR_HEARTBEAT, &yes, PMIX_BOOL);
+    PMIX_INFO_LOAD(&directives[0], PMIX_MONITOR_HEARTBEAT_TIME, &time, PMIX_INT);
+    PMIX_INFO_LOAD(&directives[1], PMIX_MONITOR_HEARTBEAT_DROPS, &yes, PMIX_BOOL);
+    monitor("int and bool", &asked, PMIX_SUCCESS, directives, 2);
+    PMIX_INFO_LOAD(&directives[0], PMIX_MONITOR_HEARTBEAT_TIME, &before, PMIX_INT);
+    monitor("negative", &asked, PMIX_SUCCESS, directives, 1);
+    PMIX_INFO_LOAD(&directives[0], PMIX_MONITOR_HEARTBEAT_TIME, &large, PMIX_UINT64);
+    monitor("too large", &asked, PMIX_SUCCESS, directives, 1);
+}
+
 static void usage(void)
 {
     if (0 != me.rank) {
@@ -270,6 +293,8 @@ int main(int argc, char **argv)
         watch_file(argv[2], 0 == strcmp(argv[1], "look"));
     } else if (0 == strcmp(argv[1], "mistakes")) {
         mistakes();
+    } else if (0 == strcmp(argv[1], "types")) {
+        types();
     } else if (0 == strcmp(argv[1], "usage")) {
         usage();
     }

@@ -13,7 +13,7 @@ fn checkpoint(how: &str) -> Vec<String> {
 #[needs(libpmix)]
 #[test]
 fn procs_are_told_by_signals_and_events_and_all_have_made_it() {
-    for how in ["both", "older"] {
+    for how in ["both", "older", "example"] {
         let lines = checkpoint(how);
         let expected: BTreeSet<&str> = [
             "rank 0: checkpoint: SUCCESS (0)",

@@ -1,4 +1,5 @@
 //! What procs have registered is removed when they have ended, of jobs that the host starts and of those that it adopts.
+use peal_client::{CleanupRequest, Control};
 use peal_core::{
     job::JobSpec,
     job_control::{Cleanup, Depth, JobAction, JobControl, Subdirectories, Top},
@@ -29,7 +30,7 @@ fn proc(job: &str, rank: u32) -> Proc {
 }
 
 fn behind(procs: &[Proc], files: &[&Path], directories: &[&Path]) -> Cleanup {
-    let paths = |paths: &[&Path]| paths.iter().map(|path| path.to_path_buf()).collect::<Vec<PathBuf>>();
+    let paths = |paths: &[&Path]| paths.iter().map(|path| path.to_path_buf()).collect::<BTreeSet<PathBuf>>();
     Cleanup {
         procs: procs.to_vec(),
         files: paths(files),
@@ -81,6 +82,31 @@ async fn of_an_adopted_job_it_is_removed_when_connections_end_and_at_the_latest_
     .await;
 }
 
+#[tokio::test]
+async fn paths_that_a_client_registers_are_all_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let (files, directories) = (["1", "2", "3"].map(at), ["4", "5", "6"].map(at));
+    files.iter().for_each(|path| fs::write(path, "").unwrap());
+    directories.iter().for_each(|path| fs::create_dir(path).unwrap());
+    let host = Arc::new(EmbeddedHost::new(Notices::default()));
+    host.adopt(&JobSpec::new(Nspace::new("adopted").unwrap(), 1, "node", me()));
+    let node = Node::under(host.clone(), ServerSettings::default(), &EmbeddedFabric::new(), "adopted", 1).await;
+    let client = node.client(0).await;
+    let request =
+        |files: Vec<PathBuf>| CleanupRequest { files, directories: directories.to_vec(), ..Default::default() };
+    let refused = client.control(&[], Control::Cleanup(request(vec![at("a,b")]))).await.unwrap_err();
+    assert_eq!(refused.status(), code::PMIX_ERR_BAD_PARAM, "a comma would make two paths of it: {refused}");
+    client.control(&[], Control::Cleanup(request(files.to_vec()))).await.unwrap();
+    soon("it leaves", client.finalize()).await.unwrap();
+    soon("all of it is gone", async {
+        while fs::read_dir(dir.path()).unwrap().count() > 0 {
+            tokio::task::yield_now().await
+        }
+    })
+    .await;
+}
+
 /// The only test of this process that starts processes: the host takes all children for its own.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_a_job_that_was_started_it_is_removed_when_processes_have_ended_but_not_when_they_start_again() {
@@ -96,15 +122,25 @@ async fn of_a_job_that_was_started_it_is_removed_when_processes_have_ended_but_n
     let keeping = Keeping { control_groups: ControlGroups::Off, ..Keeping::default() };
     let request = JobRequest {
         keeping,
-        ..JobRequest::new(Nspace::new("started").unwrap(), AppRequest::new("sh", args.into(), 2), "node")
+        ..JobRequest::new(Nspace::new("started").unwrap(), AppRequest::new("sh", args.into(), 3), "node")
     };
     host.serve(node.server.handle(), &node.server.uri().to_string());
     let mut job = host.launch(request).await.unwrap();
     let procs = [proc("started", 0), proc("started", 1)];
     let started = |rank: u32| fs::read_to_string(at(&format!("started-{rank}"))).unwrap_or_default().lines().count();
-    until("both run", || started(0) == 1 && started(1) == 1);
+    until("all run", || (0..3).all(|rank| started(rank) == 1));
     host.register_cleanup(procs[0].clone(), me(), behind(&procs, &[], &[&at("shared")])).await.unwrap();
     host.register_cleanup(procs[0].clone(), me(), behind(&procs[..1], &[&at("own")], &[])).await.unwrap();
+
+    let killed = proc("started", 2);
+    fs::write(at("killed"), "").unwrap();
+    host.register_cleanup(killed.clone(), me(), behind(std::slice::from_ref(&killed), &[&at("killed")], &[]))
+        .await
+        .unwrap();
+    let kill = JobControl { action: JobAction::Kill, targets: vec![killed], directives: Vec::new() };
+    assert_eq!(soon("it is killed", host.job_control(Some(procs[0].clone()), kill)).await.unwrap(), vec![]);
+    until("what it left is gone", || !at("killed").exists());
+    assert!(at("own").exists() && at("shared/sub/2").exists(), "the others go on");
 
     let again = JobControl {
         action: JobAction::Restart { checkpoint: Some("one".to_owned()) },

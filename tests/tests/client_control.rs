@@ -79,7 +79,7 @@ async fn each_request_is_said_with_the_keys_and_types_of_the_standard() {
         ),
         (
             Control::Checkpoint { name: "n.1".into(), method: Some(CheckpointMethod::Signal(12)), timeout: None },
-            "pmix.jctrl.ckpt=String(n.1) pmix.jctrl.ckptsig=Int(12) pmix.jctrl.ckptsig=Int(0)",
+            "pmix.jctrl.ckpt=String(n.1) pmix.jctrl.ckptsig=Int(12)",
         ),
         (Control::Restart { checkpoint: Some("n.1".into()) }, "pmix.jctrl.restart=String(n.1)"),
         (Control::Restart { checkpoint: None }, "pmix.jctrl.restart=None"),

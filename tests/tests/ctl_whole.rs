@@ -69,7 +69,7 @@ fn what_a_proc_has_started_counts_also_when_it_has_ended() {
     let (all, own) = (told["tree_cpu_seconds"].as_f64().unwrap(), told["cpu_seconds"].as_f64().unwrap());
     assert!(all > own + 0.05, "{told}");
     let table = job.ask(&["monitor", "usage", &job.nspace()]).expect_status(0).stdout;
-    assert!(table.lines().next().unwrap().contains("tree cpu s"), "{table}");
+    assert!(table.lines().next().unwrap().contains("tree cpu time"), "{table}");
     job.interrupt();
 }
 

@@ -1,6 +1,7 @@
 //! `peal group` against a job whose procs are in groups.
 use peal_tests::{peal, program, run, running::Running};
 use serde_json::Value;
+use std::process::Command;
 
 fn grouped() -> Running {
     Running::start(3, &[], &format!("exec {} stay", program("peal-grouped").display()))
@@ -13,8 +14,8 @@ fn groups_and_their_members_stand_in_tables_or_json() {
     let table = job.ask(&["group", "list"]).expect_status(0).stdout;
     let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(lines[0], ["group", "user", "context", "id", "members"], "{table}");
-    let uid = rustix::process::geteuid().as_raw().to_string();
-    assert_eq!(lines[1], ["alone", &uid, "-", "1"], "{table}");
+    let user = run(Command::new("id").arg("-un")).stdout.trim().to_owned();
+    assert_eq!(lines[1], ["alone", &user, "-", "1"], "{table}");
     assert_eq!((lines[2][0], lines[2][3], lines.len()), ("crew", "3", 3), "{table}");
 
     let told = job.ask(&["group", "show", "crew", "--json"]).expect_status(0).stdout;
@@ -27,7 +28,7 @@ fn groups_and_their_members_stand_in_tables_or_json() {
     }
     let shown = job.ask(&["group", "show", "crew"]).expect_status(0).stdout;
     let expected = format!(
-        "group crew, user {uid}, context id {}\nrank  member\n   0  {name}:0\n   1  {name}:1\n   2  {name}:2\n",
+        "group crew, user {user}, context id {}\nrank  member\n   0  {name}:0\n   1  {name}:1\n   2  {name}:2\n",
         lines[2][2]
     );
     assert_eq!(shown, expected);

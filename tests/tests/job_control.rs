@@ -81,3 +81,19 @@ fn what_a_proc_registers_is_removed_behind_it_and_what_contradicts_that_is_refus
         ["file", "other", "tree/one", "tree/deep/two", "tree/deep/deeper/keep"].map(|file| path(file).exists()).into();
     assert_eq!(left, [false, true, false, false, true]);
 }
+
+#[test]
+fn paths_of_several_infos_are_all_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str, at: usize| dir.path().join(format!("{name}{at}"));
+    (0..8).for_each(|at| std::fs::write(path("file", at), "x").unwrap());
+    for at in 0..6 {
+        std::fs::create_dir(path("dir", at)).unwrap();
+        std::fs::write(path("dir", at).join("inside"), "x").unwrap();
+    }
+    let Some(done) = control(&[], &["cleanup-many", dir.path().to_str().unwrap()]) else { return };
+    assert_eq!(done.expect_status(0).by_rank(), ["rank 0: many: SUCCESS (0)"]);
+    let mut left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["dir5", "file7"], "what was not registered stays, and nothing else");
+}

@@ -200,6 +200,19 @@ fn a_proc_learns_what_it_uses_once_at_a_rate_and_by_query() {
 
 #[needs(libpmix)]
 #[test]
+fn directives_of_other_types_are_converted() {
+    let Some(done) = monitor(&[], &["types"]) else { return };
+    assert_eq!(
+        done.expect_status(0).by_rank(),
+        [
+            "rank 0: int and bool: SUCCESS (0)",
+            "rank 0: negative: BAD-PARAM (-27)",
+            "rank 0: too large: BAD-PARAM (-27)"
+        ]
+    );
+}
+
+#[test]
 fn a_server_that_does_not_monitor_asks_its_host_environment() {
     let dir = tempfile::tempdir().unwrap();
     let config = configured(dir.path(), "[server]\nmonitoring = false\n");

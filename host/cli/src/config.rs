@@ -105,7 +105,11 @@ pub fn server_settings(config: &Config) -> ServerSettings {
             max_fences: server.max_fences,
             max_registrations: server.max_registrations,
             max_clones: server.max_clones,
-            monitoring: if server.monitoring { Monitoring::Server } else { Monitoring::Host },
+            monitoring: match server.monitoring {
+                None => Monitoring::Deferred,
+                Some(true) => Monitoring::Server,
+                Some(false) => Monitoring::Host,
+            },
             max_monitors: server.max_monitors,
             max_all_monitors: server.max_all_monitors,
             max_monitored_files: server.max_monitored_files,

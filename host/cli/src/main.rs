@@ -29,6 +29,7 @@ mod stats;
 mod table;
 mod trace;
 mod transcript;
+mod units;
 mod wait_message;
 mod wall;
 

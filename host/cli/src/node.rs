@@ -81,6 +81,7 @@ impl Ground {
             None => (None, notices),
         };
         let host = EmbeddedHost::new(notices.clone()).cleaning(cleaning).publishing(config::publish_limits(config));
+        let host = host.with_grace(config.run.grace);
         let host = Arc::new(host);
         let sinks = Arc::new(open_sinks(resolved, store.as_ref())?);
         let outlets = Outlets::new(host.clone(), sinks.clone(), store.clone());

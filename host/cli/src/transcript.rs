@@ -98,15 +98,5 @@ fn plain(text: &str) -> String {
 
 /// A value in few characters, none of which can move the cursor.
 fn short(value: &Value) -> String {
-    let text = match value {
-        Value::String(Some(text)) => return format!("\"{}\"", plain(&text.to_string_lossy())),
-        Value::Bool(truth) => truth.to_string(),
-        Value::Status(status) => status.to_string(),
-        Value::DataArray(array) => format!("[{} of {}]", array.items().len(), array.element()),
-        other => match other.as_u64() {
-            Some(number) => number.to_string(),
-            None => format!("{other:?}"),
-        },
-    };
-    plain(&text)
+    value.to_string().chars().take(LONGEST).collect()
 }

@@ -149,13 +149,6 @@ impl Control {
             Control::Checkpoint { name, method, timeout } => {
                 let mut infos = vec![text(key::PMIX_JOB_CTRL_CHECKPOINT, name)];
                 infos.extend(method.map(told));
-                // Alone under its key a signal could be a time: then the time that there is not follows it.
-                infos.extend(match (method, timeout) {
-                    (Some(Method::Signal(_)), None) => {
-                        Some(Info::new(key::PMIX_JOB_CTRL_CHECKPOINT_TIMEOUT, Value::Int(0)))
-                    }
-                    _ => None,
-                });
                 infos.extend(timeout.map(|timeout| Info::new(key::PMIX_TIMEOUT, Value::Int(signed(timeout)))));
                 infos
             }
@@ -182,6 +175,17 @@ impl Control {
 }
 
 impl CleanupRequest {
+    /// Refuses what would become other paths: commas separate paths, and there is no way to quote one.
+    fn check(&self) -> Result<(), ClientError> {
+        let names = self.ignored.iter().map(|name| (Path::new(name), key::PMIX_CLEANUP_IGNORE));
+        let files = self.files.iter().map(|path| (path.as_path(), key::PMIX_REGISTER_CLEANUP));
+        let directories = self.directories.iter().map(|path| (path.as_path(), key::PMIX_REGISTER_CLEANUP_DIR));
+        match files.chain(directories).chain(names).find(|(path, _)| path.as_os_str().as_bytes().contains(&b',')) {
+            Some((path, key)) => Err(ClientError::CommaInPath { path: path.to_owned(), key: key.0 }),
+            None => Ok(()),
+        }
+    }
+
     fn directives(&self) -> Vec<Info> {
         let paths = |key: KeyName, paths: &[PathBuf]| {
             paths.iter().map(|path| Info::new(Key::from(key), path_value(path))).collect::<Vec<_>>()
@@ -231,6 +235,9 @@ impl Client {
         request: impl Into<ControlRequest>,
     ) -> Result<Controlled, ClientError> {
         let ControlRequest { control, id, more } = request.into();
+        if let Control::Cleanup(cleanup) = &control {
+            cleanup.check()?;
+        }
         let mut directives = control.directives();
         directives.extend(id.map(|id| text(key::PMIX_JOB_CTRL_ID, &id)));
         directives.extend(more);

@@ -11,6 +11,8 @@ use peal_model::{CommandCode, Info, KeyName, Proc, Query, Status, Value, code, k
 pub struct Controlled {
     /// The procs to which it was not done.
     pub not_done: Vec<ProcOutcome>,
+    /// Of a cancellation of all requests, those that cannot be cancelled any more, with the reasons.
+    pub not_cancelled: Vec<ControlStatus>,
     /// Everything that was answered.
     pub infos: Vec<Info>,
 }
@@ -18,7 +20,7 @@ pub struct Controlled {
 impl Controlled {
     pub(crate) fn told(infos: Vec<Info>) -> Controlled {
         let not_done = ProcOutcome::all(&infos).into_iter().filter(|outcome| !outcome.status.is_success());
-        Controlled { not_done: not_done.collect(), infos }
+        Controlled { not_done: not_done.collect(), not_cancelled: ControlStatus::not_cancelled(&infos), infos }
     }
 }
 
@@ -61,6 +63,11 @@ pub struct ControlStatus {
 }
 
 impl ControlStatus {
+    /// The requests that an answer says cannot be cancelled, that of a refused cancellation ([`ClientError::Refused`]) too.
+    pub fn not_cancelled(infos: &[Info]) -> Vec<ControlStatus> {
+        infos.iter().filter(|info| info.key == REQUEST).filter_map(ControlStatus::of).collect()
+    }
+
     fn of(info: &Info) -> Option<ControlStatus> {
         let told = members(info)?;
         let word = find(&told, STATE).and_then(Value::as_str)?;

@@ -1,6 +1,9 @@
 //! What can go wrong for a client.
 use crate::{Call, NotFormed, Server};
-use peal_core::registration::{RegistrationError, RegistrationId};
+use peal_core::{
+    policy,
+    registration::{RegistrationError, RegistrationId},
+};
 use peal_model::{Info, Key, Proc, Status};
 use peal_wire::{ServerUri, WireError};
 use std::{fmt::Write, path::PathBuf, time::Duration};
@@ -145,6 +148,16 @@ pub enum ClientError {
         /// What is wrong.
         source: Box<WireError>,
     },
+    /// A path or a name cannot be registered for cleanup, since commas separate them there.
+    #[error(
+        "{path:?} cannot be registered under {key}, where a comma separates paths: register the directory that it is in"
+    )]
+    CommaInPath {
+        /// The path or name.
+        path: PathBuf,
+        /// The key string.
+        key: &'static str,
+    },
     /// The answer is not as the protocol has it.
     #[error("the answer of the server at {server} to {call} cannot be unpacked: {source}")]
     Unpack {
@@ -243,6 +256,7 @@ impl ClientError {
             ClientError::TimedOut { .. } | ClientError::NotJoined { .. } => PMIX_ERR_TIMEOUT,
             ClientError::NotFormed { why, .. } => why.status(),
             ClientError::Pack { .. } => PMIX_ERR_PACK_FAILURE,
+            ClientError::CommaInPath { .. } => PMIX_ERR_BAD_PARAM,
             ClientError::Unpack { source, .. } => source.status(),
             ClientError::UnfitAnswer { .. } => PMIX_ERR_UNPACK_FAILURE,
             ClientError::Refused { status, .. } => *status,
@@ -272,6 +286,11 @@ fn listed<T: std::fmt::Debug>(items: &[T]) -> String {
     if items.is_empty() { "none".to_owned() } else { items.join(", ") }
 }
 
+/// A text without what could end a line or move the cursor.
+fn plain(text: &str) -> String {
+    text.chars().flat_map(|of| if of.is_control() { of.escape_debug().collect::<Vec<_>>() } else { vec![of] }).collect()
+}
+
 /// What a server may say at most, in bytes, before an error message leaves out the rest.
 const REASONS: usize = 1024;
 
@@ -279,7 +298,11 @@ fn reasons(infos: &[Info]) -> String {
     let mut text = String::new();
     for info in infos {
         // Writing to a string cannot fail.
-        let _ = write!(text, "{} {info:?}", if text.is_empty() { ":" } else { "," });
+        let before = if text.is_empty() { ":" } else { "," };
+        let _ = match info.value.as_str().filter(|_| info.key == policy::REASON) {
+            Some(reason) => write!(text, "{before} {}", plain(reason)),
+            None => write!(text, "{before} {info}"),
+        };
         if text.len() > REASONS {
             text.truncate(text.floor_char_boundary(REASONS));
             text.push_str(" ...");

@@ -113,8 +113,8 @@ settings! {
         chain_drain_timeout "server.chain_drain_timeout_ms": Duration = Duration::from_secs(10), Millis(0, DAY), "1000";
         /// How long the host environment may take to register for events of the environment; the client that wants them waits.
         host_timeout "server.host_timeout_ms": Duration = Duration::from_secs(5), Millis(1, DAY), "1000";
-        /// Whether it watches those procs that want to be watched (`PMIX_SERVER_ENABLE_MONITORING`); else the host environment is asked.
-        monitoring "server.monitoring": bool = true, Switch, "false";
+        /// Whether the server itself monitors procs and files (`PMIX_SERVER_ENABLE_MONITORING`); if not, the host environment is asked.
+        monitoring "server.monitoring": Option<bool> = None, Unset("the host environment where it offers that, else the server", Switch), "true";
         /// How many monitors one proc may have.
         max_monitors "server.max_monitors": usize = 64, Number(0, MILLION), "8";
         /// How many monitors all procs may have; half of them for one user.

@@ -1,7 +1,11 @@
 //! Whom an event reaches: its range, its own list of targets, and what a registration asks for.
 use crate::class::{Affects, Class, Head, Levels, Marking};
-use peal_model::{Event, Nspace, Proc, Range, Rank, Status, rank};
+use peal_model::{Event, Infos, KeyName, Nspace, Proc, Range, Rank, Status, rank};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Under this key an event says that a server raised it in the name of its source, which therefore hears it like others. Clients and
+/// modules cannot say so.
+pub(crate) const BY_SERVER: KeyName = KeyName("peal.event.by_server");
 
 /// Whether this proc is among those that an event is meant for, by range and targets alone.
 pub fn includes(event: &Event, proc: &Proc) -> bool {
@@ -28,18 +32,21 @@ pub(crate) struct Aim {
     targets: Option<ProcSet>,
     /// The namespaces that a namespace range means.
     jobs: Vec<Nspace>,
+    /// Whether its source has raised it itself, and need not hear it.
+    by_source: bool,
 }
 
 impl Aim {
     /// That of this event.
     pub(crate) fn of(event: &Event) -> Aim {
         let jobs = if event.range == Range::Namespace { jobs_of(event) } else { Vec::new() };
-        Aim { affected: ProcSet::of(event.affected()), targets: event.custom_targets().map(ProcSet::of), jobs }
+        let (affected, targets) = (ProcSet::of(event.affected()), event.custom_targets().map(ProcSet::of));
+        Aim { affected, targets, jobs, by_source: !event.infos.is_true(BY_SERVER) }
     }
 
-    /// Whether its event is to be delivered to this proc: its source never hears it again from a server.
+    /// Whether its event is to be delivered to this proc: a source that raised it itself never hears it again from a server.
     pub(crate) fn is_meant_for(&self, event: &Event, proc: &Proc) -> bool {
-        event.source.as_ref() != Some(proc) && self.includes(event, proc)
+        !(self.by_source && event.source.as_ref() == Some(proc)) && self.includes(event, proc)
     }
 
     /// Whether it says whom its event affects.
@@ -221,6 +228,11 @@ impl Interests {
     pub(crate) fn asks_for_environment(&self, code: Status) -> bool {
         let has = |codes: &Codes| if code == Status::DEFAULT_HANDLER { codes.all } else { codes.some.contains(&code) };
         self.0.iter().any(|(filter, codes)| filter.levels.include(Class::Environment) && has(codes))
+    }
+
+    /// Whether events of this very code were asked for, whatever their class.
+    pub(crate) fn names_code(&self, code: Status) -> bool {
+        self.0.values().any(|codes| codes.some.contains(&code))
     }
 
     /// Drops these codes; `Status::DEFAULT_HANDLER` drops the default registration.

@@ -121,7 +121,7 @@ mod tests {
     fn every_pair_of_words_means_one_thing() {
         use Levels::{Both, Environment, JobSpecific, Neither};
         let (no, yes) = (Some(Value::Bool(false)), Some(Value::Bool(true)));
-        let odd = Some(Value::Uint32(1));
+        let odd = Some(Value::Pointer);
         for (job, environment, wanted) in [
             (&None, &None, None),
             (&None, &yes, Some(Environment)),

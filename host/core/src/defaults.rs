@@ -202,6 +202,10 @@ fn built_in(case: &Case<'_>) -> Result<(), Refused> {
         What::Provision => Err(Refused::NoProvisioner),
         // Only what the site's own modules ask for has no name.
         What::Others { .. } if case.requester.is_none() && case.identity == Some(case.server) => Ok(()),
+        // The kernel tells root of everybody's processes, and so does the server.
+        What::Others { hook: Hook::Query, .. } if case.identity.is_some_and(|identity| identity.uid == 0) => {
+            known_only(case)
+        }
         What::Others { users, .. } => own_only(case, users),
         What::Group => own_as_far_as_known(case),
         What::Spawn { infos, directives } => {
@@ -233,12 +237,18 @@ fn own_as_far_as_known(case: &Case<'_>) -> Result<(), Refused> {
 /// All that is named belongs to the requester's user.
 fn own_only(case: &Case<'_>, users: &[u32]) -> Result<(), Refused> {
     let uid = uid_of(case)?;
-    if let Some(unknown) = case.targets.iter().find(|target| target.owner.is_none()) {
-        return Err(Refused::Unknown(unknown.proc.clone()));
-    }
+    known_only(case)?;
     none_foreign(case, uid)?;
     match users.iter().find(|user| **user != uid) {
         Some(named) => Err(Refused::ForeignUser { requester: case.requester.cloned(), uid, named: *named }),
+        None => Ok(()),
+    }
+}
+
+/// All that is named is known, whoever it belongs to.
+fn known_only(case: &Case<'_>) -> Result<(), Refused> {
+    match case.targets.iter().find(|target| target.owner.is_none()) {
+        Some(unknown) => Err(Refused::Unknown(unknown.proc.clone())),
         None => Ok(()),
     }
 }

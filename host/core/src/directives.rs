@@ -1,10 +1,12 @@
-//! The directives of a registration, as `PMIx_Register_event_handler` takes them.
+//! The directives of a registration, as `PMIx_Register_event_handler` takes them, and the time-out that many calls take.
+//! Values of another type than the Standard's are converted by `peal_model` ([`peal_model::Value::as_u64`] and its like).
 use crate::{
     audience::ProcSet,
     class::Levels,
     registration::{Codes, Lifetime, Place, Registration, RegistrationError, Sources},
 };
-use peal_model::{Info, Infos, KeyName, Proc, Range, Status, Value, key};
+use peal_model::{Info, Infos, KeyName, Proc, Range, Status, code, key};
+use std::time::Duration;
 
 impl Registration {
     /// What a list of directives asks for, as `PMIx_Register_event_handler` takes it, of somebody who registers as this proc
@@ -58,6 +60,16 @@ impl Registration {
     }
 }
 
+/// The time-out of a call (`PMIX_TIMEOUT`, in seconds); none where the requester gives none of its own, or zero.
+///
+/// # Errors
+/// `PMIX_ERR_BAD_PARAM` where it is no number, or negative.
+pub(crate) fn timeout(infos: &[Info]) -> Result<Option<Duration>, Status> {
+    let Some(value) = infos.value_of(key::PMIX_TIMEOUT) else { return Ok(None) };
+    let seconds = value.as_u64().ok_or(code::PMIX_ERR_BAD_PARAM)?;
+    Ok((seconds > 0).then(|| Duration::from_secs(seconds)))
+}
+
 /// Whose events are asked for.
 fn sources(directives: &[Info], registrant: Option<&Proc>) -> Result<Sources, RegistrationError> {
     let listed = match directives.value_of(key::PMIX_EVENT_CUSTOM_RANGE) {
@@ -68,8 +80,9 @@ fn sources(directives: &[Info], registrant: Option<&Proc>) -> Result<Sources, Re
         // A list alone says enough.
         None if listed.is_some() => Range::Custom,
         None => Range::Undef,
-        Some(Value::Range(range)) => *range,
-        Some(_) => return Err(RegistrationError::BadDirective { key: key::PMIX_RANGE.0, wanted: "PMIX_DATA_RANGE" }),
+        Some(value) => value
+            .as_range()
+            .ok_or(RegistrationError::BadDirective { key: key::PMIX_RANGE.0, wanted: "PMIX_DATA_RANGE" })?,
     };
     let of = |pattern: &dyn Fn(&Proc) -> Proc| {
         let registrant = registrant.ok_or(RegistrationError::NobodysRange { range })?;
@@ -103,8 +116,7 @@ fn choose(chosen: &mut Option<(&'static str, Place)>, key: KeyName, place: Place
 fn flag(directives: &[Info], key: KeyName) -> Result<bool, RegistrationError> {
     match directives.value_of(key) {
         None => Ok(false),
-        Some(Value::Bool(truth)) => Ok(*truth),
-        Some(_) => Err(RegistrationError::BadDirective { key: key.0, wanted: "PMIX_BOOL" }),
+        Some(value) => value.as_bool().ok_or(RegistrationError::BadDirective { key: key.0, wanted: "PMIX_BOOL" }),
     }
 }
 

@@ -3,7 +3,7 @@
 use peal_core::{
     Time,
     job::JobSpec,
-    job_control::{ControlId, GRACE, JobAction, NotDone, OUTCOME, PREEMPT, STATUS},
+    job_control::{ControlId, GRACE, JobAction, NotDone, OUTCOME, PREEMPT, REQUEST, STATUS},
     policy::{DecidedBy, REASON, Verdict},
     server::{Action, PeerId, RequestId, Server, Settings, Upcall},
 };
@@ -209,13 +209,15 @@ fn a_checkpoint_takes_the_first_declared_method_that_is_possible() {
 }
 
 #[test]
-fn the_ambiguous_number_is_a_signal_for_those_who_have_declared_nothing_and_else_a_time() {
-    for (declares, signal, late) in [(false, Some(12), 300), (true, None, 12)] {
+fn lone_number_of_a_signal_is_sent_whatever_was_declared() {
+    for (declares, number, signal, late) in
+        [(false, 12, Some(12), 300), (true, 12, Some(12), 300), (true, 65, None, 65)]
+    {
         let mut stage = Stage::new(Settings::default());
         if declares {
             stage.control(0, &[], &[methods(&[by_event(-3500)])]);
         }
-        let begun = stage.control(0, &[], &[text(key::PMIX_JOB_CTRL_CHECKPOINT, "ck"), by_signal(12), named("c")]);
+        let begun = stage.control(0, &[], &[text(key::PMIX_JOB_CTRL_CHECKPOINT, "ck"), by_signal(number), named("c")]);
         let signals: Vec<JobAction> = asked_of_host(&begun).into_iter().map(|(_, action, _)| action).collect();
         assert_eq!(signals, signal.map(JobAction::Signal).into_iter().collect::<Vec<_>>());
         assert!(stage.wait(Duration::from_secs(late - 1)).is_empty());
@@ -273,9 +275,34 @@ fn one_may_cancel_what_has_not_gone_too_far_and_is_ones_own() {
     let (status, why) = answer(&stage.control(0, &[], &cancel("pause")));
     assert_eq!(status, code::PMIX_ERR_INVALID_OPERATION);
     assert_eq!(why, "\"pause\" cannot be cancelled: procs were already told to pause");
-    let all = stage.control(0, &[], &[Info::new(key::PMIX_JOB_CTRL_CANCEL, Value::String(None))]);
-    assert_eq!((answer(&all).0, ended(&all).len()), (code::PMIX_SUCCESS, 2));
+    let cancel_all = || [Info::new(key::PMIX_JOB_CTRL_CANCEL, Value::String(None))];
+    let all = stage.control(0, &[], &cancel_all());
+    assert_eq!((answer(&all).0, ended(&all).len()), (code::PMIX_ERR_PARTIAL_SUCCESS, 2));
+    assert_eq!(not_cancelled(&all), ["pause: procs were already told to pause"]);
     assert_eq!(stage.state("pause"), "running", "what cannot be cancelled is left alone");
+    // Where none of them can be cancelled, nothing has succeeded.
+    let none = stage.control(0, &[], &cancel_all());
+    assert_eq!((answer(&none).0, not_cancelled(&none).len()), (code::PMIX_ERR_INVALID_OPERATION, 1));
+    // Another proc has none, and what has ended is not in the way.
+    assert_eq!(answer(&stage.control(1, &[], &cancel_all())).0, code::PMIX_SUCCESS);
+}
+
+/// The requests that an answer says are not cancelled, each with the reason.
+fn not_cancelled(actions: &[Action]) -> Vec<String> {
+    let infos = actions.iter().find_map(|action| match action {
+        Action::Reply { reply: Reply::Infos { infos, .. }, .. } => Some(infos),
+        _ => None,
+    });
+    let requests = infos.unwrap().iter().filter(|info| info.key == REQUEST);
+    requests
+        .map(|request| {
+            let Value::DataArray(array) = &request.value else { panic!("{request:?}") };
+            let told: Vec<Info> = array.as_infos().unwrap().into_iter().cloned().collect();
+            assert_eq!(told.value_of(STATUS), Some(&Value::Status(code::PMIX_ERR_INVALID_OPERATION)));
+            let word = |key| told.value_of(key).and_then(Value::as_str).unwrap();
+            format!("{}: {}", word(key::PMIX_JOB_CTRL_ID), word(REASON))
+        })
+        .collect()
 }
 
 #[test]

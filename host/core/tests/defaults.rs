@@ -87,16 +87,18 @@ fn event_delivered_across_uids_only_to_rm_and_site_handlers() {
 }
 
 #[test]
-fn job_control_monitor_group_spawn_publish_lookup_and_query_own_uid_only() {
+fn requests_about_others_own_uid_only_but_root_may_query() {
     for hook in [Hook::JobControl, Hook::Monitor, Hook::Group, Hook::Spawn, Hook::Publish, Hook::Lookup, Hook::Query] {
         let what = What::Others { hook, users: &[] };
+        let root = if hook == Hook::Query { GRANTED } else { REFUSED };
         for (uid, targets, answer) in [
             (MINE, vec![target("mine", Some(MINE))], GRANTED),
             (MINE, vec![], GRANTED),
             (MINE, vec![target("theirs", Some(OTHERS))], REFUSED),
             (MINE, vec![target("mine", Some(MINE)), target("theirs", Some(OTHERS))], REFUSED),
             (MINE, vec![target("nobody's", None)], UNKNOWN),
-            (ROOT, vec![target("theirs", Some(OTHERS))], REFUSED),
+            (ROOT, vec![target("theirs", Some(OTHERS))], root),
+            (ROOT, vec![target("nobody's", None)], UNKNOWN),
             (SERVER, vec![target("theirs", Some(OTHERS))], REFUSED),
         ] {
             assert_eq!(ask(Some(uid), what, &targets), answer, "{hook}: user {uid} about {targets:?}");

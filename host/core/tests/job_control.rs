@@ -1,7 +1,7 @@
 //! Reads job-control requests: every directive of the RFC, right and wrong.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
 use peal_core::job_control::{
-    Ambiguous, Asked, CheckpointOrder, Cleanup, Declaration, Depth, GRACE, JobAction, JobControlError, Method, PREEMPT,
+    Asked, CheckpointOrder, Cleanup, Declaration, Depth, GRACE, JobAction, JobControlError, Method, PREEMPT,
     Subdirectories, Top, Wanted, Which, read,
 };
 use peal_model::{DataArray, Info, InfoFlags, KeyName, Nspace, Proc, Rank, Status, Value, code, key, rank};
@@ -58,6 +58,9 @@ fn each_action_by_its_directive() {
         (yes(key::PMIX_JOB_CTRL_RESUME), JobAction::Resume),
         (number(key::PMIX_JOB_CTRL_SIGNAL, 10), JobAction::Signal(10)),
         (Info::new(key::PMIX_JOB_CTRL_SIGNAL, Value::Uint8(64)), JobAction::Signal(64)),
+        (Info::new(key::PMIX_JOB_CTRL_KILL, Value::Undef), JobAction::Kill),
+        (number(key::PMIX_JOB_CTRL_KILL, 1), JobAction::Kill),
+        (text(key::PMIX_JOB_CTRL_KILL, "yes"), JobAction::Kill),
         (text(key::PMIX_JOB_CTRL_RESTART, "ck.1"), JobAction::Restart { checkpoint: Some("ck.1".to_owned()) }),
         (text(key::PMIX_JOB_CTRL_RESTART, ""), JobAction::Restart { checkpoint: None }),
         (Info::new(key::PMIX_JOB_CTRL_RESTART, Value::String(None)), JobAction::Restart { checkpoint: None }),
@@ -85,23 +88,23 @@ fn targets_none_procs_wildcards_and_several_jobs_each_proc_once() {
 }
 
 #[test]
-fn the_key_with_two_meanings_is_a_signal_or_a_time() {
+fn checkpoint_number_of_a_signal_is_the_signal_else_the_time() {
     let (ckpt, two) = (text(key::PMIX_JOB_CTRL_CHECKPOINT, "ck"), key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL);
     assert_eq!(two, key::PMIX_JOB_CTRL_CHECKPOINT_TIMEOUT);
     let event = number(key::PMIX_JOB_CTRL_CHECKPOINT_EVENT, -3500);
     let time = |seconds| Some(Duration::from_secs(seconds));
     let usr2 = Some(Method::Signal(12));
-    for (more, method, ambiguous, timeout) in [
-        (vec![], None, None, None),
-        (vec![event.clone()], Some(Method::Event(Status(-3500))), None, None),
-        (vec![yes(key::PMIX_JOB_CTRL_CHECKPOINT_EVENT)], Some(Method::Event(code::PMIX_JCTRL_CHECKPOINT)), None, None),
-        (vec![number(two, 12)], None, Some(Ambiguous(12)), None),
-        (vec![number(two, 65)], None, None, time(65)),
-        (vec![number(two, 12), number(two, 30)], usr2, None, time(30)),
-        (vec![event, number(two, 12)], Some(Method::Event(Status(-3500))), None, time(12)),
-        (vec![number(two, 12), number(key::PMIX_TIMEOUT, 7)], usr2, None, time(7)),
+    for (more, method, timeout) in [
+        (vec![], None, None),
+        (vec![event.clone()], Some(Method::Event(Status(-3500))), None),
+        (vec![yes(key::PMIX_JOB_CTRL_CHECKPOINT_EVENT)], Some(Method::Event(code::PMIX_JCTRL_CHECKPOINT)), None),
+        (vec![number(two, 12)], usr2, None),
+        (vec![number(two, 65)], None, time(65)),
+        (vec![number(two, 12), number(two, 30)], usr2, time(30)),
+        (vec![event, number(two, 12)], Some(Method::Event(Status(-3500))), time(12)),
+        (vec![number(two, 12), number(key::PMIX_TIMEOUT, 7)], usr2, time(7)),
     ] {
-        let order = CheckpointOrder { checkpoint: "ck".to_owned(), method, ambiguous, timeout };
+        let order = CheckpointOrder { checkpoint: "ck".to_owned(), method, timeout };
         let asked = wanted(&[vec![ckpt.clone()], more.clone()].concat());
         assert_eq!(asked, Wanted::Checkpoint { order, targets: mine() }, "{more:?}");
     }
@@ -147,8 +150,8 @@ fn what_is_to_be_removed_and_how() {
     let (files, dirs) = (key::PMIX_REGISTER_CLEANUP, key::PMIX_REGISTER_CLEANUP_DIR);
     let plain = Cleanup {
         procs: mine(),
-        files: vec!["/tmp/a".into(), "/tmp/b".into()],
-        directories: Vec::new(),
+        files: ["/tmp/a", "/tmp/b"].map(Into::into).into(),
+        directories: BTreeSet::new(),
         depth: Depth::Flat,
         subdirectories: Subdirectories::All,
         top: Top::Remove,
@@ -166,11 +169,37 @@ fn what_is_to_be_removed_and_how() {
         yes(key::PMIX_CLEANUP_LEAVE_TOPDIR),
         text(key::PMIX_CLEANUP_IGNORE, "keep,me"),
     ]);
-    let (files_of_none, directories) = (Vec::new(), vec!["/tmp/d".into()]);
+    let (files_of_none, directories) = (BTreeSet::new(), ["/tmp/d".into()].into());
     let (depth, subdirectories, top) = (Depth::Recursive, Subdirectories::OnlyEmpty, Top::Leave);
     let ignored = ["keep", "me"].map(Into::into).into();
     let procs = mine();
     assert_eq!(every, Cleanup { procs, files: files_of_none, directories, depth, subdirectories, top, ignored });
+}
+
+#[test]
+fn cleanup_paths_of_several_directives_all_count() {
+    let (files, dirs) = (key::PMIX_REGISTER_CLEANUP, key::PMIX_REGISTER_CLEANUP_DIR);
+    let cleanup = |directives: Vec<Info>| match ask(&[], directives).map(|asked| asked.wanted) {
+        Ok(Wanted::Declare { cleanup: Some(cleanup), .. }) => Ok(cleanup),
+        Ok(other) => panic!("{other:?}"),
+        Err(error) => Err(error),
+    };
+    let ignore = |names: &str| text(key::PMIX_CLEANUP_IGNORE, names);
+    let each = [text(files, "/a"), text(dirs, "/d"), ignore("x"), text(files, "/b,/c"), text(dirs, "/e"), ignore("y")];
+    let read = cleanup(each.to_vec()).unwrap();
+    assert_eq!(read.files, ["/a", "/b", "/c"].map(Into::into).into());
+    assert_eq!(read.directories, ["/d", "/e"].map(Into::into).into());
+    assert_eq!(read.ignored, ["x", "y"].map(Into::into).into());
+
+    let most = |count: u32| (0..count).map(|at| text(files, &format!("/tmp/{at}"))).collect::<Vec<_>>();
+    assert_eq!(cleanup(most(65_536)).unwrap().files.len(), 65_536);
+    let error = cleanup(most(65_537)).unwrap_err();
+    assert!(error.to_string().contains("one request registers at most 65536"), "{error}");
+    // What contradicts itself does so in whichever of them it stands.
+    let twice = cleanup(vec![text(files, "/a"), text(files, "/b"), text(dirs, "/a")]).unwrap_err();
+    assert_eq!(twice.status(), code::PMIX_ERR_CONFLICTING_CLEANUP_DIRECTIVES);
+    let kept = cleanup(vec![text(dirs, "/a"), ignore("a"), ignore("b")]).unwrap_err();
+    assert_eq!(kept.status(), code::PMIX_ERR_CONFLICTING_CLEANUP_DIRECTIVES);
 }
 
 #[test]
@@ -195,8 +224,9 @@ fn what_makes_no_sense_is_refused_and_says_why() {
         (vec![kill.clone(), ckpt()], bad, "pmix.jctrl.kill and pmix.jctrl.ckpt are asked for at once"),
         (vec![kill.clone(), yes(key::PMIX_JOB_CTRL_PREEMPTIBLE)], bad, "pmix.jctrl.kill and pmix.jctrl.preempt"),
         (vec![kill.clone(), text(file, "/tmp/x")], bad, "pmix.jctrl.kill and pmix.reg.cleanup"),
-        (vec![Info::new(key::PMIX_JOB_CTRL_KILL, Value::Int(1))], bad, "pmix.jctrl.kill should be a PMIX_BOOL"),
-        (vec![number(key::PMIX_JOB_CTRL_PAUSE, 1)], bad, "pmix.jctrl.pause should be a PMIX_BOOL"),
+        (vec![Info::new(key::PMIX_JOB_CTRL_KILL, Value::Pointer)], bad, "pmix.jctrl.kill should be a PMIX_BOOL"),
+        (vec![text(key::PMIX_JOB_CTRL_PAUSE, "maybe")], bad, "pmix.jctrl.pause should be a PMIX_BOOL"),
+        (vec![yes(key::PMIX_JOB_CTRL_SIGNAL)], bad, "pmix.jctrl.sig should be the number of a signal"),
         (vec![signal(0)], bad, "pmix.jctrl.sig should be the number of a signal"),
         (vec![signal(65)], bad, "pmix.jctrl.sig should be the number of a signal"),
         (vec![signal(-9)], bad, "pmix.jctrl.sig should be the number of a signal"),
@@ -223,7 +253,7 @@ fn what_makes_no_sense_is_refused_and_says_why() {
         (vec![array(vec![yes(unknown)])], bad, "pmix.jctrl.ckmethod should be an array"),
         (vec![yes(methods)], bad, "pmix.jctrl.ckmethod should be an array"),
         (vec![array(vec![number(two, 70)])], bad, "pmix.jctrl.ckptsig should be the number of a signal"),
-        (vec![text(file, "relative")], bad, "pmix.reg.cleanup should be 1 to 1024 absolute paths"),
+        (vec![text(file, "relative")], bad, "pmix.reg.cleanup should be absolute paths"),
         (vec![text(file, "/tmp/../etc")], bad, "pmix.reg.cleanup should be"),
         (vec![text(dir, "/")], bad, "pmix.reg.cleanupdir should be"),
         (vec![text(dir, "")], bad, "pmix.reg.cleanupdir should be"),

@@ -54,11 +54,11 @@ fn asking(directives: Vec<Info>) -> LogRequest {
 fn a_directive_of_the_wrong_type_logs_nothing() {
     let number = || Value::Int(1);
     for malformed in [
-        info(key::PMIX_LOG_ONCE, number()),
-        info(key::PMIX_LOG_AGG, Value::string("yes")),
+        info(key::PMIX_LOG_ONCE, Value::Pointer),
+        info(key::PMIX_LOG_AGG, Value::string("maybe")),
         info(key::PMIX_LOG_KEY, number()),
         info(key::PMIX_LOG_VAL, Value::String(None)),
-        info(key::PMIX_LOG_GENERATE_TIMESTAMP, number()),
+        info(key::PMIX_LOG_GENERATE_TIMESTAMP, Value::Pointer),
         info(key::PMIX_LOG_TIMESTAMP_OUTPUT, Value::string("%H:%M")),
         info(key::PMIX_LOG_TIMESTAMP, Value::string("now")),
         info(key::PMIX_LOG_TIMESTAMP, Value::Int64(-1)),

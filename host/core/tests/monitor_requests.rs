@@ -49,7 +49,7 @@ fn the_example_of_the_rfc_is_read_as_it_says() {
         let alert = &watch.alert;
         assert_eq!(
             (alert.code, alert.range, &alert.source),
-            (code::PMIX_MONITOR_HEARTBEAT_ALERT, Range::Namespace, &None)
+            (code::PMIX_MONITOR_HEARTBEAT_ALERT, Range::Namespace, &Some(requester()))
         );
         assert_eq!(alert.affected(), [requester()]);
         assert_eq!(alert.infos.value_of(key::PMIX_MONITOR_ID), Some(&Value::string("MONITOR1")));
@@ -104,6 +104,32 @@ fn where_the_text_and_the_headers_differ_both_are_read() {
 }
 
 #[test]
+fn directives_of_other_types_are_converted() {
+    for (time, drops) in [
+        (Value::Int(5), Value::Bool(true)),
+        (Value::Uint64(5), Value::Int8(1)),
+        (Value::Double(5.5), Value::Size(1)),
+        (Value::Rank(Rank(5)), Value::Status(Status(1))),
+    ] {
+        let directives = [
+            (key::PMIX_MONITOR_HEARTBEAT_TIME, time),
+            (key::PMIX_MONITOR_HEARTBEAT_DROPS, drops),
+            (key::PMIX_MONITOR_APP_CONTROL, Value::string("yes")),
+            (key::PMIX_RANGE, Value::Uint8(Range::Session.number())),
+        ];
+        let Ok(Monitor::Watch(watch)) = beats(&directives) else { panic!("{directives:?}") };
+        assert_eq!(watch.signs, Signs::Heartbeats { time: Duration::from_secs(5), drops: 1 });
+        assert_eq!(
+            (watch.alert.range, watch.alert.infos.is_true(key::PMIX_MONITOR_APP_CONTROL)),
+            (Range::Session, true)
+        );
+    }
+    for time in [Value::Int(-5), Value::Uint64(u64::from(u32::MAX) + 1), Value::Bool(false), Value::string("5")] {
+        assert!(beats(&[(key::PMIX_MONITOR_HEARTBEAT_TIME, time.clone())]).is_err(), "{time:?}");
+    }
+}
+
+#[test]
 fn each_mistake_is_told_with_what_would_be_right() {
     let size = || (key::PMIX_MONITOR_FILE_SIZE, Value::Bool(true));
     let bad = code::PMIX_ERR_BAD_PARAM;
@@ -152,11 +178,11 @@ fn each_mistake_is_told_with_what_would_be_right() {
             "pmix.monitor.id is \"\"; it should be a PMIX_STRING of 1 to 256 bytes",
         ),
         (
-            beats(&[TIME, (key::PMIX_MONITOR_APP_CONTROL, Value::Int(1))]),
+            beats(&[TIME, (key::PMIX_MONITOR_APP_CONTROL, Value::string("maybe"))]),
             bad,
-            "pmix.monitor.appctrl is 1; it should be a PMIX_BOOL",
+            "pmix.monitor.appctrl is \"maybe\"; it should be a PMIX_BOOL",
         ),
-        (beats(&[TIME, (key::PMIX_RANGE, Value::Uint8(3))]), bad, "pmix.range is 3; it should be a PMIX_DATA_RANGE"),
+        (beats(&[TIME, (key::PMIX_RANGE, Value::Uint8(99))]), bad, "pmix.range is 99; it should be a PMIX_DATA_RANGE"),
         (
             beats(&[TIME, (key::PMIX_RANGE, Value::Range(Range::Custom))]),
             bad,
@@ -165,7 +191,7 @@ fn each_mistake_is_told_with_what_would_be_right() {
         (
             ask((key::PMIX_MONITOR_HEARTBEAT, Value::Bool(false)), code::PMIX_SUCCESS, &infos(&[TIME])),
             bad,
-            "pmix.monitor.mbeat is Bool(false); it should be a PMIX_BOOL that is true, or nothing",
+            "pmix.monitor.mbeat is false; it should be a PMIX_BOOL that is true, or nothing",
         ),
         (file(&[size()]), bad, "pmix.monitor.fmon needs pmix.monitor.ftime, the seconds between two looks at it"),
         (

@@ -48,6 +48,40 @@ fn more_than_may_be_are_refused_before_they_are_made() {
     assert_eq!(expand("a", 0), Err(NodesError::TooMany { most: 0 }));
 }
 
+#[test]
+fn names_of_pmix_generate_regex_are_read() {
+    // As release 4.2.2 makes them of node1,node2,node3 and its like.
+    assert_eq!(names("pmix[node[1:1-3]]"), ["node1", "node2", "node3"]);
+    assert_eq!(names("pmix[odin[3:9-10,17],thor]"), ["odin009", "odin010", "odin017", "thor"]);
+    assert_eq!(names("pmix[a.b.c-12,a.b.c-13]"), ["a.b.c-12", "a.b.c-13"]);
+    assert_eq!(names("pmix[[2:7].cluster]"), ["07.cluster"]);
+    assert_eq!(names("raw:node1,login"), ["node1", "login"]);
+    assert_eq!(expand("blob:", 10), Err(NodesError::Compressed));
+    for text in ["pmix[n[x:1-2]]", "pmix[n[999:1-2]]", "n[1:1-2]"] {
+        assert!(matches!(expand(text, 10), Err(NodesError::Range(_))), "{text:?}");
+    }
+    assert_eq!(expand("pmix[n[1:0-9999]]", 100), Err(NodesError::TooMany { most: 100 }));
+}
+
+#[test]
+fn regular_expressions_of_an_end_name_all_that_they_match() {
+    assert_eq!(names("node(0[1-3]|1[0-1])"), ["node01", "node02", "node03", "node10", "node11"]);
+    assert_eq!(names("^n\\d$").len(), 10);
+    assert_eq!(names("r[1-2](a|b)?,login"), ["r1", "r1a", "r1b", "r2", "r2a", "r2b", "login"]);
+    assert_eq!(names("x(1|2){1}"), ["x1", "x2"]);
+    assert_eq!(names("n[01]{2}"), ["n00", "n01", "n10", "n11"]);
+    for text in ["node.*", "node[0-9]+", "n(", "n\\", "(a b)", "n(é)", "n\\d{1000000}"] {
+        let refused = expand(text, 1000).unwrap_err();
+        assert!(matches!(refused, NodesError::Pattern(_) | NodesError::Name(_)), "{text:?}: {refused}");
+    }
+    for text in ["(a)?", "(){1000000000}"] {
+        assert!(matches!(expand(text, 1000), Err(NodesError::Nameless(_))), "{text:?}");
+    }
+    for text in ["n[0-9]{4}", "((a|b){30}){30}"] {
+        assert_eq!(expand(text, 1000), Err(NodesError::TooMany { most: 1000 }), "{text:?}");
+    }
+}
+
 /// A part of a name, and how it is written: by itself, or as numbers of some width in brackets.
 #[derive(Clone, Debug)]
 enum Part {

@@ -59,7 +59,7 @@ pub trait Infos {
     /// The value of the last info with this key: a repeated key overrides.
     fn value_of(&self, key: crate::KeyName) -> Option<&Value>;
 
-    /// Whether a boolean directive is given and true. An info of another type under a boolean key counts as absent.
+    /// Whether a boolean directive is given and true ([`Value::as_bool`]).
     fn is_true(&self, key: crate::KeyName) -> bool {
         self.value_of(key).and_then(Value::as_bool).unwrap_or(false)
     }

@@ -7,6 +7,8 @@
 mod array;
 mod attribute;
 mod bits;
+mod conversion;
+mod display;
 mod event;
 mod ident;
 mod info;

@@ -185,29 +185,6 @@ impl Value {
         }
     }
 
-    /// The truth of a boolean: true, false, or absent where the value is of another type.
-    pub fn as_bool(&self) -> Option<bool> {
-        match self {
-            Value::Bool(truth) => Some(*truth),
-            _ => None,
-        }
-    }
-
-    /// A number of any integer type, if it is not negative. Senders do not agree on widths.
-    pub fn as_u64(&self) -> Option<u64> {
-        match self {
-            Value::Byte(n) | Value::Uint8(n) => Some(u64::from(*n)),
-            Value::Uint16(n) => Some(u64::from(*n)),
-            Value::Uint(n) | Value::Uint32(n) | Value::Pid(n) | Value::Rank(Rank(n)) => Some(u64::from(*n)),
-            Value::Size(n) | Value::Uint64(n) | Value::Time(n) => Some(*n),
-            Value::Int(n) | Value::Int32(n) => u64::try_from(*n).ok(),
-            Value::Int8(n) => u64::try_from(*n).ok(),
-            Value::Int16(n) => u64::try_from(*n).ok(),
-            Value::Int64(n) => u64::try_from(*n).ok(),
-            _ => None,
-        }
-    }
-
     /// The procs named: one proc, or an array of them (`PMIX_EVENT_CUSTOM_RANGE` comes in both forms).
     pub fn as_procs(&self) -> Option<Vec<Proc>> {
         match self {

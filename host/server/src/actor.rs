@@ -6,7 +6,7 @@ use crate::{
     decisions::Decisions,
     fabric::{Fabric, ServerId},
     handle::{Abnormal, Internal, ServerHandle},
-    host::Host,
+    host::{Host, ProcessOf},
     hosted::Hosted,
     metrics::Metrics,
     monitor::Watchman,
@@ -181,6 +181,7 @@ impl Actor {
     fn admit(&mut self, admission: Admission) -> Vec<Action> {
         let Admission { arrival, outbox, admitted } = admission;
         let Arrival { kind, proc, peer, groups, infos, .. } = arrival;
+        let process = peer.pid;
         let welcome = match kind {
             ConnectionKind::Client => self.state.admit(&proc, peer.identity),
             ConnectionKind::Tool => {
@@ -192,6 +193,11 @@ impl Actor {
             Ok((peer, actions)) => {
                 self.state.belongs(peer, groups);
                 self.outboxes.insert(peer, outbox);
+                if let (ConnectionKind::Client, Some(pid)) = (kind, process)
+                    && self.host.process_of(&proc) == ProcessOf::Unknown
+                {
+                    self.host.process_connected(&proc, pid);
+                }
                 let proc = self.state.proc_of(peer).cloned().unwrap_or(proc);
                 (Ok((peer, proc)), actions)
             }

@@ -213,10 +213,7 @@ fn claimed_proc(peer: &PeerKind, lobby: &Lobby) -> Result<(ConnectionKind, Proc)
 }
 
 fn pid_of(hello: &Hello) -> Option<u32> {
-    match hello.infos.value_of(key::PMIX_PROC_PID) {
-        Some(Value::Pid(pid)) => Some(*pid),
-        _ => None,
-    }
+    hello.infos.value_of(key::PMIX_PROC_PID).and_then(Value::as_u32)
 }
 
 fn welcome(hello: &Hello, id: PeerId, proc: &Proc, lobby: &Lobby) -> Welcome {

@@ -72,6 +72,10 @@ pub trait Host: Send + Sync + 'static {
     /// A proc connected for the first time.
     fn client_connected(&self, proc: &Proc) {}
 
+    /// A proc whose process this host does not know ([`ProcessOf::Unknown`]), or one of its clones, has connected by the process of
+    /// this id, by the kernel's word. Must not wait.
+    fn process_connected(&self, proc: &Proc, pid: u32) {}
+
     /// A proc went from one stage of its life to the next: it left in order, or was lost.
     fn client_departed(&self, proc: &Proc, life: Life) {}
 
@@ -165,7 +169,12 @@ pub trait Host: Send + Sync + 'static {
         unsupported()
     }
 
-    /// Watch procs or files.
+    /// Whether it monitors ([`Host::monitor`]): then servers leave that to it, unless they are told to monitor themselves.
+    fn monitors(&self) -> bool {
+        false
+    }
+
+    /// Monitor procs or files.
     fn monitor(&self, source: Proc, monitor: Info, error: Status, directives: Vec<Info>) -> Answer<'_, Vec<Info>> {
         unsupported()
     }

@@ -23,6 +23,7 @@ use crate::{
     turns::Turns,
 };
 use peal_audit::Audit;
+use peal_core::server::Monitoring;
 use peal_model::{Identity, Proc};
 use peal_wire::{Limits, ServerUri};
 use rustix::process::{getegid, geteuid};
@@ -168,11 +169,13 @@ impl Server {
         let pool = &parts.pools.channels;
         let beside = (fabric.clone(), id);
         let channels = Channels::start(channels, pool, settings.channels, &parts.host, beside, &handle, &metrics);
-        let mut state = peal_core::server::Server::new(peal_core::server::Settings {
-            id,
-            hostname: crate::hostname(),
-            ..settings.core
-        });
+        let monitoring = match settings.core.monitoring {
+            Monitoring::Deferred if parts.host.monitors() => Monitoring::Host,
+            Monitoring::Deferred => Monitoring::Server,
+            said => said,
+        };
+        let core = peal_core::server::Settings { id, monitoring, hostname: crate::hostname(), ..settings.core };
+        let mut state = peal_core::server::Server::new(core);
         let identity = Identity { uid: geteuid().as_raw(), gid: getegid().as_raw() };
         if let Some(codes) = parts.host.registered_events() {
             state.host_registers(&codes);

@@ -1,5 +1,6 @@
 //! Logs each event it sees, in one line of bounded length, says how many handlers ran before it, and leaves the rest to
 //! others.
+use peal_lines::{readable, visible};
 use peal_sdk::{Event, Outcome, handler, log};
 use std::fmt::{self, Write};
 
@@ -29,7 +30,7 @@ fn describe(event: &Event, line: &mut Line) -> fmt::Result {
     }
     let mut before = ": ";
     for info in event.infos() {
-        write!(line, "{before}{} = {:?}", info.key, info.value)?;
+        write!(line, "{before}{} = {}", visible(&info.key), visible(&readable(&info.value)))?;
         before = ", ";
     }
     Ok(())

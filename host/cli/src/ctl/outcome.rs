@@ -57,6 +57,8 @@ pub struct Outcome {
     reasons: Vec<String>,
     /// Those to whom it was not done.
     not_done: Vec<ProcOutcome>,
+    /// The requests that it did not cancel.
+    not_cancelled: Vec<ControlStatus>,
 }
 
 /// What `--json` prints.
@@ -68,6 +70,22 @@ struct Printed<'a> {
     status: Option<SeenStatus>,
     reasons: &'a [String],
     not_done: Vec<PrintedProc<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    not_cancelled: Vec<PrintedRequest<'a>>,
+}
+
+/// One of the requests that were not cancelled.
+#[derive(Serialize)]
+struct PrintedRequest<'a> {
+    id: &'a str,
+    action: &'a str,
+    reasons: &'a [String],
+}
+
+impl<'a> From<&'a ControlStatus> for PrintedRequest<'a> {
+    fn from(request: &'a ControlStatus) -> PrintedRequest<'a> {
+        PrintedRequest { id: &request.id, action: &request.action, reasons: &request.reasons }
+    }
 }
 
 /// One of those to whom it was not done.
@@ -88,8 +106,9 @@ impl<'a> From<&'a ProcOutcome> for PrintedProc<'a> {
 impl Outcome {
     /// It was answered when it was done.
     pub fn done(told: Controlled) -> Outcome {
-        let end = if told.not_done.is_empty() { End::Done } else { End::Partly };
-        Outcome { end, status: None, reasons: reasons(&told.infos), not_done: told.not_done }
+        let Controlled { not_done, not_cancelled, infos } = told;
+        let end = if not_done.is_empty() && not_cancelled.is_empty() { End::Done } else { End::Partly };
+        Outcome { end, status: None, reasons: reasons(&infos), not_done, not_cancelled }
     }
 
     /// It was answered when it was accepted.
@@ -105,6 +124,7 @@ impl Outcome {
                 status: Some(status),
                 reasons: reasons(&infos),
                 not_done: ProcOutcome::all(&infos),
+                not_cancelled: ControlStatus::not_cancelled(&infos),
             }),
             error => Err(error.into()),
         }
@@ -114,12 +134,13 @@ impl Outcome {
     pub fn ended(status: ControlStatus) -> Outcome {
         let ControlStatus { state, reasons, outcomes, .. } = status;
         let not_done = outcomes.into_iter().filter(|outcome| !outcome.status.is_success()).collect();
-        Outcome { end: End::Ended(state), status: None, reasons, not_done }
+        Outcome { end: End::Ended(state), status: None, reasons, not_done, not_cancelled: Vec::new() }
     }
 
     /// The time is over.
     pub fn late() -> Outcome {
-        Outcome { end: End::Late, status: None, reasons: Vec::new(), not_done: Vec::new() }
+        let (reasons, not_done, not_cancelled) = (Vec::new(), Vec::new(), Vec::new());
+        Outcome { end: End::Late, status: None, reasons, not_done, not_cancelled }
     }
 
     /// Says it: what was done on standard output, what was not on standard error.
@@ -128,7 +149,8 @@ impl Outcome {
         if json {
             let not_done = self.not_done.iter().map(PrintedProc::from).collect();
             let (end, status) = (self.end.name(), self.status.map(SeenStatus::from));
-            let printed = Printed { request, id, end, status, reasons: &self.reasons, not_done };
+            let not_cancelled = self.not_cancelled.iter().map(PrintedRequest::from).collect();
+            let printed = Printed { request, id, end, status, reasons: &self.reasons, not_done, not_cancelled };
             writeln!(out, "{}", serde_json::to_string(&printed)?)?;
         } else if let (Some(id), End::Accepted | End::Ended(_)) = (id, self.end) {
             writeln!(out, "{} {}", crate::plain(id), self.end.name())?;
@@ -141,10 +163,15 @@ impl Outcome {
         for ProcOutcome { proc, status, reasons } in &self.not_done {
             crate::say(&format!("{request} of {proc} failed: {}", because(reasons, *status)));
         }
+        for ControlStatus { id, action, reasons, .. } in &self.not_cancelled {
+            let (id, action) = (crate::plain(id), crate::plain(action));
+            crate::say(&format!("{request} of {id} ({action}) failed: {}", joined(reasons)));
+        }
         let said = match self.end {
             End::Done | End::Accepted | End::Partly | End::Ended(ControlState::Done) => return,
             // It was done to nobody, and of each it is said why.
             End::Refused if self.reasons.is_empty() && !self.not_done.is_empty() => return,
+            End::Refused if !self.not_cancelled.is_empty() => return,
             End::Late => format!("{request} was not answered in time; it may still happen"),
             End::Refused => {
                 format!("{request} is refused: {}", because(&self.reasons, self.status.unwrap_or(code::PMIX_ERROR)))

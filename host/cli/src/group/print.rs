@@ -3,6 +3,7 @@ use super::Group;
 use crate::{
     plain,
     table::{Side, table},
+    units,
 };
 use serde_json::{Value, json};
 
@@ -14,10 +15,9 @@ pub fn list(groups: &[Group]) -> String {
     if groups.is_empty() {
         return "there are no groups here\n".to_owned();
     }
-    let row =
-        |group: &Group| [group.name.clone(), group.uid.to_string(), context_id(group), group.members.len().to_string()];
+    let row = |group: &Group| [group.name.clone(), user(group), context_id(group), group.members.len().to_string()];
     let rows: Vec<[String; 4]> = groups.iter().map(row).collect();
-    let head = [("group", Side::Left), ("user", Side::Right), ("context id", Side::Right), ("members", Side::Right)];
+    let head = [("group", Side::Left), ("user", Side::Left), ("context id", Side::Right), ("members", Side::Right)];
     table(head, &rows)
 }
 
@@ -30,7 +30,12 @@ fn text(group: &Group) -> String {
     let rows: Vec<[String; 2]> =
         group.members.iter().enumerate().map(|(rank, member)| [rank.to_string(), member.to_string()]).collect();
     let members = table([("rank", Side::Right), ("member", Side::Left)], &rows);
-    format!("group {}, user {}, context id {}\n{members}", plain(&group.name), group.uid, context_id(group))
+    format!("group {}, user {}, context id {}\n{members}", plain(&group.name), user(group), context_id(group))
+}
+
+/// The name of the user whose group it is.
+fn user(group: &Group) -> String {
+    u32::try_from(group.uid).map_or_else(|_| group.uid.to_string(), units::user)
 }
 
 fn context_id(group: &Group) -> String {
@@ -56,21 +61,21 @@ mod tests {
     fn group(name: &str, context_id: Option<u64>, ranks: u32) -> Group {
         let nspace = Nspace::new("solver").unwrap();
         let members = (0..ranks).rev().map(|rank| Proc::new(nspace.clone(), Rank(rank))).collect();
-        Group { name: name.to_owned(), uid: 1000, context_id, members }
+        Group { name: name.to_owned(), uid: 4_000_000, context_id, members }
     }
 
     #[test]
     fn groups_stand_in_tables_and_their_names_do_no_harm() {
         let groups = [group("crew", Some(4), 12), group("a\u{1b}[2J", None, 2)];
         let expected = "\
-group       user  context id  members
-crew        1000           4       12
-a\\u{1b}[2J  1000           -        2
+group       user     context id  members
+crew        4000000           4       12
+a\\u{1b}[2J  4000000           -        2
 ";
         assert_eq!(list(&groups), expected);
         assert_eq!(list(&[]), "there are no groups here\n");
         let expected = "\
-group a\\u{1b}[2J, user 1000, context id -
+group a\\u{1b}[2J, user 4000000, context id -
 rank  member
    0  solver:1
    1  solver:0

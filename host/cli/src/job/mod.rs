@@ -8,7 +8,7 @@ pub use keeper::{Command, Keeper};
 use crate::{
     admin,
     args::{Ask, JobCommand, Print},
-    usage_error,
+    units, usage_error,
 };
 use anyhow::{Result, bail};
 use peal_server::admin::{Call, NewJob, Reply};
@@ -75,15 +75,15 @@ fn list(args: Ask) -> Result<ExitCode> {
     }
     writeln!(
         out,
-        "{:>6} {:>8} {:>9} {:>9} {:>9} {:>6}  job",
+        "{:>6} {:>12} {:>9} {:>9} {:>9} {:>6}  job",
         "procs", "user", "expected", "connected", "finalized", "lost"
     )?;
     for job in jobs {
         let nspace = job.nspace.escape_debug();
-        let (size, uid, expected, connected) = (job.size, job.uid, job.expected, job.connected);
+        let (size, user, expected, connected) = (job.size, units::user(job.uid), job.expected, job.connected);
         writeln!(
             out,
-            "{size:>6} {uid:>8} {expected:>9} {connected:>9} {:>9} {:>6}  {nspace}",
+            "{size:>6} {user:>12} {expected:>9} {connected:>9} {:>9} {:>6}  {nspace}",
             job.finalized, job.lost
         )?;
     }

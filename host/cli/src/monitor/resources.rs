@@ -8,12 +8,17 @@ use crate::{
     args::MonitorUsage,
     event::print,
     table::{Side, table},
+    units,
 };
 use anyhow::Result;
 use peal_client::{UsageOf, Watch};
-use peal_model::{Info, Proc, code, key};
+use peal_model::{Info, Proc, Value, code, key};
 use peal_server::admin::SeenInfo;
-use std::{collections::BTreeMap, process::ExitCode};
+use std::{
+    collections::BTreeMap,
+    process::ExitCode,
+    time::{Duration, SystemTime},
+};
 
 /// What is not known.
 const UNKNOWN: &str = "-";
@@ -68,21 +73,21 @@ fn procs(usages: &BTreeMap<Proc, Usage>) -> String {
     if usages.is_empty() {
         return String::new();
     }
-    let number = |number: Option<f64>| number.map_or_else(|| UNKNOWN.to_owned(), |number| format!("{number:.1}"));
+    let shown = |amount: Option<f64>, unit: fn(f64) -> String| amount.map_or_else(|| UNKNOWN.to_owned(), unit);
     let row = |(proc, usage): (&Proc, &Usage)| {
         let count = |count: Option<u64>| count.map_or_else(|| UNKNOWN.to_owned(), |count| count.to_string());
         [
             proc.to_string(),
             usage.os_state.clone().unwrap_or_else(|| UNKNOWN.to_owned()),
-            number(usage.cpu_percent),
-            number(usage.cpu_seconds),
-            number(usage.resident_mb),
-            number(usage.proportional_mb),
-            number(usage.virtual_mb),
+            shown(usage.cpu_percent, |percent| format!("{percent:.1}")),
+            shown(usage.cpu_seconds, units::seconds),
+            shown(usage.resident_mb, units::megabytes),
+            shown(usage.proportional_mb, units::megabytes),
+            shown(usage.virtual_mb, units::megabytes),
             count(usage.threads),
             count(usage.tree_processes),
-            number(usage.tree_cpu_seconds),
-            number(usage.tree_mb),
+            shown(usage.tree_cpu_seconds, units::seconds),
+            shown(usage.tree_mb, units::megabytes),
         ]
     };
     let right = Side::Right;
@@ -90,14 +95,14 @@ fn procs(usages: &BTreeMap<Proc, Usage>) -> String {
         ("proc", Side::Left),
         ("state", Side::Left),
         ("cpu%", right),
-        ("cpu s", right),
-        ("resident MB", right),
-        ("share MB", right),
-        ("virtual MB", right),
+        ("cpu time", right),
+        ("resident", right),
+        ("share", right),
+        ("virtual", right),
         ("threads", right),
         ("processes", right),
-        ("tree cpu s", right),
-        ("tree MB", right),
+        ("tree cpu time", right),
+        ("tree memory", right),
     ];
     table(head, &usages.iter().map(row).collect::<Vec<_>>())
 }
@@ -105,7 +110,11 @@ fn procs(usages: &BTreeMap<Proc, Usage>) -> String {
 /// An info in lines, what is in it below it. As deep as the wire lets arrays be.
 fn lines(info: &Info, indent: usize, text: &mut String) {
     let Some(inner) = members(info) else {
-        *text += &format!("{:indent$}{}\n", "", print::info(&SeenInfo::from(info)));
+        let line = match in_units(info) {
+            Some(amount) => format!("{}={amount}", crate::plain(info.key.standard_name().unwrap_or(info.key.as_str()))),
+            None => print::info(&SeenInfo::from(info)),
+        };
+        *text += &format!("{:indent$}{line}\n", "");
         return;
     };
     *text += &format!("{:indent$}{}\n", "", crate::plain(info.key.standard_name().unwrap_or(info.key.as_str())));
@@ -114,10 +123,34 @@ fn lines(info: &Info, indent: usize, text: &mut String) {
     }
 }
 
+/// The amount of an info whose attribute has a unit.
+fn in_units(info: &Info) -> Option<String> {
+    let name = info.key.standard_name()?;
+    if let (Value::Time(seconds), true) = (&info.value, name.ends_with("_SAMPLE_TIME")) {
+        let at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(*seconds))?;
+        return Some(humantime::format_rfc3339_seconds(at).to_string());
+    }
+    let amount = usage::number(&info.value)?;
+    let memory = ["PMIX_NODE_MEM_", "PMIX_NODE_SWAP_"];
+    if memory.iter().any(|start| name.starts_with(start)) {
+        Some(units::megabytes(amount))
+    } else if name.ends_with("_BYTES") {
+        Some(units::bytes(amount))
+    } else if name.ends_with("_MILLISEC") || name == "PMIX_DISK_IO_WEIGHTED" {
+        Some(units::seconds(amount / 1000.0))
+    } else if name.ends_with("_SECTORS") {
+        Some(format!("{amount:.0} sectors"))
+    } else if name.starts_with("PMIX_NODE_LOAD_AVG") {
+        Some(format!("{amount:.2}"))
+    } else {
+        None
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use peal_model::{DataArray, KeyName, Nspace, Rank, Value};
+    use peal_model::{DataArray, KeyName, Nspace, Rank};
 
     #[test]
     fn procs_stand_in_a_table_and_the_rest_in_lines() {
@@ -128,20 +161,33 @@ mod tests {
             Info::new(key::PMIX_PROC_RSS, Value::Float(12.5)),
             Info::new(key::PMIX_PROC_OS_STATE, Value::string("R")),
         ];
-        let node = vec![Info::new(key::PMIX_NODE_LOAD_AVG, Value::Float(0.5))];
+        let node = vec![
+            Info::new(key::PMIX_NODE_LOAD_AVG, Value::Float(0.5)),
+            Info::new(key::PMIX_NODE_MEM_TOTAL, Value::Float(7_936.516)),
+            Info::new(key::PMIX_NET_RECVD_BYTES, Value::Uint64(123_456_789)),
+            Info::new(key::PMIX_DISK_READ_MILLISEC, Value::Uint64(90_500)),
+            Info::new(key::PMIX_NET_RECVD_PCKTS, Value::Uint64(5)),
+            Info::new(key::PMIX_NODE_SAMPLE_TIME, Value::Time(0)),
+        ];
         let told = [
             Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true)),
             array(key::PMIX_PROC_RESOURCE_USAGE, of_proc),
             array(key::PMIX_NODE_RESOURCE_USAGE, node),
         ];
         let expected = "\
-proc      state  cpu%  cpu s  resident MB  share MB  virtual MB  threads  processes  tree cpu s  tree MB
-solver:3  R         -      -         12.5         -           -        -          -           -        -
+proc      state  cpu%  cpu time  resident  share  virtual  threads  processes  tree cpu time  tree memory
+solver:3  R         -         -   12.5 MB      -        -        -          -              -            -
 PMIX_NODE_RESOURCE_USAGE
-  PMIX_NODE_LOAD_AVG=0.5
+  PMIX_NODE_LOAD_AVG=0.50
+  PMIX_NODE_MEM_TOTAL=7.8 GB
+  PMIX_NET_RECVD_BYTES=117.7 MB
+  PMIX_DISK_READ_MILLISEC=1m30s
+  PMIX_NET_RECVD_PCKTS=5
+  PMIX_NODE_SAMPLE_TIME=1970-01-01T00:00:00Z
 ";
         assert_eq!(shown(&told, false).unwrap(), expected);
         let json: serde_json::Value = serde_json::from_str(&shown(&told, true).unwrap()).unwrap();
         assert_eq!(json[2]["attribute"], "PMIX_NODE_RESOURCE_USAGE");
+        assert_eq!(json[2]["value"][2]["value"], 123_456_789, "programs get the numbers");
     }
 }

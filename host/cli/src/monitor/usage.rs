@@ -103,7 +103,7 @@ pub fn members(info: &Info) -> Option<Vec<&Info>> {
 }
 
 /// A number of any type; a time in seconds.
-fn number(value: &Value) -> Option<f64> {
+pub fn number(value: &Value) -> Option<f64> {
     match value {
         // By way of its digits: 12.3 stays 12.3.
         Value::Float(number) => number.to_string().parse().ok(),

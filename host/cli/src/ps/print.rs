@@ -3,6 +3,7 @@ use super::gather::{Job, Listed};
 use crate::{
     monitor::usage::Usage,
     table::{Side, table},
+    units,
 };
 use peal_model::{ProcState, names::number};
 use serde_json::{Value, json};
@@ -64,7 +65,7 @@ fn rows(job: &Job) -> Vec<[String; 7]> {
         let Listed { info, usage } = listed;
         let pid = if info.pid == 0 { unknown() } else { info.pid.to_string() };
         let cpu = usage.as_ref().and_then(|usage| usage.cpu_percent).map_or_else(unknown, |cpu| format!("{cpu:.1}"));
-        let memory = usage.as_ref().and_then(Usage::memory_mb).map_or_else(unknown, |mb| format!("{mb:.1} MB"));
+        let memory = usage.as_ref().and_then(Usage::memory_mb).map_or_else(unknown, units::megabytes);
         [name(), info.proc.rank.to_string(), state(listed).to_owned(), pid, cpu, memory, command()]
     };
     job.procs.iter().map(row).collect()

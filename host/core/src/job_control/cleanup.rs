@@ -8,8 +8,8 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// How many paths, and how many names that are ignored, one registration may have.
-const MAX_PATHS: usize = 1024;
+/// How many files, directories and ignored names one registration may have, of each.
+const MAX_PATHS: usize = 65_536;
 /// How long a path may be, in bytes.
 const MAX_PATH: usize = 4096;
 
@@ -19,9 +19,9 @@ pub struct Cleanup {
     /// Single procs, each once and known, in their order: when the last of them has ended, it is removed.
     pub procs: Vec<Proc>,
     /// Absolute paths of files. One that is a directory by then is left alone.
-    pub files: Vec<PathBuf>,
+    pub files: BTreeSet<PathBuf>,
     /// Absolute paths of directories. One that is no directory by then, a link to one too, is left alone.
-    pub directories: Vec<PathBuf>,
+    pub directories: BTreeSet<PathBuf>,
     /// How deep it goes in the directories.
     pub depth: Depth,
     /// Which of the directories in them are removed.
@@ -67,7 +67,7 @@ impl Cleanup {
     pub(super) fn contradicts_nothing(&self) -> Result<(), JobControlError> {
         let all = self.files.iter().chain(&self.directories);
         let ignored = all.into_iter().find(|path| path.file_name().is_some_and(|name| self.ignored.contains(name)));
-        let twice = self.files.iter().find(|path| self.directories.contains(path));
+        let twice = self.files.intersection(&self.directories).next();
         let (path, why) = match (ignored, twice) {
             (Some(path), _) => (path, "is to be removed, and its name is among those that are ignored"),
             (None, Some(path)) => (path, "is to be removed as a file and as a directory"),
@@ -77,29 +77,43 @@ impl Cleanup {
     }
 }
 
-/// Paths with commas between them, each absolute and leading nowhere but where it says.
-pub(super) fn paths(value: &Value, key: &'static str) -> Result<Vec<PathBuf>, JobControlError> {
-    let wanted =
-        "1 to 1024 absolute paths without .., of at most 4096 bytes each and with commas between them, a PMIX_STRING";
-    let wrong = || JobControlError::BadDirective { key, wanted };
+/// Adds the paths of one directive to those of the directives before it. Commas separate paths.
+pub(super) fn add_paths(
+    paths: &mut BTreeSet<PathBuf>,
+    value: &Value,
+    key: &'static str,
+) -> Result<(), JobControlError> {
+    let wanted = "absolute paths without .., of at most 4096 bytes each and with commas between them, a PMIX_STRING; \
+                  one request registers at most 65536";
     let path = |word: &[u8]| {
         let path = Path::new(OsStr::from_bytes(word));
         let is_plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
         let fits = word.len() <= MAX_PATH && path.is_absolute() && is_plain && path.file_name().is_some();
-        fits.then(|| path.to_path_buf()).ok_or_else(wrong)
+        fits.then(|| path.to_path_buf())
     };
-    words(value).filter(|words| words.len() <= MAX_PATHS).ok_or_else(wrong)?.into_iter().map(path).collect()
+    add(paths, value, path).ok_or(JobControlError::BadDirective { key, wanted })
 }
 
-/// Names with commas between them.
-pub(super) fn names(value: &Value) -> Result<BTreeSet<OsString>, JobControlError> {
-    let wanted = "1 to 1024 names of files, without a path and with commas between them, a PMIX_STRING";
-    let wrong = || JobControlError::BadDirective { key: key::PMIX_CLEANUP_IGNORE.0, wanted };
+/// Adds the names of one directive to those of the directives before it. Commas separate names.
+pub(super) fn add_names(names: &mut BTreeSet<OsString>, value: &Value) -> Result<(), JobControlError> {
+    let wanted = "names of files, without a path and with commas between them, a PMIX_STRING; \
+                  one request ignores at most 65536";
     let name = |word: &[u8]| {
         let is_name = !word.contains(&b'/') && word != b"." && word != b"..";
-        is_name.then(|| OsStr::from_bytes(word).to_os_string()).ok_or_else(wrong)
+        is_name.then(|| OsStr::from_bytes(word).to_os_string())
     };
-    words(value).filter(|words| words.len() <= MAX_PATHS).ok_or_else(wrong)?.into_iter().map(name).collect()
+    add(names, value, name).ok_or(JobControlError::BadDirective { key: key::PMIX_CLEANUP_IGNORE.0, wanted })
+}
+
+/// Adds each word of a value as `read` reads it; none if a word is wrong, there is none, or there are too many in all.
+fn add<T: Ord>(known: &mut BTreeSet<T>, value: &Value, read: impl Fn(&[u8]) -> Option<T>) -> Option<()> {
+    for word in words(value)? {
+        known.insert(read(word)?);
+        if known.len() > MAX_PATHS {
+            return None;
+        }
+    }
+    Some(())
 }
 
 /// The words of a string, if there are any.

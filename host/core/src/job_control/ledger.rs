@@ -1,7 +1,7 @@
 //! The ledger: every job-control request that was accepted or denied, who made it, how far it is, and how it ended.
-use super::{Checkpoint, ControlState, JobAction, JobControlError, NotDone, Which};
-use crate::{Time, server::RequestId};
-use peal_model::{DataArray, Identity, Info, KeyName, Proc, Status, Value, key};
+use super::{Checkpoint, ControlState, JobAction, JobControlError, NotDone, STATUS, Which};
+use crate::{Time, policy, server::RequestId};
+use peal_model::{DataArray, Identity, Info, KeyName, Proc, Status, Value, code, key};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -193,6 +193,12 @@ impl Entry {
         self.checkpoint().map(|checkpoint| checkpoint.deadline)
     }
 
+    /// That it is not cancelled, and why.
+    fn not_cancelled(&self, why: &str) -> Info {
+        let why = [Info::new(STATUS, Value::Status(code::PMIX_ERR_INVALID_OPERATION)), policy::reason(why)];
+        Info::new(REQUEST, Value::DataArray(DataArray::infos(self.infos().into_iter().chain(why))))
+    }
+
     /// As whoever may know of it is told.
     pub(crate) fn infos(&self) -> Vec<Info> {
         let mut infos = vec![
@@ -203,6 +209,26 @@ impl Entry {
         infos.extend(self.infos.iter().cloned());
         infos.extend(self.not_done.iter().map(NotDone::info));
         infos
+    }
+}
+
+/// The requests that a cancellation is about.
+#[derive(Debug, Default)]
+pub(crate) struct Cancellation {
+    /// Those that may be taken back.
+    pub(crate) free: Vec<ControlId>,
+    /// Those that may not, as their requester is told, each a [`REQUEST`] with its reason.
+    pub(crate) committed: Vec<Info>,
+}
+
+impl Cancellation {
+    /// The status of a cancellation that takes back what may be.
+    pub(crate) fn status(&self) -> Status {
+        match (self.free.is_empty(), self.committed.is_empty()) {
+            (_, true) => code::PMIX_SUCCESS,
+            (false, false) => code::PMIX_ERR_PARTIAL_SUCCESS,
+            (true, false) => code::PMIX_ERR_INVALID_OPERATION,
+        }
     }
 }
 
@@ -275,18 +301,25 @@ impl Ledger {
         Some(changed)
     }
 
-    /// Those that may be taken back of those that are meant; nothing is taken back if one that is named cannot be.
-    pub(crate) fn cancellable(&self, by: &Requestor, which: &Which) -> Result<Vec<ControlId>, JobControlError> {
+    /// Sorts the requests that are meant into those that may be taken back and those that may not any more; one that is named must be
+    /// of the first sort.
+    pub(crate) fn cancellable(&self, by: &Requestor, which: &Which) -> Result<Cancellation, JobControlError> {
         let mut meant = self.entries.iter().filter(|(_, entry)| entry.is_meant(by, which));
         let Which::Named(name) = which else {
-            let free = meant.filter(|(_, entry)| entry.commitment().is_none());
-            return Ok(free.map(|(id, _)| *id).collect());
+            let mut sorted = Cancellation::default();
+            for (id, entry) in meant.filter(|(_, entry)| entry.is_open()) {
+                match entry.commitment() {
+                    None => sorted.free.push(*id),
+                    Some(why) => sorted.committed.push(entry.not_cancelled(&why)),
+                }
+            }
+            return Ok(sorted);
         };
         // A name may have been used before: the last of that name is meant.
         let (id, entry) = meant.next_back().ok_or_else(|| JobControlError::UnknownRequest(name.clone()))?;
         match entry.commitment() {
             Some(why) => Err(JobControlError::NotCancellable { name: name.clone(), why }),
-            None => Ok(vec![*id]),
+            None => Ok(Cancellation { free: vec![*id], committed: Vec::new() }),
         }
     }
 

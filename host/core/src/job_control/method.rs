@@ -111,18 +111,20 @@ fn method(info: &Info) -> Result<Option<Method>, JobControlError> {
 /// An event as a method: its code or, as later releases have it, that it is one at all.
 pub(super) fn event(value: &Value) -> Result<Method, JobControlError> {
     match value {
-        Value::Status(code) if code.0 < 0 => Ok(Method::Event(*code)),
-        Value::Int(code) | Value::Int32(code) if *code < 0 => Ok(Method::Event(Status(*code))),
         Value::Bool(true) | Value::Undef => Ok(Method::Event(code::PMIX_JCTRL_CHECKPOINT)),
-        _ => Err(JobControlError::BadDirective {
-            key: key::PMIX_JOB_CTRL_CHECKPOINT_EVENT.0,
-            wanted: "the code of an event, a PMIX_STATUS below 0, or true for PMIX_JCTRL_CHECKPOINT",
-        }),
+        number => match number.as_status().filter(|code| code.0 < 0) {
+            Some(code) => Ok(Method::Event(code)),
+            None => Err(JobControlError::BadDirective {
+                key: key::PMIX_JOB_CTRL_CHECKPOINT_EVENT.0,
+                wanted: "the code of an event, a PMIX_STATUS below 0, or true for PMIX_JCTRL_CHECKPOINT",
+            }),
+        },
     }
 }
 
-/// The number of a signal.
+/// The number of a signal. A truth is none, though it could be converted: nobody means SIGHUP by it.
 pub(super) fn signal(value: &Value, key: &'static str) -> Result<u8, JobControlError> {
-    let number = value.as_u64().and_then(|number| u8::try_from(number).ok()).filter(|number| (1..=64).contains(number));
+    let number = value.as_u64().filter(|_| !matches!(value, Value::Bool(_)));
+    let number = number.and_then(|number| u8::try_from(number).ok()).filter(|number| (1..=64).contains(number));
     number.ok_or(JobControlError::BadDirective { key, wanted: "the number of a signal, a PMIX_INT from 1 to 64" })
 }

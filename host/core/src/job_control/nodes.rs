@@ -1,9 +1,17 @@
 //! The names of nodes that are written as people write many of them: `node[01-16],login1`, ranges in brackets that keep their zeros.
+//! What `PMIx_generate_regex` makes (`pmix[node[2:1-16]]`) is read as well, and so are regular expressions of an end.
+use super::node_pattern::{self, PatternError};
 use std::collections::BTreeSet;
 use thiserror::Error;
 
 /// The longest name of a node, in bytes.
-const MAX_NAME: usize = 255;
+pub(super) const MAX_NAME: usize = 255;
+
+/// What stands around the names in a text of `PMIx_generate_regex`, in releases 4 and 5, where it does not compress them.
+const GENERATED: [(&str, &str); 2] = [("pmix[", "]"), ("raw:", "")];
+
+/// What a text of `PMIx_generate_regex` begins with that compresses names: a string ends before them.
+const COMPRESSED: &str = "blob:";
 
 /// Why a text names no nodes. Each says which part of it, and what would be right.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -24,6 +32,14 @@ pub enum NodesError {
         "{0:?} is no name of a node: it has letters, digits, dots, dashes and underscores, at most {MAX_NAME} bytes of them"
     )]
     Name(String),
+    /// An expression that names nothing that can be listed.
+    #[error(
+        "{0:?} is no regular expression of a limited number of names; write it as in node(0[1-9]|1[0-6]), without * and +"
+    )]
+    Pattern(String),
+    /// Names that were compressed.
+    #[error("compressed names of nodes cannot be sent as a string; write them as in node[01-16]")]
+    Compressed,
     /// More than may be.
     #[error("more than {most} nodes are named; {most} are allowed")]
     TooMany {
@@ -34,31 +50,68 @@ pub enum NodesError {
 
 /// The nodes that a text names, each once, in their order. More than `most` are an error before they take memory.
 pub fn expand(text: &str, most: usize) -> Result<Vec<String>, NodesError> {
+    if text.starts_with(COMPRESSED) {
+        return Err(NodesError::Compressed);
+    }
+    let around = |(before, behind): (&str, &str)| text.strip_prefix(before)?.strip_suffix(behind);
+    let (text, form) = match GENERATED.into_iter().find_map(around) {
+        Some(inner) => (inner, Form::Generated),
+        None => (text, Form::Written),
+    };
     let (mut nodes, mut known) = (Vec::new(), BTreeSet::new());
     let mut room = most;
     for item in items(text) {
-        let names = names(item.trim(), room, most)?;
+        let names = match item.trim() {
+            item if form == Form::Written && node_pattern::is_pattern(item) => matched(item, room, most)?,
+            item => names(item, form, room, most)?,
+        };
         room = room.saturating_sub(names.len());
         nodes.extend(names.into_iter().filter(|name| known.insert(name.clone())));
     }
     Ok(nodes)
 }
 
-/// What stands between the commas that are not in brackets.
+/// Who has written a text.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// People.
+    Written,
+    /// `PMIx_generate_regex`, which puts the width of numbers before their ranges.
+    Generated,
+}
+
+/// What stands between the commas that are not in brackets of any kind.
 fn items(text: &str) -> impl Iterator<Item = &str> {
-    let mut in_brackets = false;
+    let (mut in_brackets, mut depth) = (false, 0_usize);
     text.split(move |character| {
         match character {
             '[' => in_brackets = true,
             ']' => in_brackets = false,
+            '(' | '{' if !in_brackets => depth = depth.saturating_add(1),
+            ')' | '}' if !in_brackets => depth = depth.saturating_sub(1),
             _ => {}
         }
-        character == ',' && !in_brackets
+        character == ',' && !in_brackets && depth == 0
     })
 }
 
+/// The nodes that an expression matches.
+fn matched(item: &str, room: usize, most: usize) -> Result<Vec<String>, NodesError> {
+    let names = node_pattern::expand(item, room).map_err(|error| match error {
+        PatternError::Malformed | PatternError::Endless => NodesError::Pattern(quoted(item)),
+        PatternError::TooMany => NodesError::TooMany { most },
+    })?;
+    for name in &names {
+        if name.is_empty() {
+            return Err(NodesError::Nameless(quoted(item)));
+        }
+        checked(name.len(), name)?;
+    }
+    Ok(names)
+}
+
 /// The nodes that one item names: its plain parts, with each number of each pair of brackets between them.
-fn names(item: &str, room: usize, most: usize) -> Result<Vec<String>, NodesError> {
+fn names(item: &str, form: Form, room: usize, most: usize) -> Result<Vec<String>, NodesError> {
     if item.is_empty() {
         return Err(NodesError::Nameless(quoted(item)));
     }
@@ -69,7 +122,7 @@ fn names(item: &str, room: usize, most: usize) -> Result<Vec<String>, NodesError
         if plain.contains(']') || ranges.contains('[') {
             return Err(NodesError::Bracket(quoted(item)));
         }
-        let numbers = numbers(ranges, most)?;
+        let numbers = numbers(ranges, form, most)?;
         if names.len().saturating_mul(numbers.len()) > room {
             return Err(NodesError::TooMany { most });
         }
@@ -98,7 +151,14 @@ fn checked(len: usize, part: &str) -> Result<(), NodesError> {
 }
 
 /// The numbers of a pair of brackets, as they are written.
-fn numbers(ranges: &str, most: usize) -> Result<Vec<String>, NodesError> {
+fn numbers(ranges: &str, form: Form, most: usize) -> Result<Vec<String>, NodesError> {
+    let (given_width, ranges) = match ranges.split_once(':').filter(|_| form == Form::Generated) {
+        Some((width, rest)) => {
+            let width = number(width).and_then(|width| usize::try_from(width).ok()).filter(|width| *width <= MAX_NAME);
+            (Some(width.ok_or_else(|| NodesError::Range(quoted(ranges)))?), rest)
+        }
+        None => (None, ranges),
+    };
     let mut numbers = Vec::new();
     for range in ranges.split(',') {
         let wrong = || NodesError::Range(quoted(range));
@@ -108,7 +168,7 @@ fn numbers(ranges: &str, most: usize) -> Result<Vec<String>, NodesError> {
         if usize::try_from(count).unwrap_or(usize::MAX).saturating_add(numbers.len()) > most {
             return Err(NodesError::TooMany { most });
         }
-        let width = low.len();
+        let width = given_width.unwrap_or(low.len());
         numbers.extend((first..=last).map(|number| format!("{number:0width$}")));
     }
     Ok(numbers)

@@ -1,13 +1,13 @@
 //! Reads a job-control request whole, before anything happens to any proc.
 use super::{
     CheckpointOrder, Cleanup, Declaration, Depth, JobAction, JobControlError, Method, Subdirectories, Top,
-    cleanup::{names, paths},
+    cleanup::{add_names, add_paths},
     directive::{flag, last_act, mail, maybe_text, seconds, text},
     method, order,
 };
 use crate::targets;
 use peal_model::{Info, InfoFlags, KeyName, Nspace, Proc, Rank, key};
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, ffi::OsString, path::PathBuf, time::Duration};
 
 /// Asks for procs to be preempted, and says what becomes of them in the end: `pause`, `terminate` or `kill`. Peal's own, since in
 /// the Standard only a resource manager preempts.
@@ -126,14 +126,14 @@ enum Verb {
 
 #[derive(Default)]
 struct Removal {
-    files: Option<Vec<std::path::PathBuf>>,
-    directories: Option<Vec<std::path::PathBuf>>,
+    files: BTreeSet<PathBuf>,
+    directories: BTreeSet<PathBuf>,
     /// The key of a directive that says how directories are removed.
     how: Option<&'static str>,
     depth: Depth,
     subdirectories: Subdirectories,
     top: Top,
-    ignored: BTreeSet<std::ffi::OsString>,
+    ignored: BTreeSet<OsString>,
 }
 
 impl Words {
@@ -201,8 +201,8 @@ impl Words {
         let declared = [
             (self.declaration.preemptible.is_some(), key::PMIX_JOB_CTRL_PREEMPTIBLE),
             (self.declaration.methods.is_some(), key::PMIX_JOB_CTRL_CHECKPOINT_METHOD),
-            (self.cleanup.files.is_some(), key::PMIX_REGISTER_CLEANUP),
-            (self.cleanup.directories.is_some(), key::PMIX_REGISTER_CLEANUP_DIR),
+            (!self.cleanup.files.is_empty(), key::PMIX_REGISTER_CLEANUP),
+            (!self.cleanup.directories.is_empty(), key::PMIX_REGISTER_CLEANUP_DIR),
         ];
         if let (Some((first, _)), Some((_, second))) = (&self.verb, declared.iter().find(|(is_said, _)| *is_said)) {
             return Err(JobControlError::Several { first, second: second.0 });
@@ -225,7 +225,7 @@ impl Words {
             }
         }
         match self.cleanup.how {
-            Some(key) if self.cleanup.directories.is_none() => {
+            Some(key) if self.cleanup.directories.is_empty() => {
                 Err(JobControlError::Misplaced { key, wanted: "pmix.reg.cleanupdir" })
             }
             _ => Ok(()),
@@ -235,18 +235,18 @@ impl Words {
 
 impl Removal {
     fn is_asked_for(&self) -> bool {
-        self.files.is_some() || self.directories.is_some()
+        !self.files.is_empty() || !self.directories.is_empty()
     }
 
-    /// Takes a directive, if it is about that.
+    /// Takes a directive, if it is about that. Several directives of paths or names add to each other.
     fn take(&mut self, info: &Info) -> Result<bool, JobControlError> {
         let is = |key: KeyName| info.key == key;
         if is(key::PMIX_REGISTER_CLEANUP) {
-            self.files = Some(paths(&info.value, key::PMIX_REGISTER_CLEANUP.0)?);
+            add_paths(&mut self.files, &info.value, key::PMIX_REGISTER_CLEANUP.0)?;
         } else if is(key::PMIX_REGISTER_CLEANUP_DIR) {
-            self.directories = Some(paths(&info.value, key::PMIX_REGISTER_CLEANUP_DIR.0)?);
+            add_paths(&mut self.directories, &info.value, key::PMIX_REGISTER_CLEANUP_DIR.0)?;
         } else if is(key::PMIX_CLEANUP_IGNORE) {
-            self.ignored = names(&info.value)?;
+            add_names(&mut self.ignored, &info.value)?;
             self.how = Some(key::PMIX_CLEANUP_IGNORE.0);
         } else if is(key::PMIX_CLEANUP_RECURSIVE) {
             if self.says(info, key::PMIX_CLEANUP_RECURSIVE)? {
@@ -273,7 +273,6 @@ impl Removal {
 
     fn of(self, procs: Vec<Proc>) -> Result<Cleanup, JobControlError> {
         let Removal { files, directories, depth, subdirectories, top, ignored, .. } = self;
-        let (files, directories) = (files.unwrap_or_default(), directories.unwrap_or_default());
         let cleanup = Cleanup { procs, files, directories, depth, subdirectories, top, ignored };
         cleanup.contradicts_nothing()?;
         Ok(cleanup)

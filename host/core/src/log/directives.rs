@@ -63,11 +63,7 @@ impl Directives {
 
 /// A truth value. An info without a value is true, as the Standard's macros read it.
 fn flag(info: &Info) -> Result<bool, Malformed> {
-    match info.value {
-        Value::Bool(truth) => Ok(truth),
-        Value::Undef => Ok(true),
-        _ => Err(wrong(info)),
-    }
+    info.value.as_bool().ok_or_else(|| wrong(info))
 }
 
 fn text(info: &Info) -> Result<Text, Malformed> {

@@ -98,7 +98,7 @@ pub fn read(
     Ok(Monitor::Usage(Sampling { id, usage: Arc::new(usage), rate, update }))
 }
 
-/// The alert is the server's, which has no name, so that the silent proc hears it, too.
+/// The source of the alert is the silent proc, as OpenPMIx has it. [`crate::audience::BY_SERVER`] has that proc hear it, too.
 fn watch(requester: &Proc, signs: Signs, error: Status, directives: &[Info]) -> Result<Monitor, MonitorError> {
     let id = id(directives)?;
     let (range, targets) = range(directives, Range::Namespace)?;
@@ -115,7 +115,7 @@ fn watch(requester: &Proc, signs: Signs, error: Status, directives: &[Info]) -> 
         infos.push(Info::new(key::PMIX_MONITOR_FILE, Value::String(Some(path_text(path)))));
     }
     infos.extend(targets);
-    let alert = Arc::new(Event { code: raised(error, usual)?, source: None, range, infos });
+    let alert = Arc::new(Event { code: raised(error, usual)?, source: Some(requester.clone()), range, infos });
     Ok(Monitor::Watch(Watch { id, signs, alert }))
 }
 
@@ -173,7 +173,7 @@ fn changes_whom(info: &Info) -> bool {
 
 /// The header says a boolean, the RFC says nothing (which libraries pack as a pointer).
 fn heartbeats(value: &Value, directives: &[Info]) -> Result<Signs, MonitorError> {
-    if !matches!(value, Value::Bool(true) | Value::Pointer | Value::Undef) {
+    if *value != Value::Pointer && value.as_bool() != Some(true) {
         return Err(bad(key::PMIX_MONITOR_HEARTBEAT, value, "a PMIX_BOOL that is true, or nothing"));
     }
     let time = seconds(directives, key::PMIX_MONITOR_HEARTBEAT_TIME)?.ok_or(MonitorError::Missing {
@@ -256,8 +256,7 @@ fn whose(
 fn processes(value: &Value) -> Result<BTreeSet<u32>, MonitorError> {
     let pid = |item: &Value| match item {
         Value::NodePid(process) => Some(process.pid),
-        Value::Pid(pid) => Some(*pid),
-        _ => None,
+        number => number.as_u32(),
     };
     let all = if let Value::DataArray(array) = value { array.items() } else { std::slice::from_ref(value) };
     let pids: Option<BTreeSet<u32>> = all.iter().map(pid).collect();
@@ -301,8 +300,7 @@ fn range(directives: &[Info], default: Range) -> Result<(Range, Vec<Info>), Moni
     let range = match directives.value_of(key::PMIX_RANGE) {
         None if targets.is_some() => Range::Custom,
         None => default,
-        Some(Value::Range(range)) => *range,
-        Some(value) => return Err(bad(key::PMIX_RANGE, value, "a PMIX_DATA_RANGE")),
+        Some(value) => value.as_range().ok_or_else(|| bad(key::PMIX_RANGE, value, "a PMIX_DATA_RANGE"))?,
     };
     match (range, targets) {
         (Range::Undef | Range::ProcLocal, _) => Err(MonitorError::BadRange),
@@ -318,15 +316,14 @@ fn range(directives: &[Info], default: Range) -> Result<(Range, Vec<Info>), Moni
 
 fn seconds(directives: &[Info], key: KeyName) -> Result<Option<Duration>, MonitorError> {
     let Some(value) = directives.value_of(key) else { return Ok(None) };
-    let seconds = value.as_u64().and_then(|seconds| u32::try_from(seconds).ok()).filter(|seconds| *seconds > 0);
+    let seconds = value.as_u32().filter(|seconds| *seconds > 0);
     let wrong = || bad(key, value, "a PMIX_UINT32, in seconds, at least 1");
     Ok(Some(Duration::from_secs(u64::from(seconds.ok_or_else(wrong)?))))
 }
 
 fn number(directives: &[Info], key: KeyName) -> Result<Option<u32>, MonitorError> {
     let Some(value) = directives.value_of(key) else { return Ok(None) };
-    let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
-    number.map(Some).ok_or_else(|| bad(key, value, "a PMIX_UINT32"))
+    value.as_u32().map(Some).ok_or_else(|| bad(key, value, "a PMIX_UINT32"))
 }
 
 fn truth(directives: &[Info], key: KeyName) -> Result<bool, MonitorError> {
@@ -338,26 +335,11 @@ fn truth(directives: &[Info], key: KeyName) -> Result<bool, MonitorError> {
 fn trace(directives: &[Info], key: KeyName) -> Result<bool, MonitorError> {
     match directives.value_of(key) {
         None => Ok(false),
-        Some(Value::Bool(truth)) => Ok(*truth),
         Some(Value::String(_)) => Ok(true),
-        Some(value) => Err(bad(key, value, "a PMIX_BOOL or a PMIX_STRING")),
+        Some(value) => value.as_bool().ok_or_else(|| bad(key, value, "a PMIX_BOOL or a PMIX_STRING")),
     }
 }
 
 fn bad(key: KeyName, value: &Value, wanted: &'static str) -> MonitorError {
-    MonitorError::BadValue { key: key.0, found: shown(value), wanted }
-}
-
-/// A value as an error names it: of what can be long, only what it is.
-fn shown(value: &Value) -> String {
-    match value {
-        Value::Undef => "nothing".to_owned(),
-        Value::Bool(_) | Value::Range(_) | Value::Status(_) => format!("{value:?}"),
-        Value::String(Some(text)) => format!("{:.80?}", text.to_string_lossy()),
-        Value::Int(number) | Value::Int32(number) => number.to_string(),
-        value => match value.as_u64() {
-            Some(number) => number.to_string(),
-            None => format!("a {}", value.data_type()),
-        },
-    }
+    MonitorError::BadValue { key: key.0, found: value.to_string(), wanted }
 }

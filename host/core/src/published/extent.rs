@@ -25,8 +25,7 @@ impl Extent {
     pub(super) fn read(by: &Proc, infos: &[Info]) -> Result<Extent, Status> {
         let range = match infos.value_of(key::PMIX_RANGE) {
             None => Range::Undef,
-            Some(Value::Range(range)) => *range,
-            Some(_) => return Err(code::PMIX_ERR_BAD_PARAM),
+            Some(value) => value.as_range().ok_or(code::PMIX_ERR_BAD_PARAM)?,
         };
         Ok(match range {
             Range::Rm => Extent::Host,

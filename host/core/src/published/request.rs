@@ -1,5 +1,6 @@
 //! What the infos of publications and lookups say.
 use super::extent::Extent;
+use crate::directives::timeout;
 use peal_model::{Info, Infos, Key, KeyName, Persistence, Proc, Status, Text, Value, code, key};
 use std::{collections::BTreeSet, time::Duration};
 
@@ -26,8 +27,10 @@ impl Publication {
         let extent = Extent::read(by, &infos)?;
         let persistence = match infos.value_of(key::PMIX_PERSISTENCE) {
             None => Persistence::App,
-            Some(Value::Persistence(persistence)) if *persistence != Persistence::Invalid => *persistence,
-            Some(_) => return Err(code::PMIX_ERR_BAD_PARAM),
+            Some(value) => value
+                .as_persistence()
+                .filter(|persistence| *persistence != Persistence::Invalid)
+                .ok_or(code::PMIX_ERR_BAD_PARAM)?,
         };
         let data: Vec<Info> = infos.into_iter().filter(|info| !info.key.as_str().starts_with(RESERVED)).collect();
         if data.is_empty() { Err(code::PMIX_ERR_BAD_PARAM) } else { Ok(Publication { extent, persistence, data }) }
@@ -59,8 +62,7 @@ impl Lookup {
                 None => return Err(code::PMIX_ERR_BAD_PARAM),
             },
         };
-        let seconds = infos.value_of(key::PMIX_TIMEOUT).and_then(Value::as_u64).filter(|seconds| *seconds > 0);
-        Ok(Lookup { keys, extent: Extent::read(by, infos)?, wanted, timeout: seconds.map(Duration::from_secs) })
+        Ok(Lookup { keys, extent: Extent::read(by, infos)?, wanted, timeout: timeout(infos)? })
     }
 }
 

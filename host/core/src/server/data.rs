@@ -4,15 +4,14 @@ use super::{
     connecting::UNCONNECTABLE, reply,
 };
 use crate::{
-    Time,
+    Time, directives,
     fence::{Arrival, Participants},
     job::{self, Job, Life},
     modex::TooMuch,
     put_values::SoughtValue,
 };
 use peal_model::{
-    Commit, Info, Infos, JobInfo, Key, NamedProcs, Nspace, Proc, Rank, Reply, SharedData, Status, Text, Value, code,
-    key, rank,
+    Commit, Info, Infos, JobInfo, Key, NamedProcs, Nspace, Proc, Rank, Reply, SharedData, Status, Text, code, key, rank,
 };
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -230,8 +229,7 @@ fn found(data: impl IntoIterator<Item = SharedData>) -> Reply {
     Reply::Data { status: code::PMIX_SUCCESS, ranks: data.into_iter().collect() }
 }
 
-/// `PMIX_TIMEOUT`, in seconds; zero means no time-out of the requester's own.
+/// The time-out of a request that was checked when it came ([`Server::request`]).
 pub(super) fn timeout(infos: &[Info]) -> Option<Duration> {
-    let seconds = infos.value_of(key::PMIX_TIMEOUT).and_then(Value::as_u64)?;
-    (seconds > 0).then(|| Duration::from_secs(seconds))
+    directives::timeout(infos).ok().flatten()
 }

@@ -37,7 +37,7 @@ impl fmt::Display for Denial {
         write!(f, ": {status}")?;
         reasons.iter().try_for_each(|info| match info.value.as_str() {
             Some(words) => write!(f, ", {words:?}"),
-            None => write!(f, ", {info:?}"),
+            None => write!(f, ", {info}"),
         })
     }
 }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     Time,
-    audience::{self, Aim},
+    audience::{self, Aim, BY_SERVER},
     class::{Class, Head, Levels},
     job::{Job, Life},
     reach::Reach,
@@ -223,7 +223,7 @@ impl Server {
 
     /// Takes from an event what nobody may say of his own, and checks the rest.
     pub(super) fn check(&self, event: &mut Event) -> Result<(), Status> {
-        event.infos.retain(|info| info.key != INTERNAL_NOTIFY);
+        event.infos.retain(|info| info.key != INTERNAL_NOTIFY && info.key != BY_SERVER);
         if Size::of_event(event).bytes > self.settings.max_event_bytes {
             return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
         }

@@ -34,6 +34,7 @@ use crate::{
     assemblage::Assemblages,
     audience::Interests,
     defaults::{Defaults, HookDefault},
+    directives,
     fence::{Fences, LocallyComplete},
     group::{Groups, JobFacts},
     job::{Census, Job, JobSpec},
@@ -339,6 +340,14 @@ impl Server {
             return vec![reply(to, code::PMIX_ERR_INIT)];
         }
         let source = peer.proc.clone();
+        if let Request::Fence { infos, .. }
+        | Request::Get { infos, .. }
+        | Request::Connect { infos, .. }
+        | Request::Disconnect { infos, .. } = &request
+            && let Err(status) = directives::timeout(infos)
+        {
+            return vec![reply(to, status)];
+        }
         match request {
             Request::JobData => self.job_data(to, &source),
             Request::Commit(commits) => self.commit(to, &source, commits),

@@ -2,18 +2,21 @@
 use super::{Action, FileLook, PeerId, RequestId, Server, Standing, Upcall, reply};
 use crate::{
     Time,
+    audience::BY_SERVER,
     monitor::{self, Beginning, Due, Ended, Measured, Monitor, MonitorError, Seen, Signs, WatchId},
     policy,
     reach::Reach,
 };
-use peal_model::{Event, Identity, Info, Nspace, Proc, Reply, Request, Status, code};
+use peal_model::{Event, Identity, Info, Nspace, Proc, Range, Reply, Request, Status, Value, code};
 use std::sync::Arc;
 
-/// Who watches (`PMIX_SERVER_ENABLE_MONITORING`).
+/// Who monitors (`PMIX_SERVER_ENABLE_MONITORING`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Monitoring {
-    /// The server itself.
+    /// The host environment where it offers that, else the server. Whoever knows the host environment decides which.
     #[default]
+    Deferred,
+    /// The server itself.
     Server,
     /// The host environment, which is asked for everything.
     Host,
@@ -75,6 +78,7 @@ impl Server {
             Monitor::Watch(mut watch) => {
                 let event = Arc::make_mut(&mut watch.alert);
                 self.check(event).map_err(wrong)?;
+                event.infos.push(Info::new(BY_SERVER, Value::Bool(true)));
                 let path = if let Signs::File { path, .. } = &watch.signs { Some(path.clone()) } else { None };
                 let watch = self.monitors.begin(source, uid, Beginning::Watch(watch, to))?;
                 if let Some(path) = path {
@@ -174,10 +178,15 @@ impl Server {
         }
     }
 
-    /// An event of the server's, for nobody but the user of whoever asked for it: nothing more was granted.
+    /// An event of the server's, for nobody but the user of whoever asked for it: nothing more was granted. The host environment
+    /// hears it if it registered for its code, so that it can respond to it.
     fn alert(&mut self, requester: &Proc, alert: Arc<Event>) -> Vec<Action> {
         let Some(identity) = self.identity(requester) else { return Vec::new() };
-        self.spread(alert, Reach::User(identity.uid), self.settings.allowance)
+        let is_for_host = alert.range != Range::Rm && self.host.names_code(alert.code);
+        let mut actions: Vec<Action> =
+            is_for_host.then(|| Action::Host(Upcall::Notify(alert.clone()))).into_iter().collect();
+        actions.extend(self.spread(alert, Reach::User(identity.uid), self.settings.allowance));
+        actions
     }
 
     /// What follows where watches have ended: files are closed, and nobody waits any more.

@@ -61,10 +61,6 @@ fn asked_about(query: &Query) -> Vec<Proc> {
 }
 
 fn users(own: u32, infos: &[Info]) -> Vec<u32> {
-    let named = infos.value_of(key::PMIX_USERID).and_then(number);
+    let named = infos.value_of(key::PMIX_USERID).and_then(Value::as_u32);
     [Some(own), named].into_iter().flatten().collect()
-}
-
-fn number(value: &Value) -> Option<u32> {
-    value.as_u64().and_then(|number| u32::try_from(number).ok())
 }

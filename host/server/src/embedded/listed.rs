@@ -2,6 +2,7 @@
 use super::{
     JobCommand,
     launch::{self, AppRequest},
+    registered::{ProcProcess, RegisteredProcs},
     stray::Family,
 };
 use peal_model::{DataArray, Identity, Info, Nspace, Proc, ProcInfo, ProcState, Rank, Status, Text, Value, code, key};
@@ -10,6 +11,9 @@ use std::{
     sync::{Mutex, MutexGuard, OnceLock, PoisonError},
 };
 use tokio::sync::mpsc;
+
+/// The longest name of a program that is told, in bytes: a process writes there what it likes.
+const MAX_PROGRAM: usize = 4096;
 
 /// A job that runs, until it has ended.
 #[derive(Debug)]
@@ -30,8 +34,8 @@ pub(super) struct Listed {
 pub(super) enum Origin {
     /// We did: what it runs, and what is closed when it has ended.
     Launched { apps: Vec<AppRequest>, commands: mpsc::Sender<JobCommand> },
-    /// Somebody else, who will say when it has ended.
-    Adopted,
+    /// Somebody else, who will say when it has ended: the processes of its procs.
+    Adopted(RegisteredProcs),
 }
 
 impl Listed {
@@ -67,7 +71,23 @@ impl Listed {
     pub(super) fn is_there(&self) -> bool {
         match &self.origin {
             Origin::Launched { commands, .. } => !commands.is_closed(),
-            Origin::Adopted => true,
+            Origin::Adopted(_) => true,
+        }
+    }
+
+    /// The processes of its procs, if somebody else started it.
+    pub(super) fn registered(&self) -> Option<&RegisteredProcs> {
+        match &self.origin {
+            Origin::Launched { .. } => None,
+            Origin::Adopted(procs) => Some(procs),
+        }
+    }
+
+    /// The process of a proc.
+    fn process_of(&self, proc: &Proc, family: &Family) -> ProcProcess {
+        match &self.origin {
+            Origin::Launched { .. } => family.process_of(proc).map_or(ProcProcess::Ended, ProcProcess::Running),
+            Origin::Adopted(procs) => procs.process_of(proc.rank),
         }
     }
 
@@ -85,33 +105,40 @@ impl Listed {
     /// Its procs that run, each with its process.
     pub(super) fn running(&self, family: &Family) -> Vec<(Proc, u32)> {
         let procs = (0..self.size).map(|rank| Proc::new(self.nspace.clone(), Rank(rank)));
-        procs.filter_map(|proc| family.process_of(&proc).map(|pid| (proc, pid))).collect()
+        procs
+            .filter_map(|proc| match self.process_of(&proc, family) {
+                ProcProcess::Running(pid) => Some((proc, pid)),
+                ProcProcess::Unknown | ProcProcess::Ended => None,
+            })
+            .collect()
     }
 
     /// Its procs, by rank.
     pub(super) fn procs(&self, family: &Family) -> DataArray {
         let apps = match &self.origin {
             Origin::Launched { apps, .. } => apps.as_slice(),
-            Origin::Adopted => &[],
+            Origin::Adopted(_) => &[],
         };
         let ends = self.ends();
         DataArray::proc_infos((0..self.size).map(|rank| {
             let proc = Proc::new(self.nspace.clone(), Rank(rank));
-            let pid = family.process_of(&proc);
             let program = launch::app_of(apps, proc.rank).map(|app| &app.program);
-            let state = match (pid, &self.origin) {
-                (Some(_), _) => ProcState::RUNNING,
-                (None, Origin::Launched { .. }) => ends.get(&proc.rank).copied().unwrap_or(ProcState::TERMINATED),
+            let executable = program.map(|program| Text::from_bytes(program.as_encoded_bytes()));
+            let (pid, state, executable) = match self.process_of(&proc, family) {
+                ProcProcess::Running(pid) => (pid, ProcState::RUNNING, executable.or_else(|| program_of(pid))),
+                ProcProcess::Ended => (0, ends.get(&proc.rank).copied().unwrap_or(ProcState::TERMINATED), executable),
                 // Whoever started it knows.
-                (None, Origin::Adopted) => ProcState::UNDEF,
+                ProcProcess::Unknown => (0, ProcState::UNDEF, executable),
             };
-            ProcInfo {
-                proc,
-                hostname: Some(self.hostname.as_str().into()),
-                executable: program.map(|program| Text::from_bytes(program.as_encoded_bytes())),
-                pid: pid.unwrap_or_default(),
-                state,
-            }
+            let hostname = Some(self.hostname.as_str().into());
+            ProcInfo { proc, hostname, executable, pid, state }
         }))
     }
+}
+
+/// The program of a process, as that calls itself.
+fn program_of(pid: u32) -> Option<Text> {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let program = line.split(|byte| *byte == 0).next().filter(|program| !program.is_empty())?;
+    Some(Text::from_bytes(program.get(..MAX_PROGRAM).unwrap_or(program)))
 }

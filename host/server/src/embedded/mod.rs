@@ -24,6 +24,7 @@ mod process;
 mod publishing;
 mod pulls;
 mod query;
+mod registered;
 mod reporting;
 mod running;
 mod sink;
@@ -47,7 +48,7 @@ pub use sink::Stream;
 
 use self::{
     cleanup::{Cleanups, Registered},
-    control::{Control, RankNotDone},
+    control::Control,
     kin::Kin,
     publishing::Publishing,
     pulls::Pulls,
@@ -73,10 +74,11 @@ use peal_model::{
 };
 use peal_sandbox::Sink;
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::Semaphore;
 
 /// What can be asked of lines that are logged.
 const DRESS: [KeyName; 4] = [
@@ -123,6 +125,10 @@ pub struct EmbeddedHost {
     publishing: Publishing,
     outputs: Outputs,
     notices: Notices,
+    /// The time that procs of registered jobs have to end when they are asked to.
+    grace: Duration,
+    /// Requests about procs of registered jobs that may be under way at once.
+    controls: Arc<Semaphore>,
 }
 
 impl EmbeddedHost {
@@ -138,7 +144,14 @@ impl EmbeddedHost {
             publishing: Publishing::default(),
             outputs: Outputs::default(),
             notices,
+            grace: Keeping::default().grace,
+            controls: Arc::new(Semaphore::new(control::REGISTERED)),
         }
+    }
+
+    /// The same, where procs of registered jobs have this time to end when they are asked to.
+    pub fn with_grace(self, grace: Duration) -> EmbeddedHost {
+        EmbeddedHost { grace, ..self }
     }
 
     /// The same, which lets no more be registered to be removed than this, and removes it within these bounds.
@@ -221,6 +234,10 @@ impl Host for EmbeddedHost {
 
     fn client_connected(&self, proc: &Proc) {
         self.cleanups.runs(proc);
+    }
+
+    fn process_connected(&self, proc: &Proc, pid: u32) {
+        self.table.connected(proc, pid);
     }
 
     fn supported(&self) -> &[Supported] {
@@ -368,48 +385,6 @@ impl Host for EmbeddedHost {
             tracing::warn!(number, "there is no such signal here");
             return Box::pin(std::future::ready(Err(code::PMIX_ERR_NOT_SUPPORTED)));
         }
-        let mut by_job: BTreeMap<Nspace, BTreeSet<Rank>> = BTreeMap::new();
-        for Proc { nspace, rank } in control.targets {
-            by_job.entry(nspace).or_default().insert(rank);
-        }
-        let jobs: Vec<_> = by_job
-            .into_iter()
-            .map(|(job, ranks)| (self.kin.find(&job).map(|found| found.commands), job, ranks))
-            .collect();
-        Box::pin(async move {
-            // All of them begin before any is waited for.
-            let mut begun = Vec::new();
-            for (commands, job, ranks) in jobs {
-                begun.push((begin(commands, &action, &ranks).await, job, ranks));
-            }
-            let mut not_done = Vec::new();
-            for (answer, job, ranks) in begun {
-                let of_job = match answer {
-                    Some(answer) => answer.await.unwrap_or_else(|_| control::after_the_end(&action, ranks)),
-                    None => ranks.into_iter().map(not_started).collect(),
-                };
-                let named = |RankNotDone { rank, status, reason }| {
-                    let proc = Proc::new(job.clone(), rank);
-                    job_control::NotDone { proc, status, reason }
-                };
-                not_done.extend(of_job.into_iter().map(named));
-            }
-            Ok(not_done)
-        })
+        Box::pin(async move { Ok(self.control_procs(control).await) })
     }
-}
-
-async fn begin(
-    commands: Option<mpsc::Sender<JobCommand>>,
-    action: &JobAction,
-    ranks: &BTreeSet<Rank>,
-) -> Option<oneshot::Receiver<Vec<RankNotDone>>> {
-    let (done, answer) = oneshot::channel();
-    let control = Control { action: action.clone(), ranks: ranks.clone(), done };
-    commands?.send(JobCommand::Control(control)).await.ok()?;
-    Some(answer)
-}
-
-fn not_started(rank: Rank) -> RankNotDone {
-    RankNotDone { rank, status: code::PMIX_ERR_NOT_FOUND, reason: "no process was started for it here".to_owned() }
 }

@@ -47,7 +47,8 @@ impl Process {
         pids.filter_map(Process::of).collect()
     }
 
-    fn of(pid: u32) -> Option<Process> {
+    /// The one of that number, if there is one.
+    pub(crate) fn of(pid: u32) -> Option<Process> {
         Process::read(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
@@ -66,9 +67,14 @@ impl Process {
         Some(Process { id, parent: number(1)?, group: number(2)?, session: number(3)?, state })
     }
 
-    /// Whether it has not ended.
+    /// Whether it had not ended when it was looked at.
     pub(crate) fn lives(&self) -> bool {
         self.state != State::Ended
+    }
+
+    /// Whether it has not ended by now.
+    pub(crate) fn is_there(&self) -> bool {
+        Process::of(self.id.pid).is_some_and(|now| now.id == self.id && now.lives())
     }
 
     /// Whether it is stopped, with all of its threads.

@@ -1,7 +1,7 @@
 //! Who wants the output of procs (`PMIx_IOF_pull`), and its way to them.
 use super::{EmbeddedHost, backlog::Backlog};
 use crate::handle::ServerHandle;
-use peal_model::{Bytes, Info, InfoFlags, Infos, IofChannel, KeyName, Nspace, Proc, Status, Value, code, key};
+use peal_model::{Bytes, Info, InfoFlags, Infos, IofChannel, KeyName, Nspace, Proc, Status, code, key};
 use peal_wire::Output;
 use std::{
     collections::BTreeMap,
@@ -34,8 +34,10 @@ impl EmbeddedHost {
         }
         let most = match directives.value_of(key::PMIX_IOF_CACHE_SIZE) {
             None => usize::MAX,
-            Some(Value::Uint32(bytes)) => usize::try_from(*bytes).unwrap_or(usize::MAX),
-            Some(_) => return Err(code::PMIX_ERR_BAD_PARAM),
+            Some(bytes) => {
+                let bytes = bytes.as_u32().ok_or(code::PMIX_ERR_BAD_PARAM)?;
+                usize::try_from(bytes).unwrap_or(usize::MAX)
+            }
         };
         // Of jobs that others start the output goes elsewhere.
         let launching = self.launching.get().ok_or(code::PMIX_ERR_NOT_FOUND)?;

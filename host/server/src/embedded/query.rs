@@ -4,6 +4,8 @@ use super::{
     launch::JobRequest,
     listed::{Listed, Origin},
     memory,
+    process::Id,
+    registered::RegisteredProcs,
     stray::Family,
     used,
 };
@@ -14,7 +16,7 @@ use peal_model::{
 };
 use rustix::process::{getegid, geteuid};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::sync::mpsc;
@@ -41,13 +43,29 @@ impl JobTable {
     /// Lists a job that somebody else starts, until it is released.
     pub(super) fn adopt(&self, job: &JobSpec) {
         let (nspace, hostname) = (job.nspace.clone(), job.hostname.clone());
-        let listed = Listed::new(job.identity, (nspace.clone(), job.size()), hostname, Origin::Adopted);
+        let origin = Origin::Adopted(RegisteredProcs::default());
+        let listed = Listed::new(job.identity, (nspace.clone(), job.size()), hostname, origin);
         self.jobs().insert(nspace, Arc::new(listed));
     }
 
     /// Whether somebody else starts the procs of a job.
     pub(super) fn is_adopted(&self, nspace: &Nspace) -> bool {
-        self.jobs().get(nspace).is_some_and(|job| job.is_adopted())
+        self.jobs().get(nspace).is_some_and(|job| job.registered().is_some())
+    }
+
+    /// A proc of a job that was adopted has connected by the process of this id.
+    pub(super) fn connected(&self, proc: &Proc, pid: u32) {
+        if let Some(procs) = self.jobs().get(&proc.nspace).and_then(|job| job.registered()) {
+            procs.connected(proc.rank, pid);
+        }
+    }
+
+    /// A job that was adopted, and the processes of the procs of all such jobs.
+    pub(super) fn registered(&self, nspace: &Nspace) -> Option<(Arc<Listed>, BTreeSet<Id>)> {
+        let jobs = self.jobs();
+        let job = jobs.get(nspace).filter(|job| job.registered().is_some())?.clone();
+        let processes = jobs.values().filter_map(|job| job.registered()).flat_map(RegisteredProcs::ids).collect();
+        Some((job, processes))
     }
 
     /// A job is being ended because of this.

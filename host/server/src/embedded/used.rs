@@ -42,9 +42,9 @@ pub(super) fn wanted(qualifiers: &[Info]) -> Result<Option<Rank>, Status> {
     let all = rank::PMIX_RANK_WILDCARD;
     let rank = match (qualifiers.value_of(key::PMIX_PROCID), qualifiers.value_of(key::PMIX_RANK)) {
         (Some(Value::Proc(proc)), _) => proc.rank,
-        (None, Some(Value::Rank(rank))) => *rank,
+        (None, Some(rank)) => rank.as_rank().ok_or(code::PMIX_ERR_BAD_PARAM)?,
         (None, None) => all,
-        _ => return Err(code::PMIX_ERR_BAD_PARAM),
+        (Some(_), _) => return Err(code::PMIX_ERR_BAD_PARAM),
     };
     Ok(Some(rank).filter(|rank| *rank != all))
 }

@@ -101,8 +101,8 @@ fn assemble(texts: &Texts, mut head: Vec<Info>, fields: Fields<'_>) -> Option<In
         let ticks = u64::try_from(now.as_millis()).unwrap_or(u64::MAX).saturating_mul(hertz) / 1000;
         of.put(key::PMIX_PROC_PERCENT_CPU, || percent(used, ticks.saturating_sub(stat.starttime)));
     }
-    // The Standard's priorities are higher where they are more, the kernel's where they are less.
-    of.put(key::PMIX_PROC_PRIORITY, || Value::Int32(i32::try_from(stat.priority.saturating_neg()).unwrap_or_default()));
+    // As the kernel counts, and so as OpenPMIx tells: more is less urgent.
+    of.put(key::PMIX_PROC_PRIORITY, || Value::Int32(i32::try_from(stat.priority).unwrap_or_default()));
     of.put(key::PMIX_PROC_NUM_THREADS, || Value::Uint16(u16::try_from(stat.num_threads).unwrap_or(u16::MAX)));
     if let Some(cpu) = stat.processor.and_then(|cpu| u16::try_from(cpu).ok()) {
         of.put(key::PMIX_PROC_CPU, || Value::Uint16(cpu));
@@ -145,6 +145,7 @@ mod tests {
         assert_eq!(infos.value_of(key::PMIX_PROC_TIME), Some(&Value::Timeval { seconds: 3, microseconds: 0 }));
         assert_eq!(infos.value_of(key::PMIX_PROC_PERCENT_CPU), Some(&Value::Float(10.0)));
         assert_eq!(infos.value_of(key::PMIX_PROC_VSIZE), Some(&Value::Float(1.0)));
+        assert_eq!(infos.value_of(key::PMIX_PROC_PRIORITY), Some(&Value::Int32(20)), "as the kernel has it");
         assert_eq!(infos.value_of(key::PMIX_PROC_RSS), None, "what is not known is not told");
     }
 

@@ -4,8 +4,8 @@ use crate::{
     Time,
     job::Life,
     job_control::{
-        self, Ambiguous, Checkpoint, CheckpointOrder, ControlId, End, Entry, JobAction, JobControl, JobControlError,
-        Method, NotDone, Operation, STATUS, Stage, Trigger, Work,
+        self, Checkpoint, CheckpointOrder, ControlId, End, Entry, JobAction, JobControl, JobControlError, Method,
+        NotDone, Operation, STATUS, Stage, Trigger, Work,
     },
     policy::REASON,
     server::{Action, Server, Upcall},
@@ -23,17 +23,16 @@ impl Server {
         order: CheckpointOrder,
         targets: Vec<Proc>,
     ) -> Result<Vec<Action>, JobControlError> {
-        let own: BTreeMap<Proc, VecDeque<Method>> =
-            targets.iter().map(|proc| (proc.clone(), self.declared.methods_of(proc))).collect();
-        let (method, timeout) = resolved(&order, &own);
-        let methods: BTreeMap<Proc, VecDeque<Method>> = match method {
-            Some(method) => targets.iter().map(|proc| (proc.clone(), VecDeque::from([method]))).collect(),
-            None => own,
+        let methods_of = |proc: &Proc| match order.method {
+            Some(method) => VecDeque::from([method]),
+            None => self.declared.methods_of(proc),
         };
+        let methods: BTreeMap<Proc, VecDeque<Method>> =
+            targets.iter().map(|proc| (proc.clone(), methods_of(proc))).collect();
         if let Some((proc, _)) = methods.iter().find(|(_, methods)| methods.is_empty()) {
             return Err(JobControlError::NoMethod(proc.clone()));
         }
-        let deadline = given.by.at + timeout.unwrap_or(self.settings.checkpoint_timeout);
+        let deadline = given.by.at + order.timeout.unwrap_or(self.settings.checkpoint_timeout);
         let (checkpoint, triggers) =
             Checkpoint::begin(order.checkpoint.clone(), methods, |proc| self.has_ended(proc), deadline);
         let (to, operation) = (given.by.to, Operation::Checkpoint(order.checkpoint));
@@ -104,8 +103,7 @@ impl Server {
         let named = [key::PMIX_JOB_CTRL_CHECKPOINT, key::PMIX_JOB_CTRL_ID];
         let names = named.map(|key| infos.value_of(key).and_then(Value::as_str));
         let status = match infos.value_of(STATUS) {
-            Some(Value::Status(status)) => *status,
-            Some(value) => value.as_u64().map_or(code::PMIX_ERROR, |_| code::PMIX_SUCCESS),
+            Some(value) => value.as_status().unwrap_or(code::PMIX_ERROR),
             None => code::PMIX_SUCCESS,
         };
         let reason = infos.value_of(REASON).and_then(Value::as_str);
@@ -183,16 +181,4 @@ impl Server {
 enum Next {
     Ended(End),
     Done(Upcall),
-}
-
-/// How procs are told and how long that may take, where a number may mean either: those who have said how they are checkpointed
-/// need no signal from somebody else, so it means the time.
-fn resolved(order: &CheckpointOrder, own: &BTreeMap<Proc, VecDeque<Method>>) -> (Option<Method>, Option<Duration>) {
-    match order.ambiguous {
-        None => (order.method, order.timeout),
-        Some(Ambiguous(number)) if own.values().all(|methods| !methods.is_empty()) => {
-            (None, Some(Duration::from_secs(u64::from(number))))
-        }
-        Some(Ambiguous(number)) => (Some(Method::Signal(number)), order.timeout),
-    }
 }

@@ -49,9 +49,12 @@ impl Server {
             Wanted::Preempt { action, grace, targets } => self.preempt(given, action, grace, targets),
             Wanted::Provision { nodes, image } => self.provision(given, nodes, image),
             Wanted::Cancel(which) => {
-                let free = self.ledger.cancellable(&self.requestor(&given.by), &which)?;
-                let ended = free.into_iter().flat_map(|id| self.end(id, End::Cancelled)).collect::<Vec<_>>();
-                Ok(ended.into_iter().chain([answered(given.by.to, code::PMIX_SUCCESS, Vec::new())]).collect())
+                let cancellation = self.ledger.cancellable(&self.requestor(&given.by), &which)?;
+                let status = cancellation.status();
+                let mut actions: Vec<Action> =
+                    cancellation.free.into_iter().flat_map(|id| self.end(id, End::Cancelled)).collect();
+                actions.push(answered(given.by.to, status, cancellation.committed));
+                Ok(actions)
             }
             Wanted::Declare { declaration, cleanup } => {
                 self.declare(&given.by, declaration)?;

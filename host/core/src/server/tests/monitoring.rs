@@ -72,13 +72,70 @@ fn the_silent_proc_and_its_job_hear_once_that_it_is_silent_and_chains_see_it() {
     assert_eq!(hearers(&stage, &actions), [0, 2]);
     let chained: Vec<_> = actions.iter().filter(|action| matches!(action, Action::Chain { .. })).collect();
     let [Action::Chain { event, reach, .. }] = chained.as_slice() else { panic!("{actions:?}") };
-    assert_eq!((event.code.0, &event.source, event.affected()), (ALERT, &None, vec![proc(0)]));
+    assert_eq!((event.code.0, &event.source, event.affected()), (ALERT, &Some(proc(0)), vec![proc(0)]));
     assert_eq!(event.infos.value_of(key::PMIX_MONITOR_ID), Some(&Value::string("one")));
     assert_eq!(*reach, crate::reach::Reach::User(WHO.uid));
     assert_eq!((stage.at(100_000), stage.server.deadline()), (vec![], None), "it is told once");
     stage.server.beat(stage.peers[0], Time(100_001));
     let actions = stage.at(106_001);
     assert_eq!(hearers(&stage, &actions), [0, 2], "and again, when it was heard of in between");
+}
+
+#[test]
+fn silent_proc_that_registers_late_hears_its_alert() {
+    let mut stage = Stage::of(1);
+    stage.beats(0, "one");
+    stage.at(1000);
+    let alert = stage.at(7000);
+    assert_eq!((hearers(&stage, &alert), chained(&alert).is_some()), (vec![], true));
+    let told = stage.register(0, &[ALERT]);
+    assert_eq!(hearers(&stage, &told), [0], "{told:?}");
+}
+
+#[test]
+fn host_that_registered_for_the_code_hears_alerts() {
+    let host_hears = |codes: Option<&[Status]>, range: Option<Range>| {
+        let mut stage = Stage::of(1);
+        if let Some(codes) = codes {
+            stage.server.host_registers(codes);
+        }
+        let time = (key::PMIX_MONITOR_HEARTBEAT_TIME, Value::Uint32(4));
+        let range = range.map(|range| (key::PMIX_RANGE, Value::Range(range)));
+        let directives: Vec<_> = [time].into_iter().chain(range).collect();
+        stage.monitor(0, (key::PMIX_MONITOR_HEARTBEAT, Value::Undef), &directives);
+        stage.at(1000);
+        let alert = stage.at(7000);
+        alert.iter().filter(|action| matches!(action, Action::Host(Upcall::Notify { .. }))).count()
+    };
+    let alert = Status(ALERT);
+    assert_eq!(host_hears(Some(&[alert]), None), 1);
+    assert_eq!(host_hears(Some(&[alert]), Some(Range::Rm)), 1, "once");
+    assert_eq!(host_hears(Some(&[Status(-1)]), None), 0);
+    // Whoever wants all that is aimed at it hears this only where it is.
+    assert_eq!((host_hears(Some(&[]), None), host_hears(Some(&[]), Some(Range::Rm))), (0, 1));
+    assert_eq!(host_hears(None, None), 0);
+}
+
+#[test]
+fn clients_cannot_say_that_a_server_raised_their_event() {
+    let mut stage = Stage::of(2);
+    stage.register(0, &[-3001]);
+    stage.register(1, &[-3001]);
+    let infos = vec![Info::new(crate::audience::BY_SERVER, Value::Bool(true))];
+    let raised = stage.ask(0, Request::Notify { code: Status(-3001), range: Range::Namespace, infos }).1;
+    assert_eq!(hearers(&stage, &raised), [1]);
+}
+
+#[test]
+fn request_to_send_a_heartbeat_is_a_sign_of_life() {
+    let mut stage = Stage::of(1);
+    stage.beats(0, "one");
+    stage.at(1000);
+    let beat = stage.monitor(0, (key::PMIX_SEND_HEARTBEAT, Value::Undef), &[]);
+    assert_eq!(status(&beat), code::PMIX_SUCCESS);
+    // The next tick gives it its time.
+    stage.at(6000);
+    assert_eq!((chained(&stage.at(7000)), stage.server.deadline()), (None, Some(Time(12_000))));
 }
 
 #[test]

@@ -20,11 +20,11 @@ pub(crate) enum Conflict {
 /// The first contradiction between two registrations.
 pub(crate) fn between(one: &Cleanup, other: &Cleanup) -> Option<Conflict> {
     let kind = |(files, directories): (&Cleanup, &Cleanup)| {
-        files.files.iter().find(|path| directories.directories.contains(path)).cloned().map(Conflict::Kind)
+        files.files.intersection(&directories.directories).next().cloned().map(Conflict::Kind)
     };
     let both = [(one, other), (other, one)];
     let ways = || {
-        let shared = one.directories.iter().find(|path| other.directories.contains(path))?;
+        let shared = one.directories.intersection(&other.directories).next()?;
         (way(one) != way(other)).then(|| Conflict::Ways(shared.clone()))
     };
     let ignored = |(gone, left): (&Cleanup, &Cleanup)| {
@@ -42,11 +42,13 @@ fn way(cleanup: &Cleanup) -> impl PartialEq + '_ {
 /// Whether a registration leaves this path alone where it would come to it.
 fn ignores(cleanup: &Cleanup, path: &Path) -> bool {
     let named = path.file_name().is_some_and(|name| cleanup.ignored.contains(name));
-    let reached = |dir: &PathBuf| match cleanup.depth {
-        Depth::Flat => path.parent() == Some(dir),
-        Depth::Recursive => path.starts_with(dir) && path != dir,
-    };
-    named && cleanup.directories.iter().any(reached)
+    let mut above = path.ancestors().skip(1);
+    let is_reached = |dir: &Path| cleanup.directories.contains(dir);
+    named
+        && match cleanup.depth {
+            Depth::Flat => above.next().is_some_and(is_reached),
+            Depth::Recursive => above.any(is_reached),
+        }
 }
 
 #[cfg(test)]
@@ -81,7 +83,7 @@ mod tests {
             cleanup(&[], &["/t/d"], &["x"]),
         ] {
             assert_eq!(between(&plain, &other), Some(Conflict::Ways("/t/d".into())));
-            assert_eq!(between(&Cleanup { directories: vec!["/t/e".into()], ..other }, &plain), None);
+            assert_eq!(between(&Cleanup { directories: [PathBuf::from("/t/e")].into(), ..other }, &plain), None);
         }
         let keeps = cleanup(&[], &["/t/d"], &["x"]);
         let deep = Cleanup { depth: Depth::Recursive, ..keeps.clone() };

@@ -197,7 +197,7 @@ mod tests {
         Cleanup {
             procs,
             files: files.iter().map(PathBuf::from).collect(),
-            directories: Vec::new(),
+            directories: BTreeSet::new(),
             depth: Depth::Flat,
             subdirectories: Subdirectories::All,
             top: Top::Remove,
@@ -251,7 +251,7 @@ mod tests {
     fn who_contradicts_what_was_registered_before_is_told_so() {
         let cleanups = two_jobs(CleanupSettings::default());
         let mut dirs = of(vec![proc("a", 0)], &[]);
-        dirs.directories.push(PathBuf::from("/tmp/x"));
+        dirs.directories.insert(PathBuf::from("/tmp/x"));
         assert_eq!(cleanups.register(&proc("a", 0), ME, dirs.clone()), Ok(vec![]));
         assert_eq!(cleanups.register(&proc("a", 0), ME, dirs), Ok(vec![]), "to say it twice is no contradiction");
         let file = of(vec![proc("a", 0)], &["/tmp/x"]);

@@ -41,7 +41,8 @@ pub(crate) fn remove(cleanup: &Cleanup, bounds: Bounds) -> Left {
     for path in &cleanup.files {
         note(path, removal.file(path));
     }
-    for path in &cleanup.directories {
+    // The deepest first: a directory that has another one in it is empty only when that is gone.
+    for path in cleanup.directories.iter().rev() {
         note(path, removal.directory(path));
     }
     removal.left

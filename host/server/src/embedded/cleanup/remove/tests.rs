@@ -19,7 +19,7 @@ const BOUNDS: Bounds = Bounds { entries: 1000, depth: 10 };
 fn cleanup(directories: &[&Path]) -> Cleanup {
     Cleanup {
         procs: Vec::new(),
-        files: Vec::new(),
+        files: BTreeSet::new(),
         directories: directories.iter().map(|path| path.to_path_buf()).collect(),
         depth: Depth::Recursive,
         subdirectories: Subdirectories::All,
@@ -114,6 +114,17 @@ proptest! {
 }
 
 #[test]
+fn directories_within_each_other_all_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    fs::create_dir_all(at("a/b/c")).unwrap();
+    ["a/1", "a/b/2", "a/b/c/3"].iter().for_each(|name| fs::write(at(name), "").unwrap());
+    let flat = cleanup(&[&at("a"), &at("a/b"), &at("a/b/c")]);
+    assert_eq!(remove(&Cleanup { depth: Depth::Flat, ..flat }, BOUNDS), Left::Nothing);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn what_is_of_another_kind_than_registered_is_left_alone_and_no_link_is_followed() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
@@ -123,10 +134,10 @@ fn what_is_of_another_kind_than_registered_is_left_alone_and_no_link_is_followed
     symlink(at("real"), at("link")).unwrap();
     let (real, link) = (at("real"), at("link"));
     let wrong =
-        Cleanup { files: vec![real.clone(), at("link/file")], ..cleanup(&[&link, &at("file"), &at("link/sub")]) };
+        Cleanup { files: [real.clone(), at("link/file")].into(), ..cleanup(&[&link, &at("file"), &at("link/sub")]) };
     assert_eq!(remove(&wrong, BOUNDS), Left::Nothing);
     assert!(at("real/file").exists() && at("real/sub").exists() && at("file").exists() && at("link").exists());
-    let right = Cleanup { files: vec![link, at("file")], ..cleanup(&[&real]) };
+    let right = Cleanup { files: [link, at("file")].into(), ..cleanup(&[&real]) };
     assert_eq!(remove(&right, BOUNDS), Left::Nothing);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "a link itself is a file");
 }
@@ -174,7 +185,7 @@ fn a_link_that_is_swapped_in_leads_nowhere() {
         for _ in 0..2000 {
             remove(&cleanup(&[&top]), BOUNDS);
             remove(&cleanup(&[&sub.join("deep")]), BOUNDS);
-            let file = Cleanup { files: vec![sub.join("deep/file0")], ..cleanup(&[]) };
+            let file = Cleanup { files: [sub.join("deep/file0")].into(), ..cleanup(&[]) };
             remove(&file, BOUNDS);
         }
         over.store(true, Ordering::Relaxed);
@@ -199,7 +210,7 @@ fn nothing_goes_that_the_requester_could_not_remove() {
     fs::write(at("sticky/own"), "").unwrap();
     theirs.iter().for_each(|name| chown(at(name), Some(SOMEBODY.uid), Some(SOMEBODY.gid)).unwrap());
     let registered = Cleanup {
-        files: vec![at("etc/file"), at("sticky/file"), at("sticky/own")],
+        files: [at("etc/file"), at("sticky/file"), at("sticky/own")].into(),
         ..cleanup(&[&at("etc"), &at("sticky"), &at("theirs")])
     };
     as_user::run(SOMEBODY, || remove(&registered, BOUNDS)).unwrap();

@@ -1,0 +1,65 @@
+//! Amounts as people read them: rounded, with their units. Programs get the numbers.
+
+/// The letters of amounts of bytes, each 1024 times the one before.
+const BYTES: [&str; 6] = ["B", "kB", "MB", "GB", "TB", "PB"];
+
+/// An amount of bytes.
+pub fn bytes(count: f64) -> String {
+    let mut amount = count;
+    let mut units = BYTES.iter().peekable();
+    while let Some(unit) = units.next() {
+        if amount.abs() < 1024.0 || units.peek().is_none() {
+            return if *unit == "B" { format!("{amount:.0} B") } else { format!("{amount:.1} {unit}") };
+        }
+        amount /= 1024.0;
+    }
+    format!("{count:.0} B")
+}
+
+/// An amount of megabytes, as the Standard counts memory.
+pub fn megabytes(count: f64) -> String {
+    bytes(count * 1024.0 * 1024.0)
+}
+
+/// A span of seconds.
+pub fn seconds(count: f64) -> String {
+    let whole = count.max(0.0) as u64;
+    match whole {
+        0..60 => format!("{count:.1} s"),
+        60..3600 => format!("{}m{:02}s", whole / 60, whole % 60),
+        _ => format!("{}h{:02}m", whole / 3600, whole % 3600 / 60),
+    }
+}
+
+/// The name of a user, or the number of one who has none.
+pub fn user(uid: u32) -> String {
+    let user = nix::unistd::User::from_uid(uid.into());
+    user.ok().flatten().map_or_else(|| uid.to_string(), |user| user.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_rounded_and_have_units() {
+        for (amount, shown) in [
+            (bytes(0.0), "0 B"),
+            (bytes(1023.0), "1023 B"),
+            (bytes(1536.0), "1.5 kB"),
+            (bytes(3.0 * 1024.0 * 1024.0 * 1024.0), "3.0 GB"),
+            (megabytes(0.5), "512.0 kB"),
+            (megabytes(2048.0), "2.0 GB"),
+            (seconds(1.34), "1.3 s"),
+            (seconds(75.0), "1m15s"),
+            (seconds(7260.0), "2h01m"),
+        ] {
+            assert_eq!(amount, shown);
+        }
+    }
+
+    #[test]
+    fn users_have_their_names() {
+        assert_eq!((user(0).as_str(), user(4_000_000_000).as_str()), ("root", "4000000000"));
+    }
+}

@@ -1,0 +1,166 @@
+//! Conversion of values to the types that directives are meant to have. Senders do not agree on types, and OpenPMIx converts
+//! (`PMIX_VALUE_GET_NUMBER`, `PMIX_INFO_TRUE`). Every directive is read by these functions, so that all convert alike.
+use crate::{Persistence, Range, Rank, Status, Value};
+
+impl Value {
+    /// The truth of a directive (`PMIX_INFO_TRUE`); none where the value means neither yes nor no.
+    ///
+    /// A key without a value says yes, and so does an empty string. A string may be a number, or begin with yes, true, no or
+    /// false. Any number but zero says yes.
+    pub fn as_bool(&self) -> Option<bool> {
+        match self {
+            Value::Undef | Value::String(None) => Some(true),
+            Value::Bool(truth) => Some(*truth),
+            Value::String(Some(text)) => truth_of(text.as_str()?),
+            number => number.integer().map(|number| number != 0),
+        }
+    }
+
+    /// A number (`PMIX_VALUE_GET_NUMBER`): of any numeric type, or a boolean as 0 or 1. None where it is negative or too large.
+    pub fn as_u64(&self) -> Option<u64> {
+        match self {
+            Value::Bool(truth) => Some(u64::from(*truth)),
+            number => u64::try_from(number.integer()?).ok(),
+        }
+    }
+
+    /// The same of 32 bits.
+    pub fn as_u32(&self) -> Option<u32> {
+        u32::try_from(self.as_u64()?).ok()
+    }
+
+    /// A status, or a number that is one.
+    pub fn as_status(&self) -> Option<Status> {
+        i32::try_from(self.integer()?).ok().map(Status)
+    }
+
+    /// A rank, or a number that is one.
+    pub fn as_rank(&self) -> Option<Rank> {
+        u32::try_from(self.integer()?).ok().map(Rank)
+    }
+
+    /// A range, or the number of one.
+    pub fn as_range(&self) -> Option<Range> {
+        match self {
+            Value::Range(range) => Some(*range),
+            number => Range::try_from(u8::try_from(number.integer()?).ok()?).ok(),
+        }
+    }
+
+    /// A persistence, or the number of one.
+    pub fn as_persistence(&self) -> Option<Persistence> {
+        match self {
+            Value::Persistence(persistence) => Some(*persistence),
+            number => Persistence::try_from(u8::try_from(number.integer()?).ok()?).ok(),
+        }
+    }
+
+    /// The number of a numeric value. Fractions lose what is behind the point, as a cast in C does. A truth counts as a number, and stands
+    /// for nothing else that has a number.
+    fn integer(&self) -> Option<i128> {
+        match self {
+            Value::Byte(n) | Value::Uint8(n) => Some(i128::from(*n)),
+            Value::Uint16(n) => Some(i128::from(*n)),
+            Value::Uint(n) | Value::Uint32(n) | Value::Pid(n) | Value::Rank(Rank(n)) => Some(i128::from(*n)),
+            Value::Size(n) | Value::Uint64(n) | Value::Time(n) => Some(i128::from(*n)),
+            Value::Int(n) | Value::Int32(n) | Value::Status(Status(n)) => Some(i128::from(*n)),
+            Value::Int8(n) => Some(i128::from(*n)),
+            Value::Int16(n) => Some(i128::from(*n)),
+            Value::Int64(n) => Some(i128::from(*n)),
+            Value::Float(n) => whole(f64::from(*n)),
+            Value::Double(n) => whole(*n),
+            _ => None,
+        }
+    }
+}
+
+/// The whole part of a number that has one.
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "what is behind the point is meant to go, and the bounds are checked"
+)]
+fn whole(number: f64) -> Option<i128> {
+    (number.is_finite() && number.abs() < 1e30).then_some(number as i128)
+}
+
+/// The words of `PMIx_Value_true`.
+fn truth_of(text: &str) -> Option<bool> {
+    let text = text.trim_start().to_ascii_lowercase();
+    let begins = |words: &[&str]| words.iter().any(|word| text.starts_with(word));
+    if text.is_empty() || begins(&["yes", "true", "enable"]) || ["y", "t"].contains(&&*text) {
+        return Some(true);
+    }
+    if begins(&["no", "false", "disable"]) || ["n", "f"].contains(&&*text) {
+        return Some(false);
+    }
+    let digits = text.bytes().take_while(u8::is_ascii_digit);
+    begins(&["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]).then(|| digits.into_iter().any(|digit| digit != b'0'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Nspace;
+
+    #[test]
+    fn number_of_any_numeric_type_is_converted() {
+        for value in [
+            Value::Bool(true),
+            Value::Byte(1),
+            Value::Int(1),
+            Value::Int8(1),
+            Value::Int64(1),
+            Value::Uint16(1),
+            Value::Uint64(1),
+            Value::Size(1),
+            Value::Pid(1),
+            Value::Rank(Rank(1)),
+            Value::Status(Status(1)),
+            Value::Float(1.9),
+            Value::Double(1.0),
+        ] {
+            assert_eq!((value.as_u32(), value.as_u64(), value.as_bool()), (Some(1), Some(1), Some(true)), "{value:?}");
+        }
+        assert_eq!(Value::Int(-3001).as_status(), Some(Status(-3001)));
+        assert_eq!(Value::Int(2).as_rank(), Some(Rank(2)));
+        assert_eq!(Value::Uint32(u32::from(Range::Session.number())).as_range(), Some(Range::Session));
+        assert_eq!(Value::Int(i32::from(Persistence::Proc.number())).as_persistence(), Some(Persistence::Proc));
+    }
+
+    #[test]
+    fn number_out_of_range_is_none() {
+        let large = Value::Uint64(u64::MAX);
+        assert_eq!((large.as_u64(), large.as_u32(), large.as_status()), (Some(u64::MAX), None, None));
+        for value in [Value::Int(-1), Value::Double(-1.5), Value::Float(f32::NAN), Value::Double(f64::INFINITY)] {
+            assert_eq!((value.as_u64(), value.as_u32(), value.as_range()), (None, None, None), "{value:?}");
+        }
+        let nspace = Value::Nspace(Nspace::new("1").unwrap());
+        for value in [Value::string("1"), nspace, Value::Pointer, Value::Undef] {
+            assert_eq!((value.as_u64(), value.as_status()), (None, None), "{value:?}");
+        }
+        assert_eq!(Value::Int(200).as_range(), None);
+        let truth = Value::Bool(true);
+        assert_eq!((truth.as_range(), truth.as_status(), truth.as_rank()), (None, None, None));
+    }
+
+    #[test]
+    fn truth_is_read_as_openpmix_does() {
+        for (text, truth) in [
+            ("", Some(true)),
+            (" yes, please", Some(true)),
+            ("TRUE", Some(true)),
+            ("t", Some(true)),
+            ("10", Some(true)),
+            ("0", Some(false)),
+            ("00", Some(false)),
+            ("No", Some(false)),
+            ("f", Some(false)),
+            ("maybe", None),
+            ("-1", None),
+        ] {
+            assert_eq!(Value::string(text).as_bool(), truth, "{text:?}");
+        }
+        assert_eq!([Value::Undef.as_bool(), Value::String(None).as_bool()], [Some(true); 2]);
+        assert_eq!([Value::Int(0).as_bool(), Value::Pointer.as_bool()], [Some(false), None]);
+    }
+}

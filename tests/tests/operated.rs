@@ -1,0 +1,127 @@
+//! `peal ps` and `peal ctl` about jobs that others start: their procs are known by the processes that connected, and reached by them.
+use peal_tests::{
+    Done, c_program,
+    daemon::{Daemon, Place},
+    program, run, until,
+};
+use serde_json::Value;
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    os::unix::process::ExitStatusExt,
+    path::Path,
+    process::Child,
+};
+
+/// A verb on a server, as a tool that finds it by its file.
+fn ask(place: &Place, daemon: &Daemon, args: &[&str]) -> Done {
+    let mut command = daemon.verb(args);
+    run(command.env("PMIX_SYSTEM_TMPDIR", place.path("")).env_remove("PMIX_SERVER_URI41"))
+}
+
+/// A proc of a registered job that has connected.
+fn connected(daemon: &Daemon, job: &str, rank: u32, program: &Path) -> Child {
+    let mut child = daemon.proc(job, rank, program).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert!(["ready\n".to_owned(), format!("admitted as rank {rank}\n")].contains(&line), "{line}");
+    child
+}
+
+/// The procs of a job, as `peal ps` tells of them.
+fn procs(place: &Place, daemon: &Daemon, job: &str) -> Vec<Value> {
+    let told = ask(place, daemon, &["ps", job, "--json"]).expect_status(0).stdout;
+    let told: Value = serde_json::from_str(&told).unwrap();
+    told[0]["procs"].as_array().unwrap().clone()
+}
+
+/// The letter by which the kernel tells how a process is.
+fn state(pid: u32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.split(' ').next().map(str::to_owned)
+}
+
+#[test]
+fn registered_procs_are_shown_and_controlled_one_by_one() {
+    let place = Place::new();
+    let daemon = place.start();
+    daemon.tell(&["job", "register", "ours", "-n", "3"]);
+    let claim = program("peal-claim");
+    let mut one = connected(&daemon, "ours", 0, &claim);
+    let mut other = connected(&daemon, "ours", 1, &claim);
+    let told = procs(&place, &daemon, "ours");
+    assert_eq!((&told[0]["state"], &told[0]["pid"]), (&"running".into(), &one.id().into()), "{told:?}");
+    assert_eq!(told[1]["pid"], other.id(), "{told:?}");
+    assert!(told[0]["usage"]["resident_mb"].as_f64().is_some_and(|mb| mb > 0.1), "{told:?}");
+    assert!(told[0]["executable"].as_str().unwrap().ends_with("peal-claim"), "{told:?}");
+    assert_eq!((&told[2]["state"], &told[2]["pid"]), (&Value::Null, &Value::Null), "it has not connected");
+
+    let ctl = |args: &[&str]| ask(&place, &daemon, &[&["ctl"], args].concat());
+    ctl(&["pause", "ours:0"]).expect_status(0);
+    assert_eq!((state(one.id()).as_deref(), state(other.id()).as_deref() == Some("T")), (Some("T"), false));
+    assert_eq!(procs(&place, &daemon, "ours")[0]["state"], "stopped");
+    ctl(&["resume", "ours:0"]).expect_status(0);
+    assert_ne!(state(one.id()).as_deref(), Some("T"));
+    let absent = ctl(&["pause", "ours:2"]).expect_status(1);
+    assert!(absent.stderr.contains("no process of it has connected"), "{}", absent.stderr);
+    let again = ctl(&["restart", "--wait", "ours:0"]).expect_status(1);
+    assert!(again.stderr.contains("it was not started here"), "{}", again.stderr);
+
+    ctl(&["signal", "USR1", "ours:0"]).expect_status(0);
+    assert_eq!(one.wait().unwrap().signal(), Some(10));
+    until("its end is seen", || procs(&place, &daemon, "ours")[0]["state"] == "ended");
+    ctl(&["kill", "ours:0"]).expect_status(0);
+    ctl(&["kill", "ours:1"]).expect_status(0);
+    assert_eq!(other.wait().unwrap().signal(), Some(9));
+
+    let mut late = connected(&daemon, "ours", 2, &claim);
+    assert_eq!(procs(&place, &daemon, "ours")[2]["pid"], late.id());
+    ctl(&["terminate", "ours:2"]).expect_status(0);
+    assert_eq!(late.wait().unwrap().signal(), Some(15));
+}
+
+#[test]
+fn registered_programs_of_libpmix_are_controlled() {
+    let Some(stays) = c_program("stays") else { return };
+    let place = Place::new();
+    let daemon = place.start();
+    daemon.tell(&["job", "register", "ours", "-n", "1"]);
+    let mut proc = connected(&daemon, "ours", 0, &stays);
+    assert_eq!(procs(&place, &daemon, "ours")[0]["pid"], proc.id());
+    ask(&place, &daemon, &["ctl", "pause", "ours"]).expect_status(0);
+    assert_eq!(state(proc.id()).as_deref(), Some("T"));
+    ask(&place, &daemon, &["ctl", "kill", "ours"]).expect_status(0);
+    assert_eq!(proc.wait().unwrap().signal(), Some(9));
+}
+
+/// A user that nobody needs.
+const NOBODY: u32 = 65_534;
+
+#[test]
+fn jobs_of_everybody_are_shown_to_root() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let place = Place::new();
+    let daemon = place.start();
+    let nobody = NOBODY.to_string();
+    daemon.tell(&["job", "register", "theirs", "-n", "2", "--uid", &nobody, "--gid", &nobody]);
+    daemon.tell(&["job", "register", "ours", "-n", "1"]);
+    let shown = ask(&place, &daemon, &["ps"]).expect_status(0);
+    assert_eq!(shown.stdout.lines().filter(|line| line.starts_with("theirs")).count(), 2, "{}", shown.stdout);
+    assert_eq!(shown.stderr, "");
+    // What may be seen may not be controlled for that.
+    let refused = ask(&place, &daemon, &["ctl", "kill", "theirs"]).expect_status(1);
+    assert!(refused.stderr.contains("belongs to user 65534") && !refused.stderr.contains("Some("), "{refused:?}");
+}
+
+#[test]
+fn refusals_are_told_in_words() {
+    let place = Place::new();
+    place.configure("[policy]\nquery.default = \"deny\"\n");
+    let daemon = place.start();
+    daemon.tell(&["job", "register", "ours", "-n", "1"]);
+    let refused = ask(&place, &daemon, &["ps"]).expect_status(125);
+    assert!(refused.stderr.contains("the site's default for query is to deny"), "{}", refused.stderr);
+    assert!(!refused.stderr.contains("String(") && !refused.stderr.contains("Some("), "{}", refused.stderr);
+}
