@@ -16,13 +16,13 @@ use crate::{
     notice::Notices,
     office::Office,
     pulse::Pulses,
-    quiet::Quiet,
     shadow::Shadows,
     spill::{SpillSettings, Spiller},
     turns::Turns,
 };
 use peal_audit::Audit;
 use peal_model::{Identity, Proc};
+use peal_store::TraceRateLimit;
 use peal_wire::{Limits, ServerUri};
 use rustix::process::{getegid, geteuid};
 use std::{
@@ -212,7 +212,7 @@ impl Server {
             handshake_timeout: settings.handshake_timeout,
             outbox: settings.outbox,
             max_open_requests: settings.max_open_requests,
-            refusals: Arc::new(Quiet::new(BETWEEN_REFUSALS)),
+            refusals: Arc::new(TraceRateLimit::new(BETWEEN_REFUSALS)),
             stage: stage.clone(),
             started,
         };
