@@ -212,7 +212,7 @@ fn the_cases_of_a_project_are_found() {
     fs::write(dir.path().join("tests/a.toml"), "[[case]]\nname = \"one\"\nevent = { code = -3001 }\n").unwrap();
     for at in [dir.path().to_owned(), dir.path().join("mine.wasm")] {
         let done = module(&["test", text(&at)]).expect_status(0);
-        assert!(done.stdout.ends_with("1 cases: 1 ok, 0 FAILED\n"), "{}", done.stdout);
+        assert!(done.stdout.ends_with("1 case: 1 ok, 0 FAILED\n"), "{}", done.stdout);
     }
     fs::copy(guest("report"), dir.path().join("yours.wasm")).unwrap();
     let two = module(&["test", text(dir.path())]).expect_status(125);

@@ -9,6 +9,7 @@ use crate::{
     args::{Ask, JobCommand, Print},
 };
 use anyhow::{Result, bail};
+use peal_model::counted;
 use peal_server::admin::{Call, NewJob, Registered, Reply};
 use std::{
     io::{self, Write},
@@ -20,7 +21,7 @@ pub fn run(command: JobCommand) -> Result<ExitCode> {
     match command {
         JobCommand::Register(args) => {
             if args.print.rank.is_some_and(|rank| rank >= args.procs) {
-                bail!("--rank: ranks of a job of {} procs go from 0 to {}", args.procs, args.procs.saturating_sub(1));
+                bail!(rank_message(args.procs));
             }
             let job = NewJob { nspace: args.nspace, size: args.procs, uid: args.uid, gid: args.gid };
             let (reply, _) = admin::ask(args.at, &Call::Register(job))?;
@@ -52,7 +53,7 @@ fn print(reply: Reply, how: &Print) -> Result<ExitCode> {
     }
     match how.rank {
         Some(rank) if rank < job.size => write_rank(&mut out, &job, rank)?,
-        Some(_) => bail!("--rank: ranks of a job of {} procs go from 0 to {}", job.size, job.size.saturating_sub(1)),
+        Some(_) => bail!(rank_message(job.size)),
         None => {
             for rank in 0..job.size {
                 writeln!(out, "# rank {rank}")?;
@@ -61,6 +62,10 @@ fn print(reply: Reply, how: &Print) -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn rank_message(size: u32) -> String {
+    format!("--rank: ranks of a job of {} go from 0 to {}", counted(size, "proc"), size.saturating_sub(1))
 }
 
 fn write_rank(out: &mut impl Write, job: &Registered, rank: u32) -> io::Result<()> {

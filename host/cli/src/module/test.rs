@@ -4,6 +4,7 @@ use crate::{args::ModuleTest, plain};
 use anyhow::{Context, Result, bail};
 use peal_author::trial::{self, Candidate, CaseFile, Difference, Report};
 use peal_config::Sandbox;
+use peal_model::counted;
 use std::{
     fs,
     io::{self, IsTerminal, Write},
@@ -82,7 +83,7 @@ fn table(all: &[(CaseFile, Vec<Report>)], out: &mut impl Write) -> io::Result<()
     }
     let reports = || all.iter().flat_map(|(_, reports)| reports);
     let (count, wrong) = (reports().count(), reports().filter(|report| !report.is_ok()).count());
-    writeln!(out, "{count} cases: {} ok, {wrong} FAILED", count - wrong)
+    writeln!(out, "{}: {} ok, {wrong} FAILED", counted(count, "case"), count - wrong)
 }
 
 fn differs(difference: &Difference, out: &mut impl Write) -> io::Result<()> {
