@@ -28,6 +28,7 @@ mod table;
 mod trace;
 mod transcript;
 mod wall;
+mod troubles;
 
 use args::{Args, ChainCommand, Command};
 use clap::{CommandFactory, Parser};
