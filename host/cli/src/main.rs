@@ -25,10 +25,11 @@ mod run;
 mod serve;
 mod stats;
 mod table;
+mod tool;
 mod trace;
 mod transcript;
-mod wall;
 mod troubles;
+mod wall;
 
 use args::{Args, ChainCommand, Command};
 use clap::{CommandFactory, Parser};
