@@ -9,6 +9,7 @@ mod attribute;
 mod bits;
 mod conversion;
 mod display;
+mod english;
 mod event;
 mod ident;
 mod info;
@@ -27,6 +28,7 @@ mod types;
 mod value;
 
 pub use array::{DataArray, MixedArray};
+pub use english::{counted, with_article};
 pub use event::{Event, Step};
 pub use ident::{IdentError, Key, KeyName, Nspace, Proc, Rank};
 pub use info::{Info, InfoFlags, Infos, Kval};

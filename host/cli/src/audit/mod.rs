@@ -11,7 +11,7 @@ use crate::{
 };
 use anyhow::{Context, Result, bail};
 use peal_audit::{AuditError, ExportError, Source, export, shown_time};
-use peal_config::Config;
+use peal_model::counted;
 use peal_store::Filter;
 use std::{
     fs::{File, OpenOptions},
@@ -39,7 +39,7 @@ fn open(source: AuditSource) -> Result<(Source, Option<PathBuf>)> {
     if let Some(path) = source.from {
         return Ok((Source::open(&path)?, None));
     }
-    let config: Config = config::load(source.config, [])?.config;
+    let config = config::load_sections(source.config, &["audit"])?;
     let Some(path) = &config.audit.path else {
         bail!(
             "there is no audit trail by this configuration (audit.path); name one, or what was exported, with --from"
@@ -66,7 +66,7 @@ fn write(args: AuditExport) -> Result<ExitCode> {
             let mut out = BufWriter::new(create(&path)?);
             let count = export(&source, &filter, &mut out)?;
             out.flush().with_context(|| path.display().to_string())?;
-            crate::say(&format!("{count} records were written to {}", path.display()));
+            crate::say(&format!("wrote {} to {}", counted(count, "record"), path.display()));
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -4,6 +4,7 @@ use crate::{args::AuditReplay, config, plain};
 use anyhow::{Context, Result, bail};
 use peal_audit::{AuditError, Outcome, Replayed, Replayer, Source, kind};
 use peal_config::{FuelCount, Sandbox};
+use peal_model::counted;
 use peal_store::Filter;
 use serde_json::json;
 use std::{
@@ -29,7 +30,7 @@ struct Summary {
 
 pub(super) fn run(args: AuditReplay) -> Result<ExitCode> {
     // Compiled code is kept where it is otherwise; without a configuration where users keep it.
-    let sandbox = config::load(args.source.config.clone(), [])?.config.sandbox;
+    let sandbox = config::load_sections(args.source.config.clone(), &["sandbox"])?.sandbox;
     let (source, _) = open(args.source)?;
     let with = args.with.as_ref().map(|path| fs::read(path).with_context(|| path.display().to_string())).transpose()?;
     let (from, to) = args.range.map_or((None, None), |(from, to)| (Some(from), Some(to)));
@@ -122,12 +123,12 @@ impl Summary {
 
     fn print(&self, out: &mut impl Write) -> io::Result<()> {
         let Summary { same, differ, not, changes, .. } = self;
-        writeln!(out, "{} calls replayed: {same} the same, {differ} differ", same + differ)?;
+        writeln!(out, "{} replayed: {same} the same, {differ} differ", counted(same + differ, "call"))?;
         for (change, times) in changes {
             writeln!(out, "  {times:>8}  {change}")?;
         }
         for (why, times) in not {
-            writeln!(out, "{times} calls not replayed: {why}")?;
+            writeln!(out, "{} not replayed: {why}", counted(*times, "call"))?;
         }
         Ok(())
     }

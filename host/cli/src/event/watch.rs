@@ -6,10 +6,11 @@ use super::{
 use crate::{
     admin,
     args::{EventWatch, ServerArgs},
+    tool,
 };
 use anyhow::{Context, Result, bail};
 use peal_client::{Attach, Handler, Outcome, Tool, ToolSettings};
-use peal_model::{Event, Info, Range, Status, Value, code, key};
+use peal_model::{Event, Info, Range, Status, Value, code, counted, key};
 use peal_server::admin::{Answers, Call, Reply, SeenEvent};
 use peal_wire::ServerUri;
 use std::{
@@ -126,7 +127,7 @@ fn follow(mut answers: Answers, tell: &mpsc::Sender<Told>) {
 
 /// Becomes a tool that hears all that its user may hear.
 async fn as_tool(settings: ToolSettings, codes: &[Status], tell: mpsc::Sender<Told>) -> Result<Tool> {
-    let tool = Tool::init(settings).await?;
+    let tool = tool::attach(settings).await?;
     let lost = tell.clone();
     let of_server = Handler::native(move |call| {
         if is_own(call.event()) {
@@ -160,7 +161,7 @@ async fn print_all(mut told: mpsc::Receiver<Told>, count: Option<u64>, form: For
         let event = match told.recv().await.context("nobody can tell of events any more")? {
             Told::Event(event) => event,
             Told::Missed(events) => {
-                crate::say(&format!("{events} events were missed: they came faster than they are read"));
+                crate::say(&format!("{} missed: they come faster than they are read", counted(events, "event")));
                 continue;
             }
             Told::Over(why) => bail!(why),

@@ -183,8 +183,13 @@ impl Server {
     fn alert(&mut self, requester: &Proc, alert: Arc<Event>) -> Vec<Action> {
         let Some(identity) = self.identity(requester) else { return Vec::new() };
         let is_for_host = alert.range != Range::Rm && self.host.names_code(alert.code);
-        let mut actions: Vec<Action> =
-            is_for_host.then(|| Action::Host(Upcall::Notify(alert.clone()))).into_iter().collect();
+        let mut actions: Vec<Action> = is_for_host
+            .then(|| {
+                let (event, allowance) = (alert.clone(), self.settings.allowance);
+                Action::Host(Upcall::Notify { event, allowance })
+            })
+            .into_iter()
+            .collect();
         actions.extend(self.spread(alert, Reach::User(identity.uid), self.settings.allowance));
         actions
     }

@@ -6,7 +6,7 @@ use super::{
     socket::{AdminSocket, SocketClaim, SocketError},
     watch::{Watcher, encoded},
 };
-use crate::quiet::Quiet;
+use peal_store::TraceRateLimit;
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -73,7 +73,7 @@ impl AdminChannel {
 
 async fn listen(socket: AdminSocket, desk: Arc<Desk>, access: Arc<Access>) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
-    let refusals = Arc::new(Quiet::new(BETWEEN_REFUSALS));
+    let refusals = Arc::new(TraceRateLimit::new(BETWEEN_REFUSALS));
     let mut phase = desk.phase.subscribe();
     let mut calls = JoinSet::new();
     loop {
@@ -110,19 +110,27 @@ async fn ended(phase: &mut watch::Receiver<Phase>) {
     let _ = phase.wait_for(|phase| *phase == Phase::Ended).await;
 }
 
-async fn serve(stream: UnixStream, seat: OwnedSemaphorePermit, desk: &Desk, access: Arc<Access>, refusals: &Quiet) {
+async fn serve(
+    stream: UnixStream,
+    seat: OwnedSemaphorePermit,
+    desk: &Desk,
+    access: Arc<Access>,
+    refusals: &TraceRateLimit,
+) {
     let caller = match stream.peer_cred() {
         Ok(cred) => Caller { uid: cred.uid(), gid: cred.gid(), pid: cred.pid() },
         Err(error) => return tracing::warn!(%error, "the kernel does not say who calls on the admin socket"),
     };
     let (mut reader, mut writer) = stream.into_split();
-    let who = access.who();
+    let (who, has_group) = (access.who(), access.has_group());
     if !tokio::task::spawn_blocking(move || access.allows(caller)).await.unwrap_or(false) {
         desk.parts.metrics.counters().admin_callers_refused.count();
         if let Some(left_out) = refusals.allow(Instant::now()) {
             tracing::warn!(uid = caller.uid, pid = caller.pid, left_out, "a caller who may not administer is refused");
         }
-        let reason = format!("user {} may not administer this server: {who} may", caller.uid);
+        let hint =
+            if has_group { "" } else { "; admin.group in its configuration names a group whose members may, too" };
+        let reason = format!("user {} may not administer this server: {who} may{hint}", caller.uid);
         return say(&mut writer, &Reply::Refused { reason }).await;
     }
     let (verb, Answer { reply, then }) = match read(&mut reader).await {
