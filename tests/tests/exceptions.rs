@@ -1,7 +1,7 @@
 //! The exceptions of guests: in each language, type and text with file and line of the author's own code are told by `peal module test` and
 //! `bench`, in the trace of `peal run` and in the audit trail. The modules are granted nothing.
+use peal_needs::needs;
 use peal_tests::{
-    languages::echo,
     peal, program,
     projects::{Project, source},
     run, run_within,
@@ -96,9 +96,6 @@ fn tells(text: &str, told: &[&str], of: &str) {
 
 fn exception_is_told_everywhere(throwing: &Throwing) {
     let Throwing { language, code, told } = throwing;
-    if echo(language).is_none() {
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let project = Project::new(dir.path(), language, "throws", &["event-handler"]);
     fs::write(project.dir.join(source(language)), code).unwrap();
@@ -145,16 +142,19 @@ fn rust_panic_is_told_with_file_and_line() {
     exception_is_told_everywhere(&RUST);
 }
 
+#[needs(c_tools)]
 #[test]
 fn c_assertion_is_told_with_file_and_line() {
     exception_is_told_everywhere(&C);
 }
 
+#[needs(python_tools)]
 #[test]
 fn python_exception_is_told_with_file_and_line() {
     exception_is_told_everywhere(&PYTHON);
 }
 
+#[needs(js_tools)]
 #[test]
 fn javascript_exception_is_told_with_file_and_line() {
     exception_is_told_everywhere(&JAVASCRIPT);

@@ -1,5 +1,6 @@
 //! Where lines go that a job logs to stdout and stderr: where goes what its procs write there. Without any module: the host environment
 //! itself is these channels.
+use peal_needs::needs;
 use peal_tests::{c_program, finish, peal, run, running::Running};
 use std::{
     fs,
@@ -17,17 +18,19 @@ fn sorted<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     lines
 }
 
+#[needs(libpmix)]
 #[test]
 fn payload_without_channel_is_logged_to_stdout_and_stderr() {
-    let Some(program) = c_program("payload") else { return };
+    let program = c_program("payload");
     let done = run(peal(["run", "--"]).arg(program)).expect_status(0);
     assert_eq!(sorted(done.stdout.lines()), sorted(ANSWERS.into_iter().chain(TO_STDOUT)));
     assert_eq!(done.stderr.lines().collect::<Vec<_>>(), TO_STDERR);
 }
 
+#[needs(libpmix)]
 #[test]
 fn logged_lines_are_kept_in_output_files() {
-    let Some(program) = c_program("payload") else { return };
+    let program = c_program("payload");
     for (suffix, is_shown) in [("", true), (":nocopy", false)] {
         let dir = tempfile::tempdir().unwrap();
         let output = format!("{}{suffix}", dir.path().display());
@@ -41,9 +44,10 @@ fn logged_lines_are_kept_in_output_files() {
     }
 }
 
+#[needs(libpmix)]
 #[test]
 fn logged_lines_reach_tools_that_pull_stdout() {
-    let (Some(program), Some(pull)) = (c_program("payload"), c_program("pull")) else { return };
+    let (program, pull) = (c_program("payload"), c_program("pull"));
     let script = format!("trap '{} >&2' USR1; echo ready; while :; do sleep 1000 & wait; done", program.display());
     let running = Running::start(1, &[], &script);
     let puller = |pieces: &str| {

@@ -25,7 +25,7 @@ fn mark(names: &TokenStream) -> Result<String, String> {
     let mut missing = Vec::new();
     for token in names.clone() {
         match token {
-            TokenTree::Ident(name) => missing.extend(reason(&name.to_string())?),
+            TokenTree::Ident(name) => missing.extend(reason(FOUND, &name.to_string())?),
             TokenTree::Punct(comma) if comma.as_char() == ',' => {}
             other => return Err(format!("`{other}` is not the name of a need")),
         }
@@ -34,13 +34,13 @@ fn mark(names: &TokenStream) -> Result<String, String> {
 }
 
 /// The reason for which a test with this need is ignored; none where it is here.
-fn reason(name: &str) -> Result<Option<String>, String> {
-    if FOUND.is_empty() {
+fn reason(found: &str, name: &str) -> Result<Option<String>, String> {
+    if found.is_empty() {
         return Ok(Some(format!("needs {name}: run `cargo xtask test`, which looks for it")));
     }
-    let mut found =
-        FOUND.lines().map(|line| line.split_once(": ").map_or((line, None), |(name, why)| (name, Some(why))));
-    match found.find(|(found, _)| *found == name) {
+    let mut needs =
+        found.lines().map(|line| line.split_once(": ").map_or((line, None), |(name, why)| (name, Some(why))));
+    match needs.find(|(need, _)| *need == name) {
         Some((_, why)) => Ok(why.map(str::to_owned)),
         None => Err(format!(
             "`{name}` is not among the needs in xtask/src/needs.rs, or `cargo xtask test` did not run since"
@@ -57,4 +57,20 @@ fn is_test(item: &TokenStream) -> bool {
     groups.any(|group| {
         group.into_iter().any(|token| matches!(token, TokenTree::Ident(name) if name.to_string() == "test"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::reason;
+
+    #[test]
+    fn needs_are_met_missing_or_unknown() {
+        let found = "root\nlibpmix: needs libpmix (Debian: libpmix-dev)\n";
+        assert_eq!(reason(found, "root"), Ok(None));
+        let missing = reason(found, "libpmix").unwrap();
+        assert_eq!(missing.as_deref(), Some("needs libpmix (Debian: libpmix-dev)"));
+        assert!(reason(found, "libpm").unwrap_err().starts_with("`libpm` is not among the needs"));
+        let before = reason("", "anything").unwrap();
+        assert_eq!(before.as_deref(), Some("needs anything: run `cargo xtask test`, which looks for it"));
+    }
 }
