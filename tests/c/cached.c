@@ -191,9 +191,11 @@ static void of_targets(void)
 
 static void of_others(void)
 {
-    pmix_proc_t others;
-    PMIX_LOAD_PROCID(&others, "another-job", PMIX_RANK_WILDCARD);
-    raise_for("for another job", PMIX_RANGE_CUSTOM, &others, 1);
+    /* Somebody must be there, or it is refused. */
+    pmix_proc_t others[2];
+    PMIX_LOAD_PROCID(&others[0], "another-job", PMIX_RANK_WILDCARD);
+    PMIX_LOAD_PROCID(&others[1], me.nspace, 0);
+    raise_for("for another job", PMIX_RANGE_CUSTOM, others, 2);
     both_listen();
 }
 
