@@ -58,6 +58,7 @@ mod monitor;
 mod notices;
 mod observers;
 mod open;
+mod posted;
 mod published;
 mod queue;
 mod rendezvous;
@@ -78,7 +79,7 @@ pub use controlled::{ControlStatus, Controlled, ProcOutcome, reasons};
 pub use environment::Environment;
 pub use error::ClientError;
 pub use events::{Handler, HandlerCall};
-pub use group::{Absence, Construct, Decision, Group, Invite, Invited, NotFormed};
+pub use group::{Absence, Construct, Decision, Group, Invite, Invited, Join, NotFormed};
 pub use monitor::{FileSign, Heartbeats, UsageOf, Watch};
 pub use peal_core::{
     chain::Outcome,

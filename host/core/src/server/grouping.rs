@@ -169,7 +169,7 @@ pub(super) fn named_in(event: &Event) -> Vec<Proc> {
     members.or_else(|| event.custom_targets()).unwrap_or_default()
 }
 
-/// Whether an event that says what became of a group says that it is there. Only some releases give the status.
+/// Returns true where the end of a construct, which an event announces, is a success. Only some releases give the status.
 pub(super) fn is_formed(event: &Event) -> bool {
     let status = event.infos.value_of(key::PMIX_LOCAL_COLLECTIVE_STATUS);
     status.is_none_or(|status| *status == Value::Status(code::PMIX_SUCCESS))
