@@ -13,6 +13,11 @@
  *     tolerant RANK   the same, but the group is to be formed without whoever dies (PMIX_GROUP_FT_COLLECTIVE)
  *     mourned RANK    RANK dies in the group, of which the others are told (PMIX_GROUP_NOTIFY_TERMINATION)
  *     leaves RANK     RANK leaves the group, of which the others are told
+ *     departs RANK    the same by an event of its own, as 7.0 has it
+ *     members         all, named by the wildcard rank; what each is told of who is in it
+ *     led RANK        RANK dies before it calls; rank 0, who leads, has it formed without
+ *     leaderless      rank 0, who leads, dies; rank 1 leads from then on
+ *     bootstrap RANK  all but RANK know how many they are and not who; rank 0 adds RANK, of another program
  *     named           all but rank 0 form a group; rank 1 has its members sent a signal and an event, by the group's name
  *     refused RANK    RANK names one more than a policy lets it, first with the others and then before them; then it does not
  *     both NSPACE     all of this job and of another one, which a policy refuses one of them
@@ -168,6 +173,7 @@ static void dies(pmix_rank_t rank, bool tolerant)
     bool yes = true;
     pmix_info_t directive;
     PMIX_INFO_LOAD(&directive, PMIX_GROUP_FT_COLLECTIVE, &yes, PMIX_BOOL);
+    listen_to(PMIX_GROUP_MEMBER_FAILED, NULL);
     fence_of_job();
     if (rank == me.rank) {
         say("dies");
@@ -175,6 +181,7 @@ static void dies(pmix_rank_t rank, bool tolerant)
     }
     if (tolerant) {
         construct("left", &all, 1, &directive, 1, PMIX_SUCCESS);
+        say_next_event("who is missing");
         fence_of_group("left");
         destruct("left", PMIX_SUCCESS);
         return;
@@ -211,12 +218,191 @@ static void goes(pmix_rank_t rank, bool dies)
     destruct("ours", PMIX_SUCCESS);
 }
 
+/* ---- events about a group ------------------------------------------------ */
+
+/* For all of the job, when everything else has been heard. */
+#define OVER 424244
+/* That a proc has called. */
+#define CALLED 424245
+
+/* Raises an event about the group for these procs, and about the caller where it says so. */
+static void raise_for(pmix_status_t code, pmix_proc_t *targets, size_t number, bool is_about_me)
+{
+    pmix_data_array_t procs = {.type = PMIX_PROC, .size = number, .array = targets};
+    pmix_info_t infos[3];
+    PMIX_INFO_CONSTRUCT(&infos[0]);
+    PMIX_LOAD_KEY(infos[0].key, PMIX_EVENT_CUSTOM_RANGE);
+    infos[0].value.type = PMIX_DATA_ARRAY;
+    infos[0].value.data.darray = &procs;
+    PMIX_INFO_LOAD(&infos[1], PMIX_GROUP_ID, "ours", PMIX_STRING);
+    PMIX_INFO_LOAD(&infos[2], PMIX_EVENT_AFFECTED_PROC, &me, PMIX_PROC);
+    need("notify", PMIx_Notify_event(code, &me, PMIX_RANGE_CUSTOM, infos, is_about_me ? 3 : 2, NULL, NULL));
+    PMIX_INFO_DESTRUCT(&infos[1]);
+    PMIX_INFO_DESTRUCT(&infos[2]);
+}
+
+/* Whoever is told of a departure more than once hears that before the last event. */
+static void departs(pmix_rank_t rank)
+{
+    pmix_proc_t all = all_of(me.nspace), *rest;
+    PMIX_PROC_CREATE(rest, job_size);
+    size_t number = load_procs(rest, job_size, rank);
+    listen_to(PMIX_GROUP_LEFT, NULL);
+    listen_to(OVER, NULL);
+    construct("ours", &all, 1, NULL, 0, PMIX_SUCCESS);
+    fence_of_job();
+    if (rank == me.rank) {
+        raise_for(PMIX_GROUP_LEFT, rest, number, true);
+        raise_for(OVER, rest, number, false);
+        destruct("ours", PMIX_ERR_NOT_FOUND);
+    } else {
+        say_next_event("who has left");
+        say_next_event("the last event");
+        fence_of_group("ours");
+        destruct("ours", PMIX_SUCCESS);
+    }
+    PMIX_PROC_FREE(rest, job_size);
+}
+
+/* ---- who leads ----------------------------------------------------------- */
+
+/* Calls construct and does not wait. */
+static void begin(struct call *call, bool leads)
+{
+    /* The library may read it until it has answered. */
+    static pmix_proc_t all;
+    static pmix_info_t leader;
+    bool yes = true;
+    all = all_of(me.nspace);
+    PMIX_INFO_LOAD(&leader, PMIX_GROUP_LEADER, &yes, PMIX_BOOL);
+    need("construct", PMIx_Group_construct_nb("ours", &all, 1, &leader, leads ? 1 : 0, on_formed, call));
+}
+
+static void finish_ours(struct call *call)
+{
+    say_answer("construct", "ours", call);
+    fence_of_group("ours");
+    destruct("ours", PMIX_SUCCESS);
+}
+
+static bool has_heard(void *number) { return nevents >= *(size_t *) number; }
+
+/* Dies when so many others have called, which they say. */
+static void die_after(size_t number)
+{
+    pthread_mutex_lock(&lock);
+    if (!wait_until(has_heard, &number, PATIENCE_SECONDS)) {
+        miss("that %zu others have called", number);
+    }
+    pthread_mutex_unlock(&lock);
+    say("dies");
+    raise(SIGKILL);
+}
+
+static void led(pmix_rank_t rank)
+{
+    pmix_proc_t dying;
+    struct call call = {0};
+    PMIX_LOAD_PROCID(&dying, me.nspace, rank);
+    listen_to(rank == me.rank ? CALLED : PMIX_GROUP_MEMBER_FAILED, NULL);
+    fence_of_job();
+    if (rank == me.rank) {
+        die_after(job_size - 1);
+    }
+    begin(&call, 0 == me.rank);
+    raise_for(CALLED, &dying, 1, false);
+    say_next_event("who has failed");
+    if (0 == me.rank) {
+        raise_for(PMIX_GROUP_MEMBERSHIP_UPDATE, &me, 1, false);
+    }
+    finish_ours(&call);
+}
+
+/* The last rank keeps the construct open until somebody else leads. */
+static void leaderless(void)
+{
+    pmix_rank_t last = job_size - 1;
+    pmix_proc_t leader, later;
+    struct call call = {0};
+    PMIX_LOAD_PROCID(&leader, me.nspace, 0);
+    PMIX_LOAD_PROCID(&later, me.nspace, last);
+    if (0 == me.rank) {
+        listen_to(CALLED, NULL);
+    } else {
+        listen_to(PMIX_GROUP_LEADER_FAILED, NULL);
+        listen_to(PMIX_GROUP_LEADER_SELECTED, NULL);
+        listen_to(PMIX_GROUP_MEMBER_FAILED, NULL);
+    }
+    fence_of_job();
+    if (last == me.rank) {
+        say_next_event("that another one leads");
+        begin(&call, false);
+        say_next_event("who has failed");
+        finish_ours(&call);
+        return;
+    }
+    begin(&call, 0 == me.rank);
+    if (0 == me.rank) {
+        die_after(job_size - 2);
+    }
+    raise_for(CALLED, &leader, 1, false);
+    say_next_event("that whoever led has failed");
+    if (1 == me.rank) {
+        raise_for(PMIX_GROUP_LEADER_SELECTED, &later, 1, false);
+    }
+    say_next_event("who leads");
+    finish_ours(&call);
+}
+
+/* ---- who is in it -------------------------------------------------------- */
+
+/* What a construct returned of who is in the group. */
+static void say_members(const pmix_info_t *results, size_t nresults)
+{
+    for (size_t i = 0; i < nresults; i++) {
+        if (PMIX_CHECK_KEY(&results[i], PMIX_GROUP_MEMBERSHIP)) {
+            char *text = value_text(&results[i].value);
+            say("its members are %s", text);
+            free(text);
+            return;
+        }
+    }
+    say("its members are not told");
+}
+
+static void members(void)
+{
+    pmix_proc_t all = all_of(me.nspace);
+    pmix_info_t *results = NULL;
+    size_t nresults = 0;
+    say_status("construct ours", PMIx_Group_construct("ours", &all, 1, NULL, 0, &results, &nresults), PMIX_SUCCESS);
+    say_members(results, nresults);
+    PMIX_INFO_FREE(results, nresults);
+    destruct("ours", PMIX_SUCCESS);
+}
+
+/* Releases before 6.0 have no name for the key, and call nothing without a proc: whoever is added is another program. */
+static void bootstrap(pmix_rank_t added)
+{
+    pmix_info_t infos[2];
+    pmix_proc_t proc;
+    size_t leaders = job_size - 1;
+    PMIX_LOAD_PROCID(&proc, me.nspace, added);
+    pmix_data_array_t procs = {.type = PMIX_PROC, .size = 1, .array = &proc};
+    PMIX_INFO_LOAD(&infos[0], "pmix.grp.btstrp", &leaders, PMIX_SIZE);
+    PMIX_INFO_CONSTRUCT(&infos[1]);
+    PMIX_LOAD_KEY(infos[1].key, PMIX_GROUP_ADD_MEMBERS);
+    infos[1].value.type = PMIX_DATA_ARRAY;
+    infos[1].value.data.darray = &procs;
+    construct("ours", &me, 1, infos, 0 == me.rank ? 2 : 1, PMIX_SUCCESS);
+    fence_of_group("ours");
+    destruct("ours", PMIX_SUCCESS);
+}
+
 /* ---- by its name ------------------------------------------------------- */
 
 /* For the members of "ours", for nobody else. */
 #define FOR_US 424243
-/* For all of the job, when everything else has been heard. */
-#define OVER 424244
 
 static volatile sig_atomic_t signals;
 
@@ -338,6 +524,16 @@ int main(int argc, char **argv)
         dies(rank, 0 == strcmp(what, "tolerant"));
     } else if (0 == strcmp(what, "mourned") || 0 == strcmp(what, "leaves")) {
         goes(rank, 0 == strcmp(what, "mourned"));
+    } else if (0 == strcmp(what, "departs")) {
+        departs(rank);
+    } else if (0 == strcmp(what, "members")) {
+        members();
+    } else if (0 == strcmp(what, "led")) {
+        led(rank);
+    } else if (0 == strcmp(what, "leaderless")) {
+        leaderless();
+    } else if (0 == strcmp(what, "bootstrap")) {
+        bootstrap(rank);
     } else if (0 == strcmp(what, "named")) {
         named();
     } else if (0 == strcmp(what, "refused")) {

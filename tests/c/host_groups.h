@@ -12,7 +12,7 @@
 #include "host_services.h"
 
 struct formed {
-    pmix_info_t infos[2];
+    pmix_info_t infos[3];
     size_t ninfos;
 };
 
@@ -30,7 +30,7 @@ static pmix_status_t group(pmix_group_operation_t operation, char name[], const 
                            const pmix_info_t directives[], size_t ndirectives, pmix_info_cbfunc_t done, void *data)
 {
     static size_t context_ids;
-    (void) name, (void) procs, (void) nprocs;
+    (void) name;
     if (PMIX_GROUP_CONSTRUCT != operation) {
         return PMIX_OPERATION_SUCCEEDED;
     }
@@ -41,6 +41,9 @@ static pmix_status_t group(pmix_group_operation_t operation, char name[], const 
             break;
         }
     }
+    /* From 5.0 on the library tells its clients who is in the group as its host does. */
+    pmix_data_array_t members = {.type = PMIX_PROC, .size = nprocs, .array = (void *) procs};
+    PMIX_INFO_LOAD(&formed->infos[formed->ninfos++], PMIX_GROUP_MEMBERSHIP, &members, PMIX_DATA_ARRAY);
     if (is_true(directives, ndirectives, PMIX_GROUP_ASSIGN_CONTEXT_ID)) {
         context_ids++;
         PMIX_INFO_LOAD(&formed->infos[formed->ninfos++], PMIX_GROUP_CONTEXT_ID, &context_ids, PMIX_SIZE);

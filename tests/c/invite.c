@@ -10,6 +10,7 @@
  *     cancel RANK     the same, and nothing comes of it
  *     replace RANK    all but the last are invited, RANK declines, and the last is invited in its place
  *     dies RANK       RANK dies of the invitation, and the group is formed without
+ *     others          all but rank 0 are invited, which is not in the group
  *     forbidden       a policy refuses rank 0 to invite anybody, and nobody hears of it
  *     abroad NSPACE   rank 0 of another job is invited, too, which a policy refuses to come
  *     guest           the program of that job: it would come
@@ -105,7 +106,7 @@ static void begin_invitation(struct procs procs, struct call *call)
 }
 
 /* Tells these what became of it. */
-static void announce(pmix_status_t code, struct procs procs)
+static void tell(pmix_status_t code, struct procs procs)
 {
     pmix_data_array_t targets = {.type = PMIX_PROC, .size = procs.number, .array = procs.list};
     pmix_info_t infos[3];
@@ -120,6 +121,12 @@ static void announce(pmix_status_t code, struct procs procs)
     need("announce", PMIx_Notify_event(code, &me, PMIX_RANGE_CUSTOM, infos, 3, on_told, &call));
     say_answer("announce", GROUP, &call);
     PMIX_INFO_DESTRUCT(&infos[2]);
+}
+
+/* The same for one that is among them. */
+static void announce(pmix_status_t code, struct procs procs)
+{
+    tell(code, procs);
     say_next_event("what became of it");
 }
 
@@ -180,6 +187,16 @@ static void invite_another(void)
     free(few.list);
 }
 
+static void invite_others(void)
+{
+    static struct call call;
+    struct procs others = procs_without(job_size, me.rank);
+    begin_invitation(others, &call);
+    say_answer("invite", GROUP, &call);
+    tell(PMIX_GROUP_CONSTRUCT_COMPLETE, others);
+    free(others.list);
+}
+
 /* Nobody is invited. */
 static void invite_nobody(void)
 {
@@ -225,6 +242,8 @@ static void lead(const char *whom)
         invite_in_vain(PMIX_GROUP_CONSTRUCT_COMPLETE);
     } else if (0 == strcmp(what, "replace")) {
         invite_another();
+    } else if (0 == strcmp(what, "others")) {
+        invite_others();
     } else if (0 == strcmp(what, "forbidden")) {
         invite_nobody();
     } else if (0 == strcmp(what, "abroad") && NULL != whom) {
@@ -275,7 +294,8 @@ int main(int argc, char **argv)
         fence_of_job();
         say("%zu events", nevents);
     }
-    if (is_formed && other != me.rank) {
+    bool is_in_it = other != me.rank && (0 != me.rank || 0 != strcmp(what, "others"));
+    if (is_formed && is_in_it) {
         fence_of_group(GROUP);
         destruct(GROUP, PMIX_SUCCESS);
     }

@@ -1,11 +1,15 @@
 //! Procs of two jobs of one server, all of them Peal's own clients, that form groups.
 use crate::in_process::{Node, soon};
-use peal_client::{Client, ClientError, Construct, Group};
-use peal_model::{Info, KeyName, Nspace, Proc, Rank, Status, Value};
+use peal_client::{Client, ClientError, Construct, Group, Handler, Invited, Join, Outcome};
+use peal_model::{Info, KeyName, Nspace, Proc, Rank, Status, Value, code};
 use peal_server::{EmbeddedFabric, ServerSettings};
+use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 /// What procs say of themselves, or put.
 pub const NOTE: KeyName = KeyName("test.note");
+
+/// An info of a program's own in an invitation or in the answer.
+pub const EXTRA: KeyName = KeyName("test.extra");
 
 /// A proc.
 pub fn proc(job: &str, rank: u32) -> Proc {
@@ -79,4 +83,19 @@ pub async fn destruct(name: &str, clients: &[Client]) {
     for call in calls.collect::<Vec<_>>() {
         soon("a destruct ends", call).await.unwrap().unwrap();
     }
+}
+
+/// Has a client accept every invitation: in the handler itself, which then waits for what becomes of it. Returns how each ended.
+pub async fn joins(client: &Client) -> UnboundedReceiver<Result<Group, ClientError>> {
+    let (tell, told) = mpsc::unbounded_channel();
+    let (joining, runtime) = (client.clone(), tokio::runtime::Handle::current());
+    let handler = Handler::native(move |call| {
+        let invited = Invited::of(call.event()).unwrap();
+        let join =
+            Join::new().saying([note(&format!("said by {}", joining.me()))]).with(Info::new(EXTRA, Value::Bool(true)));
+        tell.send(runtime.block_on(joining.group_join(&invited, join))).unwrap();
+        Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
+    });
+    client.register(&[code::PMIX_GROUP_INVITED], &[], handler).await.unwrap();
+    told
 }

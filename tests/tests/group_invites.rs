@@ -1,29 +1,15 @@
 //! Invitations to groups among Peal's own clients, of several jobs of one server: who comes, who does not, and what is decided about
 //! those.
-use peal_client::{Absence, Client, ClientError, Decision, Group, Handler, Invite, Invited, NotFormed, Outcome};
+use peal_client::{Absence, Client, ClientError, Decision, Group, Handler, Invite, Invited, Join, NotFormed, Outcome};
 use peal_model::{Info, Infos, KeyName, Proc, Scope, Status, Value, code, key};
 use peal_sandbox::{Engine, EngineSettings, Grants, Limits, Module, Services};
 use peal_tests::{
-    grouped::{NOTE, destruct, note, proc, procs_of, two_jobs},
+    grouped::{EXTRA, NOTE, destruct, joins, note, proc, procs_of, two_jobs},
     guest,
     in_process::{everything, listener, next, soon},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
-
-/// Every invitation is answered by the first to be asked: here by the handler itself, which then waits for what becomes of it.
-async fn joins(client: &Client) -> UnboundedReceiver<Result<Group, ClientError>> {
-    let (tell, told) = mpsc::unbounded_channel();
-    let (joining, runtime) = (client.clone(), tokio::runtime::Handle::current());
-    let handler = Handler::native(move |call| {
-        let invited = Invited::of(call.event()).unwrap();
-        let says = vec![note(&format!("said by {}", joining.me()))];
-        tell.send(runtime.block_on(joining.group_join(&invited, says))).unwrap();
-        Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
-    });
-    client.register(&[code::PMIX_GROUP_INVITED], &[], handler).await.unwrap();
-    told
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_is_invited_may_wait_inside_the_handler_that_hears_of_it() {
@@ -170,7 +156,7 @@ async fn whoever_leads_calls_it_off_when_asked_or_by_going_on_without_it() {
 
     // Whoever accepts then comes too late.
     let late = Invited { group: "other".to_owned(), leader: proc("left", 0), said: Vec::new() };
-    let error = soon("a late join ends", clients[3].group_join(&late, Vec::new())).await.unwrap_err();
+    let error = soon("a late join ends", clients[3].group_join(&late, Join::new())).await.unwrap_err();
     assert_eq!(error.status(), code::PMIX_GROUP_CONSTRUCT_ABORT, "{error}");
 }
 
@@ -210,6 +196,100 @@ async fn whoever_has_accepted_hears_that_the_leader_died() {
     // Its process has ended before it could call it off.
     node.server.handle().proc_ended(proc("left", 0), None);
     assert_eq!(status(&mut joined).await, code::PMIX_GROUP_LEADER_FAILED);
+}
+
+/// With what status an event says that a construct ended.
+fn status_in(event: &peal_model::Event) -> Option<Status> {
+    match event.infos.value_of(key::PMIX_LOCAL_COLLECTIVE_STATUS) {
+        Some(Value::Status(status)) => Some(*status),
+        _ => None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leader_hears_with_what_status_the_construct_ended() {
+    let (_node, clients) = two_jobs().await;
+    let mut joined = joins(&clients[1]).await;
+    declines(&clients[2]).await;
+    let (mut heard, codes) = (Vec::new(), [code::PMIX_GROUP_CONSTRUCT_COMPLETE]);
+    for client in &clients[..2] {
+        let (handler, hears) = listener();
+        client.register(&codes, everything(), handler).await.unwrap();
+        heard.push(hears);
+    }
+    let invited = procs_of(&clients[1..3]);
+    let error = soon("it ends", clients[0].group_invite("crew", &invited, Invite::new())).await.unwrap_err();
+    let failed = next(&mut heard[0]).await;
+    assert_eq!(status_in(&failed), Some(error.status()));
+    assert_eq!(failed.infos.value_of(key::PMIX_GROUP_ID).and_then(Value::as_str), Some("crew"));
+    assert_eq!(failed.infos.value_of(key::PMIX_GROUP_MEMBERSHIP), None);
+    assert_eq!(status(&mut joined).await, code::PMIX_GROUP_CONSTRUCT_ABORT);
+
+    let group =
+        soon("it ends", clients[0].group_invite("crew", &procs_of(&clients[1..2]), Invite::new())).await.unwrap();
+    for hears in &mut heard {
+        let formed = next(hears).await;
+        assert_eq!(status_in(&formed), Some(code::PMIX_SUCCESS));
+        assert_eq!(formed.infos.value_of(key::PMIX_GROUP_MEMBERSHIP).unwrap().as_procs().unwrap(), group.members);
+    }
+}
+
+/// What one proc brings to a group, of all of these infos, under a key.
+fn brought(infos: &[Info], whose: &Client, under: KeyName) -> Vec<Info> {
+    let arrays = infos.iter().filter(|info| info.key == under).map(|info| match &info.value {
+        Value::DataArray(array) => array.as_infos().unwrap().into_iter().cloned().collect::<Vec<Info>>(),
+        value => panic!("{value:?}"),
+    });
+    let theirs = arrays.filter(|infos| infos[0].value == Value::Proc(whose.me().clone()));
+    theirs.flat_map(|infos| infos[1..].to_vec()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn invitation_and_answers_carry_what_their_procs_provide() {
+    let (_node, clients) = two_jobs().await;
+    for (client, text) in [(&clients[0], "put by the leader"), (&clients[1], "put by a member")] {
+        client.put(Scope::Remote, NOTE.into(), Value::string(text));
+        client.commit().await.unwrap();
+    }
+    let mut heard = Vec::new();
+    for (client, code) in [
+        (&clients[1], code::PMIX_GROUP_INVITED),
+        (&clients[0], code::PMIX_GROUP_INVITE_ACCEPTED),
+        (&clients[1], code::PMIX_GROUP_CONSTRUCT_COMPLETE),
+    ] {
+        let (handler, hears) = listener();
+        client.register(&[code], everything(), handler).await.unwrap();
+        heard.push(hears);
+    }
+    let _joined = joins(&clients[1]).await;
+    let invite = Invite::new().optional().timeout(Duration::from_secs(20)).saying([note("said by the leader")]);
+    // The name of the group is not the caller's to give again.
+    let wrong = Info::new(key::PMIX_GROUP_ID, Value::string("other"));
+    let invite = invite.with(Info::new(EXTRA, Value::Uint32(7))).with(wrong);
+    let invited = procs_of(&clients[1..2]);
+    soon("it ends", clients[0].group_invite("crew", &invited, invite)).await.unwrap();
+
+    let invitation = next(&mut heard[0]).await;
+    let names = |infos: &[Info]| infos.iter().filter(|info| info.key == key::PMIX_GROUP_ID).count();
+    assert_eq!(invitation.infos.value_of(key::PMIX_GROUP_ID).and_then(Value::as_str), Some("crew"));
+    assert_eq!(names(&invitation.infos), 1);
+    assert_eq!(invitation.infos.value_of(EXTRA), Some(&Value::Uint32(7)));
+    assert_eq!(invitation.infos.value_of(key::PMIX_TIMEOUT), Some(&Value::Int(20)));
+    assert_eq!(invitation.infos.value_of(key::PMIX_GROUP_OPTIONAL), Some(&Value::Bool(true)));
+    assert_eq!(brought(&invitation.infos, &clients[0], key::PMIX_GROUP_INFO), [note("said by the leader")]);
+    let put = brought(&invitation.infos, &clients[0], key::PMIX_PROC_INFO_ARRAY);
+    assert!(put.contains(&note("put by the leader")), "{put:?}");
+
+    let accepted = next(&mut heard[1]).await;
+    assert_eq!(accepted.infos.value_of(EXTRA), Some(&Value::Bool(true)));
+    let complete = next(&mut heard[2]).await;
+    assert_eq!(complete.infos.value_of(EXTRA), Some(&Value::Uint32(7)), "that of the leader");
+    for (client, said, text) in
+        [(&clients[0], "said by the leader", "put by the leader"), (&clients[1], "said by left:1", "put by a member")]
+    {
+        assert_eq!(brought(&complete.infos, client, key::PMIX_GROUP_INFO), [note(said)]);
+        assert!(brought(&complete.infos, client, key::PMIX_PROC_INFO_ARRAY).contains(&note(text)));
+    }
 }
 
 /// Somebody whose component answers invitations by these rules.

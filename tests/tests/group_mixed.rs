@@ -82,6 +82,45 @@ fn both_invite_each_other_under_the_c_librarys_server_too() {
     }
 }
 
+/// No release that is here calls construct without naming a proc, so that the proc that is added is Peal's.
+#[test]
+fn c_programs_lead_by_bootstrap_and_add_peals_client() {
+    let Some(c) = c_program("group") else { return };
+    let script = format!(
+        "case $PMIX_RANK in 3) exec {} bootstrap;; *) exec {} bootstrap 3;; esac",
+        program("peal-grouped").display(),
+        c.display()
+    );
+    for release in Release::all() {
+        let mut command = peal(["run", "-n", "4"]);
+        if let Some(variable) = release.variable() {
+            command.args(["-x", &variable]);
+        }
+        let lines = run(command.args(["--", "/bin/sh", "-c"]).arg(&script)).expect_status(0).by_rank();
+        let leader = ["construct ours: SUCCESS (0)", "construct ours: it has no number", "fence ours: SUCCESS (0)"];
+        for rank in 0..3 {
+            let said: Vec<String> = of_rank(&lines, rank).iter().map(|line| line.replace("PMIX_", "")).collect();
+            let all = [&leader[..], &["destruct ours: SUCCESS (0)", "finalize: SUCCESS (0)"]].concat();
+            assert_eq!(said, all, "{}", release.name);
+        }
+        assert_eq!(of_rank(&lines, 3), ["added: 0 1 2 3", "fence and destruct"], "{}", release.name);
+    }
+}
+
+/// Only 5.0 and later return who is in it.
+#[test]
+fn members_stand_as_the_program_named_them() {
+    let Some(c) = c_program("group") else { return };
+    let Some(newer) = Release::all().into_iter().find(|release| release.variable().is_some()) else { return };
+    let mut ours = peal(["run", "-n", "3", "-x", &newer.variable().unwrap(), "--"]);
+    let Some(host) = c_program("host") else { return };
+    let mut host = Command::new(host);
+    let ours = run(ours.arg(&c).arg("members")).expect_status(0).by_rank();
+    let theirs = run(newer.of(host.arg("3")).arg(&c).arg("members")).expect_status(0).by_rank();
+    assert_eq!(ours, theirs);
+    assert!(ours.iter().any(|line| line.ends_with("its members are [own:*]")), "{ours:#?}");
+}
+
 /// Two releases answer differently for one construct; the C library's own server knows the form of its release only.
 #[needs(libpmix, openmpi5)]
 #[test]

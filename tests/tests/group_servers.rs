@@ -1,13 +1,13 @@
 //! Groups over several servers that the embedded fabric joins: unmodified `libpmix` programs of one job at each, and what becomes of
 //! a group when a server goes.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
-use peal_client::{Absence, ClientError, Construct, Invite, NotFormed};
-use peal_model::{Infos, Value, code, key};
+use peal_client::{Absence, Client, ClientError, Construct, Invite, NotFormed};
+use peal_model::{Infos, KeyName, Scope, Value, code, key};
 use peal_needs::needs;
 use peal_server::{EmbeddedFabric, ServerSettings};
 use peal_tests::{
     Done, c_program, finish,
-    grouped::{alike, construct, destruct, procs_of, refused},
+    grouped::{NOTE, alike, construct, destruct, joins, note, procs_of, refused},
     in_process::{Node, everything, listener, next, soon},
 };
 use std::process::Child;
@@ -137,6 +137,47 @@ async fn a_server_that_goes_takes_its_procs_out_of_groups_and_ends_those_that_wa
         drop(clients);
         soon("the server ends", gone).await.unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn invitation_across_servers_brings_committed_values() {
+    const GLOBAL: KeyName = KeyName("test.global");
+    let fabric = EmbeddedFabric::new();
+    let near = Node::start(ServerSettings::default(), &fabric, "near", 2).await;
+    let far = Node::start(ServerSettings::default(), &fabric, "far", 1).await;
+    let clients = [near.client(0).await, near.client(1).await, far.client(0).await];
+    let everybody = procs_of(&clients);
+    let text = |client: &Client| Value::string(&format!("by {}", client.me()));
+    for client in &clients {
+        client.put(Scope::Remote, NOTE.into(), text(client));
+        client.commit().await.unwrap();
+        client.put(Scope::Global, GLOBAL.into(), text(client));
+        client.commit().await.unwrap();
+        client.put(Scope::Local, KeyName("test.local").into(), text(client));
+        client.commit().await.unwrap();
+    }
+    let mut joined = [joins(&clients[1]).await, joins(&clients[2]).await];
+    let invite = Invite::new().context_id();
+    let group = soon("all accept", clients[0].group_invite("crew", &everybody[1..], invite)).await.unwrap();
+    assert_eq!(group.members, everybody);
+    for joined in &mut joined {
+        let joined = soon("a join ends", joined.recv()).await.unwrap().unwrap();
+        assert_eq!((&joined.members, joined.context_id), (&group.members, group.context_id));
+        assert_eq!(joined.said_by(&everybody[2]), [note("said by far:0")]);
+    }
+    for (client, other) in [(0, 2), (1, 2), (2, 0), (2, 1)] {
+        for key in [NOTE, GLOBAL] {
+            let found = soon("a get is answered", clients[client].get(&everybody[other], key, &[])).await.unwrap();
+            assert_eq!(found, text(&clients[other]), "{key:?} of {other} for {client}");
+        }
+    }
+    let local = clients[2].get(&everybody[0], KeyName("test.local"), &[]);
+    let error = soon("a get is answered", local).await.unwrap_err();
+    assert_eq!(error.status(), code::PMIX_ERR_NOT_FOUND, "it is for the other node: {error}");
+    for client in &clients {
+        assert_eq!(client.group_members("crew").await.unwrap(), everybody);
+    }
+    destruct("crew", &clients).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -13,13 +13,14 @@ const COLLECTIVE: [Compared; 4] = [
 
 /// Groups to which one invites the others. Whatever is decided here the library of whoever leads decides, which ends only what all
 /// accept.
-const INVITED: [Compared; 6] = [
+const INVITED: [Compared; 7] = [
     Compared::new("invite accept", "4", 0, 23),
     Compared::new("invite decline 2", "4", 0, 12),
     Compared::new("invite ignore 2", "4", 0, 22),
     Compared::new("invite cancel 2", "4", 0, 16),
     Compared::new("invite replace 1", "4", 0, 23),
     Compared::new("invite dies 2", "4", 137, 20),
+    Compared::new("invite others", "4", 0, 20),
 ];
 
 fn compare(compared: &Compared) {
@@ -73,7 +74,8 @@ fn the_death_of_one_who_has_not_called_is_the_end_of_it_for_all_and_those_who_ar
 #[needs(libpmix)]
 #[test]
 fn a_group_that_bears_it_is_formed_without_whoever_dies() {
-    expect("group tolerant 1", 137, 1, &["dies"], &[&LEFT[..], &["fence left: SUCCESS (0)"], &END].concat());
+    let told = &["hears -170 left about own:1", "fence left: SUCCESS (0)"][..];
+    expect("group tolerant 1", 137, 1, &["dies"], &[&LEFT[..], told, &END].concat());
 }
 
 const FORMED: [&str; 2] = ["construct ours: SUCCESS (0)", "construct ours: it has no number"];
@@ -94,6 +96,41 @@ fn who_leaves_a_group_is_in_it_no_more_and_the_others_are_told() {
     let left = &["leave ours: SUCCESS (0)", "destruct ours: NOT-FOUND (-46)", "finalize: SUCCESS (0)"][..];
     let told = &["hears -160 ours about own:1"][..];
     expect("group leaves 1", 0, 1, &[&FORMED[..], left].concat(), &[&FORMED, told, &GONE].concat());
+}
+
+/// The C library raises the event itself from 7.0 on; here the program does.
+#[test]
+fn departure_by_an_event_is_told_to_each_member_once() {
+    let left = &["destruct ours: NOT-FOUND (-46)", "finalize: SUCCESS (0)"][..];
+    let told = &["hears -160 ours about own:1", "hears 424244 ours by own:1"][..];
+    expect("group departs 1", 0, 1, &[&FORMED[..], left].concat(), &[&FORMED, told, &GONE].concat());
+}
+
+/// What procs print under Peal that lead or follow; the server of 4.2.2 knows no leader.
+#[track_caller]
+fn expect_by_rank(program: &'static str, exit_status: i32, by_rank: [&[&str]; 4]) {
+    let Some(printed) = Compared::new(program, "4", exit_status, 0).under_peal() else { return };
+    let lines = by_rank.iter().enumerate();
+    let expected: Vec<String> =
+        lines.flat_map(|(rank, lines)| lines.iter().map(move |line| format!("rank {rank}: {line}"))).collect();
+    assert_eq!(printed, expected, "{program}");
+}
+
+#[test]
+fn leader_has_a_group_formed_without_a_dead_proc() {
+    let (told, formed) = (["hears -170 ours about own:2"], ["construct ours: SUCCESS (0)"]);
+    let lines = [&told[..], &formed, &GONE].concat();
+    expect_by_rank("group led 2", 137, [&lines, &lines, &["dies"], &lines]);
+}
+
+#[test]
+fn another_proc_leads_when_the_leader_dies() {
+    let formed = ["construct ours: SUCCESS (0)"];
+    let told = ["hears -168 ours about own:0", "hears -167 ours about own:1"];
+    let (early, late) =
+        ([&told[..], &formed, &GONE].concat(), ["hears -167 ours by own:1", "hears -170 ours about own:0"]);
+    let late = [&late[..], &formed, &GONE].concat();
+    expect_by_rank("group leaderless", 137, [&["dies"], &early, &early, &late]);
 }
 
 /// The C library has its own client put members in the place of a group, where it knows them; its server does not.

@@ -5,6 +5,7 @@ use crate::{
     events::Handlers,
     link::{Appointment, Connected, Link},
     lock,
+    posted::Posted,
     queue::{Arrivals, EventQueue},
     recent::RecentEvents,
     session::{Company, Session, handle_events},
@@ -35,7 +36,7 @@ pub struct Client {
 struct Inner {
     session: Arc<Session>,
     known: Mutex<Known>,
-    put: Mutex<Vec<(Scope, Kval)>>,
+    posted: Mutex<Posted>,
     events: JoinHandle<()>,
 }
 
@@ -92,7 +93,7 @@ impl Client {
                 }
             };
             let events = tokio::spawn(handle_events(session.clone(), arrivals, follow));
-            Inner { session, known: Mutex::new(known), put: Mutex::default(), events }
+            Inner { session, known: Mutex::new(known), posted: Mutex::default(), events }
         });
         Client { inner, limit: None }
     }
@@ -120,12 +121,12 @@ impl Client {
 
     /// Keeps a value to be handed over by the next commit (`PMIx_Put`).
     pub fn put(&self, scope: Scope, key: Key, value: Value) {
-        lock(&self.inner.put).push((scope, Kval { key, value }));
+        lock(&self.inner.posted).put(scope, Kval { key, value });
     }
 
     /// Hands over what was put (`PMIx_Commit`). If that fails, or the caller gives up, the next commit tries again.
     pub async fn commit(&self) -> Result<(), ClientError> {
-        let taken = std::mem::take(&mut *lock(&self.inner.put));
+        let taken = lock(&self.inner.posted).take();
         let mut uncommitted = Uncommitted { of: &self.inner, put: taken };
         let put = &uncommitted.put;
         self.known()
@@ -138,7 +139,7 @@ impl Client {
         let commits = pairs.into_iter().filter(|(_, kvals)| !kvals.is_empty());
         let commits = commits.map(|(scope, kvals)| Commit { scope, kvals }).collect();
         self.ask(Request::Commit(commits)).await?;
-        uncommitted.put.clear();
+        lock(&self.inner.posted).note_committed(std::mem::take(&mut uncommitted.put));
         Ok(())
     }
 
@@ -191,11 +192,9 @@ impl Client {
         outcome
     }
 
-    /// What was put for procs elsewhere and not committed yet.
-    pub(crate) fn uncommitted_for_others(&self) -> Vec<Kval> {
-        let put = lock(&self.inner.put);
-        let for_others = put.iter().filter(|(scope, _)| [Scope::Remote, Scope::Global].contains(scope));
-        for_others.map(|(_, kval)| kval.clone()).collect()
+    /// Values that this proc put for procs of other nodes, committed or not.
+    pub(crate) fn posted_for_others(&self) -> Vec<Kval> {
+        lock(&self.inner.posted).for_others()
     }
 
     /// What is known without asking. Not to be held while something is waited for.
@@ -292,7 +291,7 @@ struct Uncommitted<'a> {
 
 impl Drop for Uncommitted<'_> {
     fn drop(&mut self) {
-        lock(&self.of.put).splice(0..0, self.put.drain(..));
+        lock(&self.of.posted).put_back(std::mem::take(&mut self.put));
     }
 }
 

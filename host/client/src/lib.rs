@@ -59,6 +59,7 @@ mod monitor;
 mod notices;
 mod observers;
 mod open;
+mod posted;
 mod published;
 mod queue;
 mod recent;
@@ -79,7 +80,7 @@ pub use control::{CleanupRequest, Control, ControlRequest, Preemption};
 pub use controlled::{ControlStatus, Controlled, ProcOutcome, reasons};
 pub use environment::Environment;
 pub use error::ClientError;
-pub use group::{Absence, Construct, Decision, Group, Invite, Invited, NotFormed};
+pub use group::{Absence, Construct, Decision, Group, Invite, Invited, Join, NotFormed};
 pub use handler::{Handler, HandlerCall};
 pub use monitor::{FileSign, Heartbeats, UsageOf, Watch};
 pub use peal_core::{

@@ -298,17 +298,22 @@ impl Session {
         Ok(())
     }
 
-    /// Raises an event in its own time, for ourselves too if we are meant.
-    pub(crate) fn announce(self: &Arc<Self>, event: Event) {
+    /// Raises events in their order and without being waited for, for ourselves too where we are meant.
+    pub(crate) fn announce(self: &Arc<Self>, events: Vec<Event>) {
         let session = self.clone();
         self.runtime.spawn(async move {
-            if audience::includes(&event, &session.me) {
-                let own = Arrival::Event(event.clone());
-                let room = session.queue.room(&own).await;
-                session.queue.put(own, room);
-            }
-            if let Err(error) = session.raise(event).await {
-                tracing::debug!(%error, "an event is not sent");
+            for event in events {
+                if audience::includes(&event, &session.me) {
+                    let own = Arrival::Event(event.clone());
+                    let room = session.queue.room(&own).await;
+                    session.queue.put(own, room);
+                }
+                if event.range == Range::ProcLocal {
+                    continue;
+                }
+                if let Err(error) = session.raise(event).await {
+                    tracing::debug!(%error, "an event is not sent");
+                }
             }
         });
     }

@@ -1,9 +1,9 @@
 //! What `tests/c/invite.c` does, with Peal's own client: rank 0 invites the others to a group, and each prints what came of it. Procs of
-//! both programs are in one job. With `stay`, all form a group and stay in it.
+//! both programs are in one job. With `stay`, all form a group and stay in it. With `bootstrap`, it is added to a group that others form.
 //!
 //! `peal run -n 4 -- target/debug/peal-grouped accept`
 use anyhow::{Context, Result, bail};
-use peal_client::{Client, ClientError, Construct, Decision, Group, Handler, Invite, Invited, Outcome};
+use peal_client::{Client, ClientError, Construct, Decision, Group, Handler, Invite, Invited, Join, Outcome};
 use peal_model::{Proc, Rank, Status, code};
 use std::time::Duration;
 use tokio::{
@@ -31,6 +31,9 @@ async fn main() -> Result<()> {
     if what == "stay" {
         return stay(&client).await;
     }
+    if what == "bootstrap" {
+        return be_added(client).await;
+    }
     let heard = listen(&client).await?;
     let mut program = Program { client, what, other, heard };
     let group = if program.client.me().rank == Rank(0) { program.lead().await? } else { program.follow().await? };
@@ -52,6 +55,16 @@ async fn stay(client: &Client) -> Result<()> {
     client.group_construct(GROUP, all).await?;
     println!("ready");
     std::future::pending().await
+}
+
+/// Is added to the group of `tests/c/group.c` by procs that it does not know.
+async fn be_added(client: Client) -> Result<()> {
+    let group = client.group_construct("ours", Construct::added()).await?;
+    say(&client, &format!("added: {}", ranks(&group)));
+    client.fence(&[group.all()?], &[]).await?;
+    client.group_destruct(&group.name, &[]).await?;
+    say(&client, "fence and destruct");
+    Ok(client.finalize().await?)
 }
 
 fn say(client: &Client, what: &str) {
@@ -107,7 +120,7 @@ impl Program {
         let handler = Handler::native(move |call| {
             let Some(invited) = Invited::of(call.event()) else { return Outcome::status(code::PMIX_ERROR) };
             let joined = match other == Some(client.me().rank) {
-                false => runtime.block_on(client.group_join(&invited, Vec::new())).map(Some),
+                false => runtime.block_on(client.group_join(&invited, Join::new())).map(Some),
                 true if what == "dies" => std::process::abort(),
                 true => runtime.block_on(client.group_decline(&invited)).map(|()| None),
             };

@@ -1,5 +1,5 @@
 //! What a component in the client's own chain says to an invitation, and the client then does: a component answers nobody itself.
-use super::Invited;
+use super::{Invited, Join};
 use crate::Client;
 use peal_model::{Event, Info, KeyName};
 
@@ -37,7 +37,7 @@ impl Client {
     /// Answers an invitation as a component says, and learns what becomes of the group.
     pub(crate) async fn follow(self, advice: Advice) {
         let (group, ended) = match &advice {
-            Advice::Accept(invited) => (&invited.group, self.group_join(invited, Vec::new()).await.map(drop)),
+            Advice::Accept(invited) => (&invited.group, self.group_join(invited, Join::new()).await.map(drop)),
             Advice::Decline(invited) => (&invited.group, self.group_decline(invited).await),
         };
         if let Err(error) = ended {

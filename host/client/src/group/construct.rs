@@ -1,5 +1,4 @@
 //! What is asked of a group that is to be constructed, and the directives that say so.
-use super::contribution;
 use crate::control::signed;
 use peal_model::{Info, KeyName, Proc, Value, key};
 use std::time::Duration;
@@ -21,9 +20,9 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Construct {
-    procs: Vec<Proc>,
-    directives: Vec<Info>,
-    says: Vec<Info>,
+    pub(super) procs: Vec<Proc>,
+    pub(super) directives: Vec<Info>,
+    pub(super) says: Vec<Info>,
 }
 
 impl Construct {
@@ -101,12 +100,5 @@ impl Construct {
 
     fn flag(self, key: KeyName) -> Construct {
         self.with(Info::new(key, Value::Bool(true)))
-    }
-
-    /// As it travels: the procs, and the directives of this proc.
-    pub(super) fn into_parts(self, me: &Proc) -> (Vec<Proc>, Vec<Info>) {
-        let Construct { procs, mut directives, says } = self;
-        directives.extend(contribution::said(me, says));
-        (procs, directives)
     }
 }

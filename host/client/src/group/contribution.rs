@@ -1,6 +1,14 @@
 //! What a proc brings to a group for the others: what it says of itself, and what it has put. Both travel as arrays that begin with
 //! whose they are.
+use crate::Client;
 use peal_model::{DataArray, Info, Key, KeyName, Kval, Proc, RankData, Scope, Value, key};
+
+impl Client {
+    /// Contribution of this proc to a group: infos about itself, and values that it put for procs of other nodes, committed or not.
+    pub(super) fn contribution(&self, says: Vec<Info>) -> Vec<Info> {
+        said(self.me(), says).into_iter().chain(put(self.me(), self.posted_for_others())).collect()
+    }
+}
 
 /// What a proc says of itself (`PMIX_GROUP_INFO`), if it says anything.
 pub(super) fn said(me: &Proc, infos: Vec<Info>) -> Option<Info> {
@@ -8,7 +16,7 @@ pub(super) fn said(me: &Proc, infos: Vec<Info>) -> Option<Info> {
 }
 
 /// What a proc has put for procs elsewhere, if it has put anything (`PMIX_PROC_INFO_ARRAY`).
-pub(super) fn put(me: &Proc, kvals: Vec<Kval>) -> Option<Info> {
+fn put(me: &Proc, kvals: Vec<Kval>) -> Option<Info> {
     let scope = Info::new(key::PMIX_DATA_SCOPE, Value::Scope(Scope::Remote));
     let infos = kvals.into_iter().map(|Kval { key, value }| Info::new(key, value));
     let infos: Vec<Info> = infos.collect();

@@ -1,6 +1,6 @@
 //! The events by which groups are formed without a server's doing, as they are raised and read.
 use super::contribution;
-use peal_model::{Event, Info, Infos, Proc, Status, Value, code, key};
+use peal_model::{Event, Info, Infos, Proc, Range, Status, Value, code, key};
 
 /// An invitation to a group (`PMIX_GROUP_INVITED`), as a handler hears of it.
 #[derive(Clone, PartialEq, Debug)]
@@ -67,6 +67,41 @@ pub(super) fn to(targets: &[Proc], group: &str) -> Vec<Info> {
         Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true)),
         Info::new(key::PMIX_GROUP_ID, Value::string(group)),
     ]
+}
+
+/// Infos of an event with those that the caller provided. Keys that the event itself has are not the caller's to give.
+pub(super) fn with_provided(own: Vec<Info>, provided: impl IntoIterator<Item = Info>) -> Vec<Info> {
+    let provided = provided.into_iter().filter(|info| own.iter().all(|known| known.key != info.key));
+    let provided: Vec<Info> = provided.collect();
+    [own, provided].concat()
+}
+
+/// Status of a construct, for the event that announces its end (`PMIX_GROUP_CONSTRUCT_COMPLETE`).
+pub(super) fn status(status: Status) -> Info {
+    Info::new(key::PMIX_LOCAL_COLLECTIVE_STATUS, Value::Status(status))
+}
+
+/// Returns true where the end of a construct is a success. The C library gives no status, and announces successes alone.
+pub(super) fn is_formed(event: &Event) -> bool {
+    let status = event.infos.value_of(key::PMIX_LOCAL_COLLECTIVE_STATUS);
+    status.is_none_or(|status| *status == Value::Status(code::PMIX_SUCCESS))
+}
+
+/// The event by which whoever led hears that there is no group. It is for the process itself.
+pub(super) fn failure(leader: &Proc, group: &str, why: Status) -> Event {
+    let infos = vec![
+        Info::new(key::PMIX_GROUP_ID, Value::string(group)),
+        Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true)),
+        status(why),
+    ];
+    let (code, source) = (code::PMIX_GROUP_CONSTRUCT_COMPLETE, Some(leader.clone()));
+    Event { code, source, range: Range::ProcLocal, infos }
+}
+
+/// The event by which those who were invited hear that there is no group.
+pub(super) fn abort(leader: &Proc, group: &str, invited: &[Proc]) -> Event {
+    let (code, source) = (code::PMIX_GROUP_CONSTRUCT_ABORT, Some(leader.clone()));
+    Event { code, source, range: Range::Custom, infos: to(invited, group) }
 }
 
 /// Releases of the C library take the leader by itself, in no array.

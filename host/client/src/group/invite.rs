@@ -5,8 +5,10 @@ use super::{
     over::Over,
     seat::Seat,
 };
-use crate::{Call, Client, ClientError, observers::Observer, queue::Arrival, session::Session};
-use peal_model::{CommandCode, Event, Info, Infos, Proc, Range, Rank, Value, code, key, rank};
+use crate::{Call, Client, ClientError, control::signed, observers::Observer, queue::Arrival, session::Session};
+use peal_model::{
+    CommandCode, Event, Info, Infos, KeyName, Proc, Range, Rank, Request, Status, Value, code, key, rank,
+};
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout_at};
 
@@ -43,6 +45,7 @@ pub struct Invite {
     attendance: Attendance,
     timeout: Option<Duration>,
     says: Vec<Info>,
+    infos: Vec<Info>,
 }
 
 /// Whether a number is wanted.
@@ -61,7 +64,8 @@ impl Default for Invite {
 impl Invite {
     /// All are to come.
     pub fn new() -> Invite {
-        Invite { context_id: ContextId::Unwanted, attendance: Attendance::Needed, timeout: None, says: Vec::new() }
+        let (context_id, attendance) = (ContextId::Unwanted, Attendance::Needed);
+        Invite { context_id, attendance, timeout: None, says: Vec::new(), infos: Vec::new() }
     }
 
     /// The group gets a number that no other has (`PMIX_GROUP_ASSIGN_CONTEXT_ID`).
@@ -85,6 +89,23 @@ impl Invite {
         self.says.extend(infos);
         self
     }
+
+    /// Adds an info that has no word here. It goes along in the invitation, and in the event that all members hear in the end.
+    pub fn with(mut self, info: Info) -> Invite {
+        self.infos.push(info);
+        self
+    }
+
+    /// Directives that have a word here, as they go along in the invitation.
+    fn directives(&self) -> impl Iterator<Item = Info> + use<> {
+        let flag = |key: KeyName| Info::new(key, Value::Bool(true));
+        let directives = [
+            (self.context_id == ContextId::Wanted).then(|| flag(key::PMIX_GROUP_ASSIGN_CONTEXT_ID)),
+            (self.attendance == Attendance::Optional).then(|| flag(key::PMIX_GROUP_OPTIONAL)),
+            self.timeout.map(|timeout| Info::new(key::PMIX_TIMEOUT, Value::Int(signed(timeout)))),
+        ];
+        directives.into_iter().flatten()
+    }
 }
 
 /// The invitation, where events find it.
@@ -101,10 +122,12 @@ impl Client {
     ///
     /// Whoever declines, ends or does not answer in time does not come. Our handlers hear of each as `PMIX_GROUP_INVITE_FAILED`, and decide
     /// within ten seconds what is to become of it ([`Decision`]); where none listens or decides, nothing comes of the group unless it is
-    /// [`Invite::optional`]. In the end all who were invited, and our own handlers, hear `PMIX_GROUP_CONSTRUCT_COMPLETE` or
-    /// `PMIX_GROUP_CONSTRUCT_ABORT`. It is called off when what this returns is dropped before its end, or by [`Client::group_decide`].
+    /// [`Invite::optional`]. In the end the members hear `PMIX_GROUP_CONSTRUCT_COMPLETE`, or all who were invited
+    /// `PMIX_GROUP_CONSTRUCT_ABORT`. Our own handlers hear `PMIX_GROUP_CONSTRUCT_COMPLETE` in either case, with the status
+    /// (`PMIX_LOCAL_COLLECTIVE_STATUS`). It is called off when what this returns is dropped before its end, or by [`Client::group_decide`].
     pub async fn group_invite(&self, group: &str, procs: &[Proc], invite: Invite) -> Result<Group, ClientError> {
-        let Invite { context_id, attendance, timeout, says } = invite;
+        let directives: Vec<Info> = invite.directives().collect();
+        let Invite { context_id, attendance, timeout, says, infos: provided } = invite;
         let deadline = Instant::now() + timeout.unwrap_or(self.limit().unwrap_or(PATIENCE));
         let procs = self.each(procs).await?;
         let context_id = match context_id {
@@ -119,27 +142,26 @@ impl Client {
         let led = Arc::new(Led::new(invitation, self.server()));
         self.session().queue.observers.add(&led);
         self.session().over.begin(group);
-        let leading = Leading { session: self.session(), group, led: &led, members: None };
-        let said = contribution::said(self.me(), says);
-        let members = self.lead(group, &led, &said, deadline).await?;
+        let why = code::PMIX_GROUP_CONSTRUCT_ABORT;
+        let mut leading = Leading { session: self.session(), group, led: &led, members: None, why };
+        let carried = [directives, provided.clone(), self.contribution(says.clone())].concat();
+        let led_to = self.lead(group, &led, &carried, deadline).await;
+        let members = led_to.inspect_err(|error| leading.why = error.status())?;
 
         let mut infos = events::to(&members, group);
         infos.push(Info::new(key::PMIX_GROUP_MEMBERSHIP, Value::procs(members.iter().cloned())));
+        infos.push(events::status(code::PMIX_SUCCESS));
         infos.extend(context_id.map(|id| Info::new(key::PMIX_GROUP_CONTEXT_ID, Value::Size(id))));
-        let put = contribution::put(self.me(), self.uncommitted_for_others());
-        infos.extend(said.into_iter().chain(put));
-        infos.extend(led.with(|invitation| invitation.brought()));
+        let brought = led.with(|invitation| invitation.brought());
+        let infos = events::with_provided(infos, [provided, self.contribution(says), brought].concat());
         // From here on it is there, whether or not the caller still waits: what is half announced cannot be called off.
         let announced = tokio::spawn({
-            let (client, infos) = (self.clone(), infos.clone());
-            async move { client.notify(code::PMIX_GROUP_CONSTRUCT_COMPLETE, Range::Custom, infos).await }
+            let (client, group, members, infos) = (self.clone(), group.to_owned(), members.clone(), infos.clone());
+            async move { client.announce(&group, &members, infos).await }
         });
         leading.formed(&members);
         let call = Call(CommandCode::Notify);
-        if let Err(error) = announced.await.unwrap_or(Err(ClientError::NoConnection { call })) {
-            call_off(self.session(), group, &members);
-            return Err(error);
-        }
+        announced.await.unwrap_or(Err(ClientError::NoConnection { call }))?;
         let said = contribution::all_said(&members, &infos);
         let group = Group { name: group.to_owned(), members, context_id, said };
         Ok(self.joined(group, &infos))
@@ -153,13 +175,13 @@ impl Client {
     }
 
     /// Goes on with an invitation until it is decided who comes.
-    async fn lead(&self, group: &str, led: &Led, said: &Option<Info>, end: Instant) -> Result<Vec<Proc>, ClientError> {
+    async fn lead(&self, group: &str, led: &Led, carried: &[Info], end: Instant) -> Result<Vec<Proc>, ClientError> {
         let mut decided_by = None;
         loop {
             let todo = led.look(Invitation::next)?;
             let waits_for = match todo {
                 Todo::Invite(procs) => {
-                    let infos = events::to(&procs, group).into_iter().chain(said.clone()).collect();
+                    let infos = events::with_provided(events::to(&procs, group), carried.iter().cloned());
                     self.notify(code::PMIX_GROUP_INVITED, Range::Custom, infos).await?;
                     continue;
                 }
@@ -179,6 +201,19 @@ impl Client {
                 led.with(|invitation| if until == end { invitation.is_late() } else { invitation.is_undecided() });
             }
         }
+    }
+
+    /// Announces the group to its members, and to our own handlers when the server has taken that, or the error.
+    async fn announce(&self, group: &str, members: &[Proc], infos: Vec<Info>) -> Result<(), ClientError> {
+        let (code, range) = (code::PMIX_GROUP_CONSTRUCT_COMPLETE, Range::Custom);
+        let told = self.ask(Request::Notify { code, range, infos: infos.clone() }).await;
+        let me = self.me();
+        let events = match &told {
+            Ok(_) => vec![Event { code, source: Some(me.clone()), range: Range::ProcLocal, infos }],
+            Err(error) => vec![events::abort(me, group, members), events::failure(me, group, error.status())],
+        };
+        self.session().announce(events);
+        told.map(drop)
     }
 
     async fn tell_of_absence(&self, group: &str, proc: Proc) -> Result<(), ClientError> {
@@ -202,7 +237,7 @@ impl Client {
     }
 
     /// Each of these procs by its rank.
-    async fn each(&self, procs: &[Proc]) -> Result<Vec<Proc>, ClientError> {
+    pub(super) async fn each(&self, procs: &[Proc]) -> Result<Vec<Proc>, ClientError> {
         let mut each = Vec::new();
         for proc in procs {
             if proc.rank != rank::PMIX_RANK_WILDCARD {
@@ -222,18 +257,14 @@ fn not_formed(group: &str, why: NotFormed) -> ClientError {
     ClientError::NotFormed { group: group.to_owned(), why }
 }
 
-/// Tells these that there is no such group.
-pub(super) fn call_off(session: &Arc<Session>, group: &str, whom: &[Proc]) {
-    let (source, infos) = (Some(session.me.clone()), events::to(whom, group));
-    session.announce(Event { code: code::PMIX_GROUP_CONSTRUCT_ABORT, source, range: Range::Custom, infos });
-}
-
 /// An invitation that is called off unless it ends well.
 struct Leading<'a> {
     session: &'a Arc<Session>,
     group: &'a str,
     led: &'a Led,
     members: Option<&'a [Proc]>,
+    /// Why there is no group, unless there is one.
+    why: Status,
 }
 
 impl<'a> Leading<'a> {
@@ -247,12 +278,17 @@ impl Drop for Leading<'_> {
         let members = self.members.unwrap_or_default().to_vec();
         self.session.over.end(Over::new(self.session, self.group, members), &self.session.queue.observers);
         // Who comes late is told by that from here on.
-        let untold = match self.members {
-            Some(_) => self.led.with(|invitation| invitation.late()),
-            None => self.led.with(|invitation| invitation.everybody().to_vec()),
+        let me = &self.session.me;
+        let events = match self.members {
+            Some(_) => {
+                let late = self.led.with(|invitation| invitation.late());
+                if late.is_empty() { Vec::new() } else { vec![events::abort(me, self.group, &late)] }
+            }
+            None => {
+                let invited = self.led.with(|invitation| invitation.everybody().to_vec());
+                vec![events::abort(me, self.group, &invited), events::failure(me, self.group, self.why)]
+            }
         };
-        if !untold.is_empty() {
-            call_off(self.session, self.group, &untold);
-        }
+        self.session.announce(events);
     }
 }

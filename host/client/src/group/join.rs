@@ -1,5 +1,10 @@
 //! Answering an invitation to a group (`PMIx_Group_join`), and waiting for what becomes of it.
-use super::{Group, Invited, NotFormed, contribution, events::may_be_about, invite::PATIENCE, seat::Seat};
+use super::{
+    Group, Invited, NotFormed, contribution,
+    events::{is_formed, may_be_about, with_provided},
+    invite::PATIENCE,
+    seat::Seat,
+};
 use crate::{Client, ClientError, observers::Observer, queue::Arrival};
 use peal_model::{Event, Info, Infos, Proc, Range, Value, code, key};
 use std::sync::Arc;
@@ -18,11 +23,11 @@ impl Joining {
         let by_leader = event.source.as_ref() == Some(&self.leader) && may_be_about(event, &self.group);
         let outcome = match event.code {
             code::PMIX_GROUP_CONSTRUCT_COMPLETE
-                if by_leader && members(event).iter().any(|proc| proc.covers(&self.me)) =>
+                if by_leader && is_formed(event) && members(event).iter().any(|proc| proc.covers(&self.me)) =>
             {
                 Ok(event.clone())
             }
-            // Those who are in it are others.
+            // There is none, or those who are in it are others.
             code::PMIX_GROUP_CONSTRUCT_COMPLETE | code::PMIX_GROUP_CONSTRUCT_ABORT if by_leader => {
                 Err(NotFormed::CalledOff(self.leader.clone()))
             }
@@ -32,6 +37,32 @@ impl Joining {
             _ => return,
         };
         self.outcome.get_or_insert(outcome);
+    }
+}
+
+/// Contribution of a proc that accepts an invitation.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Join {
+    says: Vec<Info>,
+    infos: Vec<Info>,
+}
+
+impl Join {
+    /// Values that the proc put, and nothing else.
+    pub fn new() -> Join {
+        Join::default()
+    }
+
+    /// Adds infos about the caller for the other members (`PMIX_GROUP_INFO`).
+    pub fn saying(mut self, infos: impl IntoIterator<Item = Info>) -> Join {
+        self.says.extend(infos);
+        self
+    }
+
+    /// Adds an info for the proc that invited, which goes along in the answer.
+    pub fn with(mut self, info: Info) -> Join {
+        self.infos.push(info);
+        self
     }
 }
 
@@ -48,21 +79,20 @@ fn members(event: &Event) -> Vec<Proc> {
 }
 
 impl Client {
-    /// Accepts an invitation, and waits until the group is there or comes to nothing (`PMIx_Group_join`). The others learn what we say of
-    /// ourselves (`PMIX_GROUP_INFO`).
+    /// Accepts an invitation, and waits until the group is there or comes to nothing (`PMIx_Group_join`).
     ///
     /// A handler that hears of the invitation may have a task do this, or wait for it by [`tokio::runtime::Handle::block_on`]: what becomes
     /// of the group is noticed whatever the handlers are busy with.
     ///
     /// ```no_run
     /// # async fn example(client: peal_client::Client) -> Result<(), peal_client::ClientError> {
-    /// use peal_client::{Handler, Invited, Outcome};
+    /// use peal_client::{Handler, Invited, Join, Outcome};
     /// use peal_model::code;
     ///
     /// let (joining, runtime) = (client.clone(), tokio::runtime::Handle::current());
     /// let handler = Handler::native(move |call| {
     ///     let Some(invited) = Invited::of(call.event()) else { return Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN) };
-    ///     match runtime.block_on(joining.group_join(&invited, Vec::new())) {
+    ///     match runtime.block_on(joining.group_join(&invited, Join::new())) {
     ///         Ok(group) => println!("{:?}", group.members),
     ///         Err(error) => println!("{error}"),
     ///     }
@@ -72,7 +102,7 @@ impl Client {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn group_join(&self, invited: &Invited, says: Vec<Info>) -> Result<Group, ClientError> {
+    pub async fn group_join(&self, invited: &Invited, join: Join) -> Result<Group, ClientError> {
         let limit = self.limit().unwrap_or(PATIENCE);
         let deadline = Instant::now() + limit;
         let Invited { group, leader, .. } = invited;
@@ -81,9 +111,9 @@ impl Client {
         let (me, group, leader) = (self.me().clone(), group.clone(), leader.clone());
         let joining = Arc::new(Seat::new(Joining { me, group: group.clone(), leader, outcome: None }, self.server()));
         self.session().queue.observers.add(&joining);
-        let (code, mut infos) = invited.acceptance();
-        infos.extend(contribution::said(self.me(), says));
-        infos.extend(contribution::put(self.me(), self.uncommitted_for_others()));
+        let Join { says, infos: provided } = join;
+        let (code, infos) = invited.acceptance();
+        let infos = with_provided(infos, [provided, self.contribution(says)].concat());
         self.notify(code, Range::Custom, infos).await?;
         let event = loop {
             match joining.look(|joining| joining.outcome.take())? {

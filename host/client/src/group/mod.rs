@@ -19,6 +19,7 @@ pub(crate) use contribution::qualified;
 pub use events::{Decision, Invited};
 pub use failure::{Absence, NotFormed};
 pub use invite::Invite;
+pub use join::Join;
 pub(crate) use over::AllOver;
 
 use crate::{Call, Client, ClientError};
@@ -63,8 +64,8 @@ impl Client {
     /// Constructs a group with others, each of whom calls (`PMIx_Group_construct`). It ends in the same way for all; where it came to
     /// nothing, [`ClientError::Refused`] says why. See [`Construct`].
     pub async fn group_construct(&self, group: &str, construct: Construct) -> Result<Group, ClientError> {
-        let (procs, mut directives) = construct.into_parts(self.me());
-        directives.extend(contribution::put(self.me(), self.uncommitted_for_others()));
+        let Construct { procs, mut directives, says } = construct;
+        directives.extend(self.contribution(says));
         let request = Request::GroupConstruct { group: Some(group.into()), procs: procs.clone(), directives };
         let (members, context_id, infos) = match self.ask(request).await? {
             Reply::Group(result) => {
@@ -76,6 +77,8 @@ impl Client {
         };
         // Servers of early releases do not tell who is in it: then it is those who were named.
         let members = if members.is_empty() { procs } else { members };
+        // A job that somebody named by the wildcard rank stands as that. The group is there, so that a job of unknown size is no failure.
+        let members = self.each(&members).await.unwrap_or(members);
         let said = contribution::all_said(&members, &infos);
         let group = Group { name: group.to_owned(), members, context_id, said };
         self.known().learn_group(&group);

@@ -1,5 +1,5 @@
 //! Invitations of ours that are over: whoever accepts one too late is told so, instead of waiting for what has been.
-use super::{events, invite::call_off};
+use super::events;
 use crate::{
     lock,
     observers::{Observer, Observers},
@@ -39,7 +39,7 @@ impl Observer for Over {
             return;
         }
         if let Some(session) = self.session.upgrade() {
-            call_off(&session, &self.group, std::slice::from_ref(late));
+            session.announce(vec![events::abort(&session.me, &self.group, std::slice::from_ref(late))]);
         }
     }
 }

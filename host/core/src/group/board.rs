@@ -3,13 +3,14 @@ use super::{
     Announced, Change, Contribution, Earliest, Failure, Formed, GroupKey, Instance, Members, Operation, Outcome, Part,
     Role, Saying, Scene, ServerId, What,
     directory::Whereabouts,
-    forming::Forming,
+    forming::{Forming, News},
     message::about,
     refusal::Refused,
+    sent::SentDecisions,
     standing::{Dissolving, Standing},
 };
 use crate::Time;
-use peal_model::{Info, Nspace, Proc, Status, code};
+use peal_model::{Info, NamedProcs, Nspace, Proc, Status, code};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque, btree_map::Entry},
     sync::Arc,
@@ -33,14 +34,11 @@ pub(super) enum Decided {
     Tell(Vec<Proc>, Status, Vec<Info>),
 }
 
-/// What the last things were that servers were told of a group: what they say without knowing that is not meant any more.
-#[derive(Debug, Default)]
-struct Told {
-    all: Instance,
-    each: BTreeMap<ServerId, Instance>,
-    /// That somebody may not take part, which does not concern every call: until when, to whom if not to all, and what.
-    refusals: Vec<(Time, Option<BTreeSet<ServerId>>, Outcome)>,
-    until: Time,
+impl Decided {
+    /// An event about a group, which has these members.
+    fn news<'a>(key: &GroupKey, news: News, members: impl Iterator<Item = &'a Proc>) -> Decided {
+        Decided::Tell(news.whom, news.code, about(key, &news.about, members))
+    }
 }
 
 /// Groups and what is being formed.
@@ -48,7 +46,7 @@ struct Told {
 pub(super) struct Board {
     me: ServerId,
     seats: BTreeMap<GroupKey, Seat>,
-    told: BTreeMap<GroupKey, Told>,
+    told: BTreeMap<GroupKey, SentDecisions>,
     /// Of which groups what was told is forgotten next, unless more has been told since.
     fading: VecDeque<(Time, GroupKey)>,
     /// When time is over for somebody at the earliest.
@@ -144,6 +142,7 @@ impl Board {
         match self.seats.entry(key.clone()).or_insert_with(|| Seat::forming(deadline)) {
             Seat::Forming(forming) => {
                 forming.deadline = forming.deadline.min(deadline);
+                forming.note_wishes(&parts);
                 for part in parts {
                     forming.join(part, at);
                 }
@@ -227,8 +226,8 @@ impl Board {
     }
 
     /// A proc leaves a group.
-    pub(super) fn leave(&mut self, key: &GroupKey, proc: &Proc, at: &Scene<'_>) -> Vec<Decided> {
-        self.lose(key, proc, Change::Left, at);
+    pub(super) fn leave(&mut self, key: &GroupKey, proc: &Proc, notified: NamedProcs, at: &Scene<'_>) -> Vec<Decided> {
+        self.lose(key, proc, Change::Left(notified), at);
         self.settle(key, at);
         self.taken()
     }
@@ -304,10 +303,8 @@ impl Board {
         match self.seats.get_mut(key) {
             Some(Seat::Forming(forming)) => {
                 let prospects = if forming.news.is_empty() { BTreeSet::new() } else { forming.prospects() };
-                for news in std::mem::take(&mut forming.news) {
-                    let infos = about(key, &news.about, prospects.iter());
-                    self.decided.push(Decided::Tell(news.whom, news.code, infos));
-                }
+                let news = std::mem::take(&mut forming.news).into_iter();
+                self.decided.extend(news.map(|news| Decided::news(key, news, prospects.iter())));
                 self.settle_forming(key, at);
             }
             Some(Seat::Standing(standing)) => {
@@ -341,10 +338,13 @@ impl Board {
             Ok(mut formed) => {
                 // Those who called without being in it are told as well.
                 let servers = at.directory.homes(forming.called());
+                let losses = forming.losses(&formed.members).into_iter();
+                let losses: Vec<Decided> = losses.map(|news| Decided::news(key, news, formed.members.iter())).collect();
                 if forming.wants_context_id() {
                     formed.context_id = Some(self.context_id());
                 }
                 self.stand(key, formed, servers, at);
+                self.decided.extend(losses);
             }
             Err(failure) => {
                 let (called, late) = (forming.called().cloned().collect(), forming.late_ones());
@@ -427,17 +427,5 @@ impl Seat {
             Seat::Forming(forming) => Some(forming.due()),
             Seat::Standing(standing) => standing.dissolving.as_ref().map(|dissolving| dissolving.deadline),
         }
-    }
-}
-
-impl Told {
-    /// Whether a server was told something that answers a call of its procs'.
-    fn answers(&self, server: ServerId, part: &Part) -> bool {
-        let last = self.each.get(&server).copied().unwrap_or_default().max(self.all);
-        let by_refusal = self.refusals.iter().any(|(_, servers, outcome)| {
-            let was_told = servers.as_ref().is_none_or(|servers| servers.contains(&server));
-            was_told && part.after < outcome.instance && outcome.what.answers(part)
-        });
-        part.after < last || by_refusal
     }
 }

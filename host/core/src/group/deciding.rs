@@ -51,7 +51,7 @@ impl Groups {
             Upward::Back(_) => Vec::new(),
             Upward::Brings(contribution) => board.contribute(from, contribution, at),
             Upward::Announce { key, announced } => board.announce(&key, announced, at),
-            Upward::Leave { key, proc } => board.leave(&key, &proc, at),
+            Upward::Leave { key, proc, notified } => board.leave(&key, &proc, notified, at),
             Upward::Say { key, by, saying } => board.say(&key, &by, saying, at),
         });
     }

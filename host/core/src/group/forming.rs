@@ -1,7 +1,7 @@
 //! A group that is being formed, as its coordinator sees it.
 use super::{
     Construct, Failure, Formed, Members, Part, Refusal, Role, Saying, Scene, Wishes,
-    directory::{Directory, Meant, Whereabouts},
+    directory::{Directory, Meant, Whereabouts, is_wildcard},
 };
 use crate::Time;
 use peal_model::{JobInfo, NamedProcs, Nspace, Proc, Status, code};
@@ -58,6 +58,10 @@ pub(super) struct Forming {
     asked: Option<(Asked, Time)>,
     pub(super) deadline: Time,
     failure: Option<Failure>,
+    /// Procs that ended before the group was formed, each with the participants that have heard of it.
+    lost: BTreeMap<Proc, BTreeSet<Proc>>,
+    /// Jobs that a participant named by the wildcard rank.
+    whole_jobs: BTreeSet<Nspace>,
     /// Events that are to be raised.
     pub(super) news: Vec<News>,
 }
@@ -78,7 +82,22 @@ impl Forming {
             asked: None,
             deadline,
             failure: None,
+            lost: BTreeMap::new(),
+            whole_jobs: BTreeSet::new(),
             news: Vec::new(),
+        }
+    }
+
+    /// Notes what those who call want of the group. That comes before any of them joins: it says who is missed, and who decides.
+    pub(super) fn note_wishes(&mut self, parts: &[Part]) {
+        for part in parts {
+            let Some(construct) = part.construct.as_ref().filter(|construct| construct.role != Role::Member) else {
+                continue;
+            };
+            self.wishes = self.wishes.and(construct.wishes);
+            if construct.wishes.leads && self.leader.is_none() {
+                self.leader = Some(part.proc.clone());
+            }
         }
     }
 
@@ -87,14 +106,9 @@ impl Forming {
         let Some(construct) = part.construct else { return };
         let proc = part.proc;
         self.missing.remove(&proc);
+        // It may have been restarted since.
+        self.lost.remove(&proc);
         self.joined.insert(proc.clone(), construct.clone());
-        // What is wanted comes first: it says who is missed.
-        if construct.role != Role::Member {
-            self.wishes = self.wishes.and(construct.wishes);
-            if construct.wishes.leads && self.leader.is_none() {
-                self.leader = Some(proc.clone());
-            }
-        }
         match &construct.role {
             Role::Leader(named) => self.leads(&proc, named, at),
             Role::Bootstrap(count) => match self.method {
@@ -104,6 +118,7 @@ impl Forming {
             },
             Role::Member => {}
         }
+        self.note_whole_jobs(&construct.additions);
         self.await_all(construct.additions.iter(), at);
         let order = construct.order.as_deref().map(|named| each(named, at.directory));
         match (&self.order, order) {
@@ -145,17 +160,24 @@ impl Forming {
         match &self.method {
             None => {
                 self.method = Some(Method::Collective(named.clone()));
+                self.note_whole_jobs(named);
                 self.await_all(named.iter(), at);
                 if !self.invited.contains(proc) && !self.unknown.iter().any(|all| all.nspace == proc.nspace) {
                     let reason = format_args!("{proc} names procs that lead, and is none of them");
                     self.fail(Failure::new(code::PMIX_ERR_NOT_A_MEMBER, reason));
                 }
             }
-            Some(Method::Collective(known)) if is_same(known, named, at.directory) => {}
+            Some(Method::Collective(known)) if known == named => {}
+            Some(Method::Collective(known)) if is_same(known, named, at.directory) => self.note_whole_jobs(named),
             Some(_) => {
                 self.fail(Failure::conflict(format_args!("{proc} names others that lead than somebody else does")))
             }
         }
+    }
+
+    fn note_whole_jobs(&mut self, named: &[Proc]) {
+        let whole = named.iter().filter(|proc| is_wildcard(proc.rank)).map(|proc| proc.nspace.clone());
+        self.whole_jobs.extend(whole);
     }
 
     /// These are to call. Those who have ended already are missed at once.
@@ -222,23 +244,41 @@ impl Forming {
         if led {
             self.leader = None;
         }
-        let everybody = || self.joined.keys().cloned().collect::<Vec<_>>();
-        match (&self.leader, &self.asked) {
-            _ if borne && !led => {}
+        let told = match (&self.leader, &self.asked) {
+            _ if borne && !led => Vec::new(),
             (None, _) if led => {
                 self.asked = Some((Asked::Anybody, at.now + at.settings.decision));
-                let news = News { whom: everybody(), code: code::PMIX_GROUP_LEADER_FAILED, about: proc.clone() };
-                self.news.push(news);
+                self.raise(self.joined.keys().cloned().collect(), code::PMIX_GROUP_LEADER_FAILED, proc)
             }
             // They are asked already, and whoever takes the lead learns who is left.
-            (None, Some(_)) => {}
-            (None, None) => self.fail(Failure::died(proc)),
-            (Some(leader), _) => {
-                let whom = vec![leader.clone()];
-                self.asked = Some((Asked::Leader(leader.clone()), at.now + at.settings.decision));
-                self.news.push(News { whom, code: code::PMIX_GROUP_MEMBER_FAILED, about: proc.clone() });
+            (None, Some(_)) => Vec::new(),
+            (None, None) => {
+                self.fail(Failure::died(proc));
+                Vec::new()
             }
-        }
+            (Some(leader), _) => {
+                let leader = leader.clone();
+                self.asked = Some((Asked::Leader(leader.clone()), at.now + at.settings.decision));
+                self.raise(vec![leader], code::PMIX_GROUP_MEMBER_FAILED, proc)
+            }
+        };
+        self.lost.insert(proc.clone(), told.into_iter().collect());
+    }
+
+    /// Has an event raised, and returns whom it tells.
+    fn raise(&mut self, whom: Vec<Proc>, code: Status, about: &Proc) -> Vec<Proc> {
+        self.news.push(News { whom: whom.clone(), code, about: about.clone() });
+        whom
+    }
+
+    /// Events that tell members of procs that ended before the group was formed.
+    pub(super) fn losses(&self, members: &Members) -> Vec<News> {
+        let losses = self.lost.iter().map(|(lost, told)| News {
+            whom: members.iter().filter(|member| !told.contains(member)).cloned().collect(),
+            code: code::PMIX_GROUP_MEMBER_FAILED,
+            about: lost.clone(),
+        });
+        losses.filter(|news| !news.whom.is_empty()).collect()
     }
 
     /// Somebody says what is to become of it.
@@ -252,8 +292,7 @@ impl Forming {
             (Saying::Continue, Some((Asked::Leader(leader), _))) if leader == by => self.asked = None,
             (Saying::Lead, Some((Asked::Anybody, _))) => {
                 (self.asked, self.leader) = (None, Some(by.clone()));
-                let whom = self.joined.keys().cloned().collect();
-                self.news.push(News { whom, code: code::PMIX_GROUP_LEADER_SELECTED, about: by.clone() });
+                self.raise(self.joined.keys().cloned().collect(), code::PMIX_GROUP_LEADER_SELECTED, by);
             }
             _ => {}
         }
@@ -342,11 +381,13 @@ impl Forming {
         for (_, construct) in self.inside() {
             jobs.extend(construct.job.iter().map(|job| (&job.nspace, job)));
         }
+        let is_whole = |job: &&Nspace| self.order.is_none() && !self.lost.keys().any(|lost| lost.nspace == **job);
         Ok(Formed {
             infos: infos.map(|(proc, construct)| (proc.clone(), construct.infos.clone())).collect(),
             data: self.inside().filter_map(|(_, construct)| construct.data.clone()).collect(),
             jobs: jobs.into_values().cloned().collect(),
             notifies: self.wishes.notify,
+            whole_jobs: self.whole_jobs.iter().filter(is_whole).cloned().collect(),
             context_id: None,
             members,
         })

@@ -29,6 +29,8 @@ struct Party {
     refused: bool,
     /// They do not agree: they are told so, however many are missing.
     disagrees: bool,
+    /// One of them leads (`PMIX_GROUP_LEADER`): the coordinator has to know them all, whoever dies next.
+    led: bool,
     deadline: Option<Time>,
     /// Time is over: the coordinator gets what there is, and says so to all.
     expired: bool,
@@ -94,7 +96,7 @@ impl Party {
     /// What is to go to the coordinator: that of procs who wait for nobody here, or have waited long enough.
     fn pass(&mut self) -> Vec<Part> {
         let is_awaited = self.awaited.as_ref().is_some_and(|awaited| !awaited.is_empty());
-        let whole = self.expired || self.disagrees || !is_awaited;
+        let whole = self.expired || self.disagrees || self.led || !is_awaited;
         let known = self.passed.len();
         if whole {
             self.passed.append(&mut self.waiting);
@@ -177,6 +179,7 @@ impl Lobby {
                 None => party.named = Some(named.clone()),
             }
         }
+        party.led |= part.construct.as_ref().is_some_and(|construct| construct.wishes.leads);
         party.tick(&part.proc);
         party.waiting.push(Held { to, part });
     }

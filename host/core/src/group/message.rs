@@ -102,6 +102,8 @@ pub enum Upward {
         key: GroupKey,
         /// Who.
         proc: Proc,
+        /// Members that an event of the proc's own tells.
+        notified: NamedProcs,
     },
     /// Procs have formed a group by themselves.
     Announce {
@@ -195,6 +197,25 @@ pub struct Formed {
     pub jobs: Vec<Arc<JobInfo>>,
     /// Whether members are told when one of them ends (`PMIX_GROUP_NOTIFY_TERMINATION`).
     pub notifies: bool,
+    /// Jobs that a participant named by the wildcard rank, and of which every proc is a member.
+    pub whole_jobs: BTreeSet<Nspace>,
+}
+
+impl Formed {
+    /// The members as participants named them: a job that was named by the wildcard rank stands as that.
+    pub(crate) fn membership(&self) -> Vec<Proc> {
+        if self.whole_jobs.is_empty() {
+            return self.members.iter().cloned().collect();
+        }
+        let mut named = Vec::new();
+        for procs in self.members.of_each_job() {
+            match procs.first().filter(|proc| self.whole_jobs.contains(&proc.nspace)) {
+                Some(proc) => named.push(Proc::all(proc.nspace.clone())),
+                None => named.extend_from_slice(procs),
+            }
+        }
+        named
+    }
 }
 
 /// Why something came to nothing.
@@ -284,10 +305,10 @@ impl What {
 }
 
 /// Why a group has a member less.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// It left.
-    Left,
+    /// It left; an event of its own tells these members.
+    Left(NamedProcs),
     /// It ended.
     Failed,
 }

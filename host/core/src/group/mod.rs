@@ -22,6 +22,7 @@ mod message;
 mod read;
 mod refusal;
 mod roll;
+mod sent;
 mod shared;
 mod standing;
 mod takeover;
@@ -216,13 +217,13 @@ impl Groups {
     pub fn leave(&mut self, to: RequestId, key: &GroupKey, proc: &Proc, now: Time) -> Vec<Step> {
         let answer = if self.is_in(key, proc) { Answer::Done } else { Answer::Failed(Failure::unknown(key)) };
         self.answer(to, answer);
-        self.part(key, proc, now)
+        self.part(key, proc, NamedProcs::default(), now)
     }
 
-    /// The same for one that needs no answer.
-    pub fn part(&mut self, key: &GroupKey, proc: &Proc, now: Time) -> Vec<Step> {
+    /// The same for one that needs no answer, and has told these members by an event.
+    pub fn part(&mut self, key: &GroupKey, proc: &Proc, notified: NamedProcs, now: Time) -> Vec<Step> {
         if self.is_in(key, proc) {
-            self.up(Upward::Leave { key: key.clone(), proc: proc.clone() }, now);
+            self.up(Upward::Leave { key: key.clone(), proc: proc.clone(), notified }, now);
         }
         self.taken()
     }
@@ -235,16 +236,18 @@ impl Groups {
     pub fn disconnect(&mut self, proc: &Proc, now: Time) -> Vec<Step> {
         let connected = self.known.iter().filter(|(key, known)| key.name.called().is_none() && known.has(proc));
         let keys: Vec<GroupKey> = connected.map(|(key, _)| key.clone()).collect();
-        keys.into_iter().for_each(|key| self.up(Upward::Leave { key, proc: proc.clone() }, now));
+        for key in keys {
+            self.up(Upward::Leave { key, proc: proc.clone(), notified: NamedProcs::default() }, now);
+        }
         self.taken()
     }
 
-    /// Procs have formed a group by themselves, whoever says so among them.
-    pub fn announce(&mut self, key: &GroupKey, by: &Proc, announced: Announced, now: Time) -> Vec<Step> {
+    /// Procs have formed a group by themselves.
+    pub fn announce(&mut self, key: &GroupKey, announced: Announced, now: Time) -> Vec<Step> {
         let named = announced.members.iter().filter_map(|named| self.directory.procs(named)).flatten();
         let mut once = BTreeSet::new();
         let members: Vec<Proc> = named.filter(|member| once.insert(member.clone())).collect();
-        if once.contains(by) && !self.known.contains_key(key) {
+        if !self.known.contains_key(key) {
             self.up(Upward::Announce { key: key.clone(), announced: Announced { members, ..announced } }, now);
         }
         self.taken()

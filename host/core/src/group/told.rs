@@ -100,18 +100,18 @@ impl Groups {
                 }
                 self.fail(key, Operation::Destruct, answered, failure);
             }
-            What::Changed(proc, change) => self.changed(key, *instance, proc, *change, now),
+            What::Changed(proc, change) => self.changed(key, *instance, proc, change, now),
         }
     }
 
-    fn changed(&mut self, key: &GroupKey, instance: Instance, proc: &Proc, change: Change, now: Time) {
+    fn changed(&mut self, key: &GroupKey, instance: Instance, proc: &Proc, change: &Change, now: Time) {
         let Some(known) = self.known.get_mut(key) else { return };
         known.instance = instance;
         known.gone.insert(proc.clone());
         self.lobby.left(key, proc);
         let here: Vec<Proc> = known.members_at(self.me, &self.directory).cloned().collect();
         let telling = match (&key.name, change) {
-            (GroupName::Called(_), Change::Left) => Some(code::PMIX_GROUP_LEFT),
+            (GroupName::Called(_), Change::Left(_)) => Some(code::PMIX_GROUP_LEFT),
             (GroupName::Called(_), Change::Failed) => known.formed.notifies.then_some(code::PMIX_GROUP_MEMBER_FAILED),
             (GroupName::Connected(_), _) => None,
         };
@@ -119,7 +119,11 @@ impl Groups {
         if here.is_empty() {
             self.forget(key);
         } else if let Some(code) = telling {
-            self.tell(here, code, infos);
+            let hears_otherwise = |member: &Proc| matches!(change, Change::Left(notified) if notified.holds(member));
+            let untold: Vec<Proc> = here.into_iter().filter(|member| !hears_otherwise(member)).collect();
+            if !untold.is_empty() {
+                self.tell(untold, code, infos);
+            }
         } else if let (GroupName::Connected(_), Change::Failed) = (&key.name, change) {
             // Those of its own job the host tells.
             let others: Vec<Proc> = here.into_iter().filter(|other| other.nspace != proc.nspace).collect();

@@ -61,7 +61,7 @@ impl Server {
         reach: Reach,
         identity: Option<Identity>,
     ) -> Vec<Action> {
-        let Some(kind) = kind_of(event.code) else { return self.permitted(raising, event, reach) };
+        let Some(kind) = kind_of(&event) else { return self.permitted(raising, event, reach) };
         let procs = named_in(&event);
         let (refusal, groups) = match raising {
             Raising::Client(to, _) => (Refusal::Status(to), self.groups_of(to.peer)),
@@ -175,13 +175,19 @@ pub(super) fn named_in(event: &Event) -> Vec<Proc> {
     members.or_else(|| event.custom_targets()).unwrap_or_default()
 }
 
+/// Returns true where the end of a construct, which an event announces, is a success. Only some releases give the status.
+pub(super) fn is_formed(event: &Event) -> bool {
+    let status = event.infos.value_of(key::PMIX_LOCAL_COLLECTIVE_STATUS);
+    status.is_none_or(|status| *status == Value::Status(code::PMIX_SUCCESS))
+}
+
 /// What procs do by an event who form a group by themselves.
-fn kind_of(code: Status) -> Option<GroupKind> {
-    match code {
+fn kind_of(event: &Event) -> Option<GroupKind> {
+    match event.code {
         code::PMIX_GROUP_INVITED => Some(GroupKind::Invite),
         code::PMIX_GROUP_INVITE_ACCEPTED => Some(GroupKind::Join),
         // Who says that a group is there has it formed.
-        code::PMIX_GROUP_CONSTRUCT_COMPLETE => Some(GroupKind::Construct),
+        code::PMIX_GROUP_CONSTRUCT_COMPLETE if is_formed(event) => Some(GroupKind::Construct),
         _ => None,
     }
 }

@@ -1,7 +1,12 @@
 //! Groups of the procs of this server: from requests and events to what is decided of them, and back.
-use super::{Action, RequestId, Server, grouping::named_in, reply};
+use super::{
+    Action, RequestId, Server,
+    grouping::{is_formed, named_in},
+    reply,
+};
 use crate::{
     Time,
+    audience::{self, Aim},
     group::{
         self, Announced, Answer, Call, Formed, GroupError, GroupKey, GroupName, Groups, Message, Refusal, Saying,
         ServerId, Step,
@@ -10,8 +15,8 @@ use crate::{
     reach::Reach,
 };
 use peal_model::{
-    Commit, DataArray, Event, GroupResult, Identity, Info, InfoFlags, Infos, JobInfo, KeyName, Kval, Nspace, Proc,
-    Query, Range, RankData, Reply, Request, Scope, Text, Value, code, key, rank,
+    Commit, DataArray, Event, GroupResult, Identity, Info, InfoFlags, Infos, JobInfo, KeyName, Kval, NamedProcs,
+    Nspace, Proc, Query, Range, RankData, Reply, Request, Scope, Text, Value, code, key, rank,
 };
 use std::sync::Arc;
 
@@ -130,17 +135,29 @@ impl Server {
                 actions.extend(self.with_groups(|groups| groups.watch(&invited)));
                 return actions;
             }
+            code::PMIX_GROUP_CONSTRUCT_COMPLETE if !is_formed(event) => return Vec::new(),
             code::PMIX_GROUP_CONSTRUCT_COMPLETE => {
                 let context_id = event.infos.value_of(key::PMIX_GROUP_CONTEXT_ID).and_then(Value::as_u64);
-                self.groups.announce(&key, source, Announced { members: named_in(event), context_id }, now)
+                self.groups.announce(&key, Announced { members: named_in(event), context_id }, now)
             }
             code::PMIX_GROUP_CONSTRUCT_ABORT => self.groups.say(&key, source, Saying::Abort, now),
             code::PMIX_GROUP_MEMBERSHIP_UPDATE => self.groups.say(&key, source, Saying::Continue, now),
             code::PMIX_GROUP_LEADER_SELECTED => self.groups.say(&key, source, Saying::Lead, now),
-            code::PMIX_GROUP_LEFT => self.groups.part(&key, source, now),
+            code::PMIX_GROUP_LEFT => {
+                let notified = self.members_reached(event, &key);
+                self.groups.part(&key, source, notified, now)
+            }
             _ => return Vec::new(),
         };
         self.stepped(steps)
+    }
+
+    /// Members of a group that an event of one of them reaches.
+    fn members_reached(&self, event: &Event, key: &GroupKey) -> NamedProcs {
+        let aim = Aim::of(event);
+        let arrives = |member: &Proc| audience::leaves_node(event) || self.jobs.contains_key(&member.nspace);
+        let members = self.groups.members(key).unwrap_or_default().into_iter();
+        members.filter(|member| aim.is_meant_for(event, member) && arrives(member)).collect()
     }
 
     /// Who invites others to a group asks for its number by a request for job control that names nobody
@@ -351,7 +368,7 @@ fn formed_for(own: Option<&Nspace>, formed: &Formed) -> GroupResult {
     });
     GroupResult {
         status: code::PMIX_SUCCESS,
-        members: formed.members.iter().cloned().collect(),
+        members: formed.membership(),
         context_id: formed.context_id,
         jobs: jobs_for(own, formed),
         infos: infos.collect(),

@@ -6,6 +6,7 @@
     clippy::indexing_slicing,
     reason = "a test may panic"
 )]
+mod leading;
 mod random;
 mod scenario;
 mod sim;

@@ -3,8 +3,8 @@ use super::random::Random;
 use peal_core::{
     Time,
     group::{
-        Answer, Call, Construct, GroupKey, GroupName, Groups, Instance, JobFacts, Message, Refusal, Saying, ServerId,
-        Settings, Step,
+        Announced, Answer, Call, Construct, GroupKey, GroupName, Groups, Instance, JobFacts, Message, Refusal, Saying,
+        ServerId, Settings, Step,
     },
     server::{PeerId, RequestId},
 };
@@ -256,6 +256,18 @@ impl Sim {
             self.made.push(made);
             self.step(self.home(proc), |groups, now| groups.leave(to, &group_key(group), proc, now));
         }
+    }
+
+    /// A proc leaves and has told these members by an event of its own.
+    pub fn depart(&mut self, proc: &Proc, group: &str, notified: &[Proc]) {
+        let notified = notified.iter().cloned().collect();
+        self.step(self.home(proc), |groups, now| groups.part(&group_key(group), proc, notified, now));
+    }
+
+    /// A proc of this server says that these have formed a group by themselves.
+    pub fn announce(&mut self, server: u32, group: &str, members: &[Proc]) {
+        let announced = Announced { members: members.to_vec(), context_id: None };
+        self.step(ServerId(server), |groups, now| groups.announce(&group_key(group), announced, now));
     }
 
     pub fn say(&mut self, proc: &Proc, group: &str, saying: Saying) {

@@ -1,7 +1,7 @@
 //! What members are told: their order, and who is left.
 use super::{
     leader,
-    sim::{Order, Sim, nspace, proc},
+    sim::{Order, Sim, group_key, nspace, proc},
 };
 use peal_core::group::{Answer, Construct, Role, ServerId, Wishes};
 use peal_model::{Proc, Status, code};
@@ -98,4 +98,54 @@ fn whoever_waits_to_be_added_by_procs_of_which_nobody_is_left_is_added_by_the_ne
     sim.construct(&proc(1, 1), "g", next, None);
     let [Answer::Formed(formed)] = &sim.made[0].answers[..] else { panic!("{:?}", sim.made[0]) };
     assert!(formed.members.iter().eq(&[proc(1, 0), proc(1, 1)]));
+}
+
+#[test]
+fn members_that_a_leaver_has_told_hear_it_from_nobody_else() {
+    let mut sim = Sim::new(2, 2, 1, Order::First);
+    let all = [proc(1, 0), proc(1, 1), proc(2, 0), proc(2, 1)];
+    all.iter().for_each(|proc| sim.construct(proc, "g", leader(&all), None));
+    sim.deliver_all();
+    sim.depart(&all[0], "g", &all[1..3]);
+    sim.deliver_all();
+    let told: Vec<_> = sim.heard.iter().map(|heard| (&heard.proc, heard.code)).collect();
+    assert_eq!(told, [(&all[3], code::PMIX_GROUP_LEFT)]);
+    let key = group_key("g");
+    assert_eq!(sim.servers[&ServerId(2)].members(&key), Some(all[1..].to_vec()));
+    sim.depart(&all[1], "g", &all[2..]);
+    sim.deliver_all();
+    assert_eq!(sim.heard.len(), 1);
+}
+
+#[test]
+fn announced_group_of_others_stands_and_is_destructed() {
+    let mut sim = Sim::new(2, 2, 1, Order::First);
+    let members = [proc(1, 1), proc(2, 0)];
+    // Whoever invited them is at the second server, and not in the group.
+    sim.announce(2, "g", &members);
+    sim.deliver_all();
+    members.iter().for_each(|proc| sim.destruct(proc, "g", None));
+    sim.come_to_rest().unwrap();
+    assert!(sim.made.iter().all(|made| made.answers == [Answer::Done]), "{:?}", sim.made);
+    sim.ends().unwrap();
+}
+
+#[test]
+fn job_stands_whole_where_it_was_named_so_and_all_are_members() {
+    let whole = |tolerant: bool, dies: Option<Proc>, named: &[Proc]| {
+        let mut sim = Sim::new(2, 2, 1, Order::First);
+        dies.iter().for_each(|proc| sim.die(proc));
+        let leads = leader(named);
+        let wishes = Wishes { fault_tolerant: tolerant, ..leads.wishes };
+        for proc in [proc(1, 0), proc(1, 1), proc(2, 0)] {
+            sim.construct(&proc, "g", Construct { wishes, ..leads.clone() }, None);
+        }
+        sim.come_to_rest().unwrap();
+        let [Answer::Formed(formed)] = &sim.made[0].answers[..] else { panic!("{:?}", sim.made[0]) };
+        formed.whole_jobs.iter().cloned().collect::<Vec<_>>()
+    };
+    let by_wildcard = [Proc::all(nspace(1)), proc(2, 0)];
+    assert_eq!(whole(false, None, &by_wildcard), [nspace(1)]);
+    assert_eq!(whole(false, None, &[proc(1, 0), proc(1, 1), proc(2, 0)]), []);
+    assert_eq!(whole(true, Some(proc(1, 1)), &by_wildcard), [], "one of them is missing");
 }
