@@ -1,6 +1,6 @@
 //! The trail as those see it who have something to record.
 use crate::{
-    AuditError, AuditSettings, Decision, Entry, GapReason, Health, Keys,
+    AuditError, AuditSettings, Decision, Entry, GapReason, Health, Keys, OnFailure, WriteFailure,
     chain::{FIRST, Link},
     entry::kind,
     journal::{Journal, Left, boot, has_restarted},
@@ -38,6 +38,9 @@ pub(crate) struct Shared {
     /// Calls for which there was no room since that was last said.
     pub(crate) left_out: AtomicU64,
     health: Mutex<Health>,
+    /// What went wrong with the last write, if it failed.
+    error: Mutex<Option<String>>,
+    on_failure: OnFailure,
 }
 
 /// Whom to tell whether it is safe.
@@ -106,6 +109,8 @@ impl Audit {
             handlers: settings.handlers,
             left_out: AtomicU64::new(0),
             health: Mutex::default(),
+            error: Mutex::default(),
+            on_failure: settings.on_failure,
         });
         let ledger = Arc::new(Mutex::new(Ledger::new(trail, keys.clone(), rows)));
         let mut writer = Writer::new(&settings, keys, shared.clone(), (journal, ledger.clone()), head);
@@ -134,6 +139,13 @@ impl Audit {
     pub fn health(&self) -> Health {
         let health = *self.0.shared.health();
         Health { lost: health.lost + self.0.shared.left_out.load(Ordering::Relaxed), ..health }
+    }
+
+    /// Why the trail cannot be written; nothing while it can.
+    pub fn failure(&self) -> Option<WriteFailure> {
+        let Shared { error, on_failure, .. } = &*self.0.shared;
+        let error = error.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        Some(WriteFailure { error, on_failure: *on_failure })
     }
 
     /// Records what is no call of a module. Waits for room, not for the write.
@@ -189,6 +201,11 @@ impl Drop for Inner {
 impl Shared {
     pub(crate) fn health(&self) -> MutexGuard<'_, Health> {
         self.health.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps what went wrong with the last write; nothing if it succeeded.
+    pub(crate) fn fails(&self, error: Option<String>) {
+        *self.error.lock().unwrap_or_else(PoisonError::into_inner) = error;
     }
 }
 

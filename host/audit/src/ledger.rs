@@ -5,19 +5,35 @@ use crate::{
     now,
     retention::{Dropped, Need},
 };
-use peal_store::{Blob, Seal, SealKind, StoreError, Trail, TrailRow};
-use std::sync::Arc;
+use peal_store::{Blob, Seal, SealKind, StoreError, TraceRateLimit, Trail, TrailRow};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// What came of moving records from the journal into the database.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Settled {
+    /// They are there.
+    Moved,
+    /// There were none, so that nothing was written.
+    Nothing,
+}
+
+/// The least time between two lines on records that cannot be dropped. On a disk that is full each write tries it.
+const BETWEEN_LINES: Duration = Duration::from_secs(60);
 
 /// The database, and what it is owed.
 pub(crate) struct Ledger {
     trail: Trail,
     keys: Arc<Keys>,
     owed: Vec<TrailRow>,
+    failures: TraceRateLimit,
 }
 
 impl Ledger {
     pub(crate) fn new(trail: Trail, keys: Arc<Keys>, owed: Vec<TrailRow>) -> Ledger {
-        Ledger { trail, keys, owed }
+        Ledger { trail, keys, owed, failures: TraceRateLimit::new(BETWEEN_LINES) }
     }
 
     /// These are in the journal.
@@ -45,15 +61,17 @@ impl Ledger {
     }
 
     /// Writes what is owed.
-    pub(crate) fn settle(&mut self) -> Result<(), StoreError> {
-        let Some((seq, hash)) = self.owed.last().map(|row| (row.seq, row.hash)) else { return Ok(()) };
-        self.write(&[], &[], (seq, hash), None)
+    pub(crate) fn settle(&mut self) -> Result<Settled, StoreError> {
+        let Some((seq, hash)) = self.owed.last().map(|row| (row.seq, row.hash)) else { return Ok(Settled::Nothing) };
+        self.write(&[], &[], (seq, hash), None).map(|()| Settled::Moved)
     }
 
     /// Drops what is to go now.
     pub(crate) fn drop_old(&self, retention: Retention, need: Need) -> Dropped {
         retention.apply(&self.trail, &self.keys, need).unwrap_or_else(|error| {
-            tracing::error!(%error, "old records of the audit trail cannot be dropped");
+            if let Some(left_out) = self.failures.allow(Instant::now()) {
+                tracing::error!(%error, left_out, "old records of the audit trail cannot be dropped");
+            }
             Dropped::Nothing
         })
     }

@@ -50,7 +50,7 @@ pub use replay::{Difference, Outcome, ReplayError, Replayed, Replayer};
 pub use report::{Counts, OfModule, Report, Timeline, page};
 pub use retention::Retention;
 pub use secret::Secrets;
-pub use settings::{AuditSettings, Health, OnFailure};
+pub use settings::{AuditSettings, Health, OnFailure, WriteFailure};
 pub use source::Source;
 pub use verify::{Finding, Verified, verify};
 

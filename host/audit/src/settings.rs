@@ -1,7 +1,7 @@
 //! How a trail is to be kept, and how that goes.
 use crate::{Retention, Secrets, checkpoint::Destinations};
 use peal_store::Durability;
-use std::{num::NonZeroU32, path::PathBuf, time::Duration};
+use std::{fmt, num::NonZeroU32, path::PathBuf, time::Duration};
 
 /// What to do where a decision cannot be recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -11,6 +11,16 @@ pub enum OnFailure {
     Deny,
     /// What was granted stays granted.
     Continue,
+}
+
+impl OnFailure {
+    /// What follows while the trail cannot be written.
+    pub(crate) fn consequence(self) -> &'static str {
+        match self {
+            OnFailure::Deny => "what policies grant is DENIED until it can be recorded (audit.on_failure = \"deny\")",
+            OnFailure::Continue => "decisions are made WITHOUT A RECORD (audit.on_failure = \"continue\")",
+        }
+    }
 }
 
 /// The settings of a trail.
@@ -55,4 +65,20 @@ pub struct Health {
     pub undone: u64,
     /// Whether the last write failed.
     pub is_failing: bool,
+}
+
+/// Why a trail cannot be written, and what follows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WriteFailure {
+    /// What went wrong with the last write.
+    pub error: String,
+    /// What happens to decisions meanwhile.
+    pub on_failure: OnFailure,
+}
+
+impl fmt::Display for WriteFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let WriteFailure { error, on_failure } = self;
+        write!(f, "{error}; {}", on_failure.consequence())
+    }
 }

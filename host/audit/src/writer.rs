@@ -10,7 +10,7 @@ use crate::{
     chain::{Link, hash_of},
     checkpoint::Destinations,
     journal::Journal,
-    ledger::Ledger,
+    ledger::{Ledger, Settled},
     now,
     queue::{Queue, Ready},
     recorder::Held,
@@ -18,7 +18,7 @@ use crate::{
     secret::Scrubber,
 };
 use peal_sandbox::Subject;
-use peal_store::{Blob, Seal, SealKind, StoreError, TrailRow};
+use peal_store::{Blob, Seal, SealKind, StoreError, TraceRateLimit, TrailRow};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
@@ -32,6 +32,9 @@ const KEEP_AHEAD: u64 = 4096;
 const GROUP: usize = 512;
 /// After how many records it is seen whether old ones are to go.
 const BETWEEN_DROPS: u64 = 512;
+/// The least time between two lines of the trace that say the same of failures. On a disk that is full small writes succeed and
+/// others fail, in turns.
+const BETWEEN_LINES: Duration = Duration::from_secs(60);
 
 /// What records refer to, by digest.
 type HeldFor<'a> = BTreeMap<[u8; 32], &'a [u8]>;
@@ -58,6 +61,8 @@ pub(crate) struct Writer {
     unproved: bool,
     /// At which record it was last seen whether old ones are to go.
     dropped_at: u64,
+    failures: TraceRateLimit,
+    recoveries: TraceRateLimit,
     shared: Arc<Shared>,
 }
 
@@ -132,6 +137,8 @@ impl Writer {
             not_written: 0,
             unproved: false,
             dropped_at: head.0,
+            failures: TraceRateLimit::new(BETWEEN_LINES),
+            recoveries: TraceRateLimit::new(BETWEEN_LINES),
             shared,
         }
     }
@@ -177,7 +184,7 @@ impl Writer {
             Ok(()) => {
                 // What followed from those calls was a decision.
                 self.unproved &= dones.is_empty();
-                self.shared.health().is_failing = false;
+                self.recovered();
             }
             Err(error) => self.failed(&entries, dones.len(), error),
         }
@@ -283,10 +290,12 @@ impl Writer {
     }
 
     /// What was journalled has been moved, or not.
-    fn settled(&mut self, settled: Result<(), StoreError>) {
+    fn settled(&mut self, settled: Result<Settled, StoreError>) {
         match settled {
-            Ok(()) => {
-                self.shared.health().is_failing = false;
+            Ok(settled) => {
+                if settled == Settled::Moved {
+                    self.recovered();
+                }
                 // Decisions may have come meanwhile, or what they were written with may have failed.
                 if self.journal.is_taken() && !locked(&self.ledger).owes() {
                     self.journal.clear();
@@ -320,14 +329,26 @@ impl Writer {
         let mut health = self.shared.health();
         health.lost += calls;
         health.undone += decisions as u64;
-        if !std::mem::replace(&mut health.is_failing, true) {
-            let follows = match self.on_failure {
-                OnFailure::Deny => {
-                    "what policies grant is DENIED until it can be recorded (audit.on_failure = \"deny\")"
-                }
-                OnFailure::Continue => "decisions are made WITHOUT A RECORD (audit.on_failure = \"continue\")",
-            };
-            tracing::error!(%error, "the audit trail cannot be written: {follows}");
+        health.is_failing = true;
+        drop(health);
+        self.shared.fails(Some(error.to_string()));
+        if let Some(left_out) = self.failures.allow(Instant::now()) {
+            let follows = self.on_failure.consequence();
+            tracing::error!(%error, left_out, "the audit trail cannot be written: {follows}");
+        }
+    }
+
+    /// Takes note of a write that succeeded, and says so after some that failed.
+    fn recovered(&mut self) {
+        let mut health = self.shared.health();
+        if !std::mem::replace(&mut health.is_failing, false) {
+            return;
+        }
+        let (lost, undone) = (health.lost, health.undone);
+        drop(health);
+        self.shared.fails(None);
+        if let Some(left_out) = self.recoveries.allow(Instant::now()) {
+            tracing::warn!(lost, undone, left_out, "the audit trail can be written again");
         }
     }
 

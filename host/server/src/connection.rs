@@ -11,12 +11,12 @@ use crate::{
     outbox::{Outbox, Outgoing},
     packing::Packing,
     process_watch::ProcessWatch,
-    quiet::Quiet,
     reading::Reading,
     turns::Turns,
 };
 use peal_audit::{Audit, Entry};
-use peal_model::Status;
+use peal_model::{Hook, Status};
+use peal_store::TraceRateLimit;
 use peal_wire::{Codec, Limits, WireError};
 use std::{
     net::SocketAddr,
@@ -48,7 +48,7 @@ pub(crate) struct Lobby {
     pub(crate) outbox: usize,
     pub(crate) max_open_requests: usize,
     /// Everybody on this machine can be refused, as often as he likes.
-    pub(crate) refusals: Arc<Quiet>,
+    pub(crate) refusals: Arc<TraceRateLimit>,
     /// Where these are recorded, if they are.
     pub(crate) audit: Option<Audit>,
     /// Who has not been admitted when the server stops is not waited for.

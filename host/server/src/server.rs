@@ -17,13 +17,13 @@ use crate::{
     office::Office,
     process_watch::ProcessWatch,
     pulse::Pulses,
-    quiet::Quiet,
     shadow::Shadows,
     spill::{SpillSettings, Spiller},
     turns::Turns,
 };
 use peal_audit::Audit;
 use peal_model::{Identity, Proc};
+use peal_store::TraceRateLimit;
 use peal_wire::{Limits, ServerUri};
 use rustix::process::{getegid, geteuid};
 use std::{
@@ -221,7 +221,7 @@ impl Server {
             handshake_timeout: settings.handshake_timeout,
             outbox: settings.outbox,
             max_open_requests: settings.max_open_requests,
-            refusals: Arc::new(Quiet::new(BETWEEN_REFUSALS)),
+            refusals: Arc::new(TraceRateLimit::new(BETWEEN_REFUSALS)),
             stage: stage.clone(),
             started,
         };

@@ -22,6 +22,7 @@ mod place;
 mod spill;
 mod state;
 mod tail;
+mod trace_limit;
 mod trail;
 mod writes;
 
@@ -35,6 +36,7 @@ pub use outbox::{Outbox, OutboxBounds, OutboxMessage, Outboxes};
 pub use spill::{Spill, SpillError};
 pub use state::{ENTRY_BYTES, ModuleState, Scope};
 pub use tail::Tail;
+pub use trace_limit::TraceRateLimit;
 pub use trail::{Blob, Filter, Room, Seal, SealKind, Trail, TrailRow, TrailSettings};
 pub use writes::Health;
 

@@ -2,13 +2,13 @@
 use anyhow::{Context, Result};
 use peal_model::{Nspace, Proc, Rank, rank};
 use peal_server::{Heard, Listener, Notice, Notices, admin::SeenEvent};
-use peal_store::{JobEntry, JobEntryKind, Store, StoreError};
+use peal_store::{JobEntry, JobEntryKind, Store, StoreError, TraceRateLimit};
 use serde_json::json;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
     thread,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 use tokio::{
     runtime,
@@ -19,6 +19,8 @@ use tokio::{
 const AT_ONCE: usize = 256;
 /// Of how many jobs it is remembered that something of them may be missing.
 const MOST_JOBS: usize = 1024;
+/// The least time between two lines on entries that cannot be written.
+const BETWEEN_LINES: Duration = Duration::from_secs(60);
 
 /// A thread that keeps records.
 pub struct Keeper {
@@ -38,7 +40,8 @@ impl Keeper {
         let (stop, stopped) = oneshot::channel();
         let waiting =
             runtime::Builder::new_current_thread().build().context("cannot start the keeper of job records")?;
-        let mut keeping = Keeping { store, command, running: BTreeSet::new() };
+        let failures = TraceRateLimit::new(BETWEEN_LINES);
+        let mut keeping = Keeping { store, command, running: BTreeSet::new(), failures };
         let work = move || waiting.block_on(keeping.keep(told, heard, stopped));
         let thread = thread::Builder::new().name("job records".to_owned()).spawn(work);
         Ok((Keeper { stop, thread: thread.context("cannot start the keeper of job records")? }, notices))
@@ -66,6 +69,7 @@ struct Keeping {
     command: Command,
     /// Jobs of which something was told, and no end.
     running: BTreeSet<Nspace>,
+    failures: TraceRateLimit,
 }
 
 type Entries = BTreeMap<Nspace, Vec<JobEntry>>;
@@ -174,7 +178,11 @@ impl Keeping {
                 // Events may affect jobs of other servers, and such as were never recorded.
                 Err(StoreError::UnknownJob { .. }) => {}
                 Ok(()) => self.remember(&nspace),
-                Err(error) => tracing::warn!(%error, entries = entries.len(), "a job's record is not complete"),
+                Err(error) => {
+                    if let Some(left_out) = self.failures.allow(Instant::now()) {
+                        tracing::warn!(%error, entries = entries.len(), left_out, "a job's record is not complete");
+                    }
+                }
             }
         }
     }

@@ -6,7 +6,7 @@ use super::{
     socket::{AdminSocket, SocketClaim, SocketError},
     watch::{Watcher, encoded},
 };
-use crate::quiet::Quiet;
+use peal_store::TraceRateLimit;
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -73,7 +73,7 @@ impl AdminChannel {
 
 async fn listen(socket: AdminSocket, desk: Arc<Desk>, access: Arc<Access>) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
-    let refusals = Arc::new(Quiet::new(BETWEEN_REFUSALS));
+    let refusals = Arc::new(TraceRateLimit::new(BETWEEN_REFUSALS));
     let mut phase = desk.phase.subscribe();
     let mut calls = JoinSet::new();
     loop {
@@ -110,7 +110,13 @@ async fn ended(phase: &mut watch::Receiver<Phase>) {
     let _ = phase.wait_for(|phase| *phase == Phase::Ended).await;
 }
 
-async fn serve(stream: UnixStream, seat: OwnedSemaphorePermit, desk: &Desk, access: Arc<Access>, refusals: &Quiet) {
+async fn serve(
+    stream: UnixStream,
+    seat: OwnedSemaphorePermit,
+    desk: &Desk,
+    access: Arc<Access>,
+    refusals: &TraceRateLimit,
+) {
     let caller = match stream.peer_cred() {
         Ok(cred) => Caller { uid: cred.uid(), gid: cred.gid(), pid: cred.pid() },
         Err(error) => return tracing::warn!(%error, "the kernel does not say who calls on the admin socket"),

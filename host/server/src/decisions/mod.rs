@@ -8,7 +8,6 @@ mod worker;
 use crate::{
     handle::ServerHandle,
     metrics::{Metrics, RoleMeters},
-    quiet::Quiet,
     shadow::Shadows,
 };
 use peal_audit::{Audit, Entry};
@@ -21,6 +20,7 @@ use peal_core::{
 };
 use peal_model::{Hook, PolicyRequest};
 use peal_sandbox::{GuestPool, Module, Role};
+use peal_store::TraceRateLimit;
 use std::{
     collections::BTreeMap,
     sync::Arc,
@@ -132,7 +132,7 @@ pub(crate) struct Decisions {
     metrics: Arc<Metrics>,
     shadows: Shadows,
     audit: Option<Audit>,
-    denials: Quiet,
+    denials: TraceRateLimit,
 }
 
 impl Decisions {
@@ -155,7 +155,7 @@ impl Decisions {
             metrics: metrics.clone(),
             shadows: shadows.clone(),
             audit,
-            denials: Quiet::new(BETWEEN_DENIALS),
+            denials: TraceRateLimit::new(BETWEEN_DENIALS),
         };
         decisions.replace(hosted);
         decisions

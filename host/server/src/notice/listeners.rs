@@ -1,7 +1,7 @@
 //! Who listens to what the server tells: observers. They come and go, can neither end an event's way nor be ended by it, and
 //! one who does not keep up misses notices, which are counted.
 use super::Notice;
-use crate::quiet::Quiet;
+use peal_store::TraceRateLimit;
 use std::{
     sync::{
         Arc, PoisonError, RwLock,
@@ -69,7 +69,7 @@ impl Notices {
         // Of those who have gone nothing is left but this.
         lines.retain(|line| !line.send.is_closed());
         lines.push(Line { wants, send, backlog: backlog.clone() });
-        Listener { notices, backlog, quiet: Quiet::new(BETWEEN_LOSSES) }
+        Listener { notices, backlog, quiet: TraceRateLimit::new(BETWEEN_LOSSES) }
     }
 
     /// The same, and beside it what belongs into the record of a job, of which nothing is lost whatever listeners do.
@@ -102,7 +102,7 @@ pub enum Heard {
 pub struct Listener {
     notices: mpsc::Receiver<(Notice, usize)>,
     backlog: Arc<Backlog>,
-    quiet: Quiet,
+    quiet: TraceRateLimit,
 }
 
 impl Listener {
