@@ -112,7 +112,7 @@ fn members_of_the_admin_group_may_and_register_jobs_of_their_own_only() {
     let theirs = call("register \"theirs\" with 2 procs");
     assert_eq!((theirs.uid, theirs.outcome.as_str()), (NOBODY, "done"));
     assert!(theirs.pid.is_some_and(|pid| pid > 0));
-    let refused = &call("register \"for-whom\" with 1 procs").outcome;
+    let refused = &call("register \"for-whom\" with 1 proc").outcome;
     assert!(refused.starts_with("refused: there is no user 65533"), "{refused}");
     assert_eq!(call("stop").outcome, "done");
 }

@@ -396,7 +396,7 @@ fn a_launcher_logs_of_its_job_what_it_is_asked_to() {
     assert_eq!(done.status, Some(137), "{}", done.stderr);
     let job = job_of(&done);
     let lines = [
-        format!("job {job} of 1 procs starts"),
+        format!("job {job} of 1 proc starts"),
         format!("rank 0 of job {job} was ended by signal 9"),
         format!("job {job} ended with exit status 137"),
     ];

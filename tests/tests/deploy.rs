@@ -216,7 +216,7 @@ async fn modules_are_disabled_enabled_and_rolled_back_also_across_restarts() {
     put(&drop_ins.join("20-same-user.toml"), module("same-user", ""));
     runs(&place, &["discreet", "same-user"]);
     let before = place.modules().version;
-    assert_eq!(daemon.tell(&["module", "disable", "discreet"]).lines().next().unwrap(), "module \"discreet\" removed");
+    assert_eq!(daemon.tell(&["module", "disable", "discreet"]).lines().next().unwrap(), "module \"discreet\" disabled");
     let wrong = daemon.ask(&["module", "disable", "discret"]).expect_status(125).stderr;
     assert!(wrong.contains("there is no module \"discret\"; did you mean \"discreet\"?"), "{wrong}");
     let states =
@@ -356,10 +356,10 @@ async fn a_shadow_says_what_it_would_do_and_does_nothing_until_it_is_promoted() 
     assert!(difference.actual.starts_with("granted to PMIX_RANGE_GLOBAL (5) by the default"), "{difference:?}");
     assert!(difference.would.starts_with("granted to PMIX_RANGE_NAMESPACE"), "{difference:?}");
     let shadow = &diff("complete")[0];
-    assert_eq!(shadow.differences[0].would, "ended the chain before 1 handlers");
+    assert_eq!(shadow.differences[0].would, "ended the chain before 1 handler");
     let shown = daemon.tell(&["module", "diff", "complete"]);
-    assert!(shown.contains("complete: called 1 times, 1 would have come to something else"), "{shown}");
-    assert!(shown.contains("1 times: PMIX_EVENT_ACTION_COMPLETE (-334)"), "{shown}");
+    assert!(shown.contains("complete: called 1 time, 1 would have come to something else"), "{shown}");
+    assert!(shown.contains("1 time: PMIX_EVENT_ACTION_COMPLETE (-334)"), "{shown}");
     let wrong = daemon.ask(&["module", "promote", "report"]).expect_status(125).stderr;
     assert!(wrong.contains("module \"report\" is no shadow"), "{wrong}");
 

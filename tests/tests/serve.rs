@@ -229,7 +229,7 @@ fn a_server_that_drains_waits_for_those_who_are_connected_and_takes_nobody_else(
     daemon.tell(&["job", "register", "job", "-n", "2"]);
     let proc = connected(&daemon, "job", 0);
     let busy = daemon.ask(&["job", "deregister", "job"]).expect_status(125);
-    assert!(busy.stderr.contains("1 procs of job \"job\" are connected"), "{}", busy.stderr);
+    assert!(busy.stderr.contains("job \"job\" has 1 proc connected"), "{}", busy.stderr);
     let waits = daemon.verb(&["drain", "--wait"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     assert!(daemon.state().contains("STATUS=draining"));
     assert!(daemon.tell(&["status"]).contains("phase        draining\n"));

@@ -1,6 +1,6 @@
 //! Tells on standard error what happens in a job, in terms that a newcomer understands.
 use peal_core::{owner::Owner, termination::Wish};
-use peal_model::{Event, Proc, Step, Value, code};
+use peal_model::{Event, Proc, Step, Value, code, counted};
 use peal_server::{ChainResults, Notice, Wished};
 use std::io::Write;
 
@@ -15,7 +15,7 @@ pub fn is_told(notice: &Notice) -> bool {
 /// Prints one notice.
 pub fn print(notice: &Notice) {
     let text = match notice {
-        Notice::JobStarted { nspace, size } => format!("job {nspace} starts with {size} procs\n"),
+        Notice::JobStarted { nspace, size } => format!("job {nspace} starts with {}\n", counted(*size, "proc")),
         Notice::ProcStarted { proc, pid } => format!("{} started as process {pid}\n", rank(proc)),
         Notice::ProcConnected(proc) => format!("{} connected\n", rank(proc)),
         Notice::ProcFinalized(proc) => format!("{} left in order\n", rank(proc)),

@@ -2,7 +2,7 @@
 use crate::{component::has_grant, limits::tenants_may_have};
 use peal_config::{Config, ModuleEntry, Problem, Scope, User};
 use peal_core::{owner::Owner, pattern::NspacePattern};
-use peal_model::Nspace;
+use peal_model::{Nspace, with_article};
 use peal_sandbox::{Capability, Inspection, Role};
 
 /// Whose a module is.
@@ -70,7 +70,10 @@ pub fn unfit(entry: &ModuleEntry, owner: &Owner, found: &Inspection, config: &Co
     let name = &entry.settings.name;
     let mut problems = Vec::new();
     for role in found.roles.iter().filter(|role| !matches!(role, Role::EventHandler | Role::Lifecycle)) {
-        let message = format!("module {name} is a {}, which belongs to the site: leave out module.scope", role.name());
+        let message = format!(
+            "module {name} is {}, which belongs to the site: leave out module.scope",
+            with_article(role.name())
+        );
         problems.push(entry.problem("module.scope", message));
     }
     let granted = |capability: &Capability| has_grant(entry, *capability);

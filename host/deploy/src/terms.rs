@@ -5,6 +5,7 @@ use crate::{
     signature::{self, Signature, SignatureError},
 };
 use peal_config::{Config, Module, ModuleEntry, ModuleOwner, Scope, Setting, Settings};
+use peal_model::with_article;
 use peal_sandbox::{Capability, ImportKind, Inspection, Role};
 use std::{collections::BTreeMap, path::Path};
 
@@ -177,7 +178,7 @@ fn role_problems(found: &Inspection, owner: ModuleOwner) -> Vec<String> {
         ModuleOwner::Brought => vec![format!("exports no {}, and a job brings handlers only", Role::EventHandler)],
         ModuleOwner::User | ModuleOwner::Namespace => {
             let is_the_sites = |role: &&Role| !matches!(role, Role::EventHandler | Role::Lifecycle);
-            let problem = |role: &Role| format!("is a {}, which belongs to the site", role.name());
+            let problem = |role: &Role| format!("is {}, which belongs to the site", with_article(role.name()));
             found.roles.iter().filter(is_the_sites).map(problem).collect()
         }
     }

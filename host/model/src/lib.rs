@@ -7,6 +7,7 @@
 mod array;
 mod attribute;
 mod bits;
+mod english;
 mod event;
 mod ident;
 mod info;
@@ -25,6 +26,7 @@ mod types;
 mod value;
 
 pub use array::{DataArray, MixedArray};
+pub use english::{counted, with_article};
 pub use event::{Event, Step};
 pub use ident::{IdentError, Key, KeyName, Nspace, Proc, Rank};
 pub use info::{Info, InfoFlags, Infos, Kval};

@@ -12,6 +12,7 @@ use crate::{
 use anyhow::{Context, Result, bail};
 use peal_audit::{AuditError, ExportError, Source, export, shown_time};
 use peal_config::Config;
+use peal_model::counted;
 use peal_store::Filter;
 use std::{
     fs::{File, OpenOptions},
@@ -66,7 +67,7 @@ fn write(args: AuditExport) -> Result<ExitCode> {
             let mut out = BufWriter::new(create(&path)?);
             let count = export(&source, &filter, &mut out)?;
             out.flush().with_context(|| path.display().to_string())?;
-            crate::say(&format!("{count} records were written to {}", path.display()));
+            crate::say(&format!("wrote {} to {}", counted(count, "record"), path.display()));
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -4,6 +4,7 @@ use crate::{args::AuditReplay, config, plain};
 use anyhow::{Context, Result, bail};
 use peal_audit::{AuditError, Outcome, Replayed, Replayer, Source, kind};
 use peal_config::{FuelCount, Sandbox};
+use peal_model::counted;
 use peal_store::Filter;
 use serde_json::json;
 use std::{
@@ -122,12 +123,12 @@ impl Summary {
 
     fn print(&self, out: &mut impl Write) -> io::Result<()> {
         let Summary { same, differ, not, changes, .. } = self;
-        writeln!(out, "{} calls replayed: {same} the same, {differ} differ", same + differ)?;
+        writeln!(out, "{} replayed: {same} the same, {differ} differ", counted(same + differ, "call"))?;
         for (change, times) in changes {
             writeln!(out, "  {times:>8}  {change}")?;
         }
         for (why, times) in not {
-            writeln!(out, "{times} calls not replayed: {why}")?;
+            writeln!(out, "{} not replayed: {why}", counted(*times, "call"))?;
         }
         Ok(())
     }

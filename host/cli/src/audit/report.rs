@@ -3,6 +3,7 @@ use super::{create, filter, open, shown_time};
 use crate::args::AuditReport;
 use anyhow::{Context, Result};
 use peal_audit::{Report, page};
+use peal_model::counted;
 use peal_store::Filter;
 use std::{io::Write, process::ExitCode};
 
@@ -19,7 +20,7 @@ pub(super) fn run(args: AuditReport) -> Result<ExitCode> {
     }
     let mut out = create(&html)?;
     out.write_all(page.as_bytes()).and_then(|()| out.flush()).with_context(|| html.display().to_string())?;
-    crate::say(&format!("a report on {} records was written to {}", report.records(), html.display()));
+    crate::say(&format!("wrote a report on {} to {}", counted(report.records(), "record"), html.display()));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -3,6 +3,7 @@ use super::{filter, open};
 use crate::args::AuditStats;
 use anyhow::Result;
 use peal_audit::AuditError;
+use peal_model::counted;
 use serde::Serialize;
 use std::{
     collections::BTreeMap,
@@ -41,7 +42,7 @@ pub(super) fn run(args: AuditStats) -> Result<ExitCode> {
         writeln!(out)?;
         return Ok(ExitCode::SUCCESS);
     }
-    writeln!(out, "{} records, {} bytes of content", stats.records, stats.bytes)?;
+    writeln!(out, "{}, {} of content", counted(stats.records, "record"), counted(stats.bytes, "byte"))?;
     let mut part = |title: &str, counts: Vec<(String, u64)>| -> io::Result<()> {
         if !counts.is_empty() {
             writeln!(out, "{title}")?;

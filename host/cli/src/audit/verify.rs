@@ -3,6 +3,7 @@ use super::open;
 use crate::args::AuditVerify;
 use anyhow::{Context, Result, bail};
 use peal_audit::{PublicKey, Statement, Waiting, verify};
+use peal_model::counted;
 use serde_json::json;
 use std::{
     fs,
@@ -46,7 +47,8 @@ pub(super) fn run(args: AuditVerify) -> Result<ExitCode> {
             (Some(first), Some(last)) => format!(" ({first} to {last})"),
             _ => String::new(),
         };
-        writeln!(out, "{} records{range}, {} seals of {key}", verified.records, verified.seals)?;
+        let (records, seals) = (counted(verified.records, "record"), counted(verified.seals, "seal"));
+        writeln!(out, "{records}{range}, {seals} of {key}")?;
         for finding in &verified.findings {
             writeln!(out, "CHANGED: {finding}")?;
         }

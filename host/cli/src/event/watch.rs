@@ -9,7 +9,7 @@ use crate::{
 };
 use anyhow::{Context, Result, bail};
 use peal_client::{Attach, Handler, Outcome, Tool, ToolSettings};
-use peal_model::{Event, Info, Range, Status, Value, code, key};
+use peal_model::{Event, Info, Range, Status, Value, code, counted, key};
 use peal_server::admin::{Answers, Call, Reply, SeenEvent};
 use peal_wire::ServerUri;
 use std::{
@@ -160,7 +160,7 @@ async fn print_all(mut told: mpsc::Receiver<Told>, count: Option<u64>, form: For
         let event = match told.recv().await.context("nobody can tell of events any more")? {
             Told::Event(event) => event,
             Told::Missed(events) => {
-                crate::say(&format!("{events} events were missed: they came faster than they are read"));
+                crate::say(&format!("{} missed: they come faster than they are read", counted(events, "event")));
                 continue;
             }
             Told::Over(why) => bail!(why),

@@ -11,6 +11,7 @@ use crate::{
     usage_error,
 };
 use anyhow::{Result, bail};
+use peal_model::counted;
 use peal_server::admin::{Call, NewJob, Reply};
 use std::{io::Write, process::ExitCode};
 
@@ -19,9 +20,7 @@ pub fn run(command: JobCommand) -> Result<ExitCode> {
     match command {
         JobCommand::Register(args) => {
             if args.print.rank.is_some_and(|rank| rank >= args.procs) {
-                let last = args.procs.saturating_sub(1);
-                let problem = format!("--rank: ranks of a job of {} procs go from 0 to {last}", args.procs);
-                return Err(usage_error(problem));
+                return Err(usage_error(rank_message(args.procs)));
             }
             if !args.print.json && args.nspace.as_str().contains(environment::is_special) {
                 let name = args.nspace.as_str();
@@ -58,10 +57,14 @@ fn print(reply: Reply, how: &Print) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if how.rank.is_some_and(|rank| rank >= job.size) {
-        bail!("--rank: ranks of a job of {} procs go from 0 to {}", job.size, job.size.saturating_sub(1));
+        bail!(rank_message(job.size));
     }
     environment::print(&mut out, &job, how.rank)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn rank_message(size: u32) -> String {
+    format!("--rank: ranks of a job of {} go from 0 to {}", counted(size, "proc"), size.saturating_sub(1))
 }
 
 fn list(args: Ask) -> Result<ExitCode> {

@@ -2,6 +2,7 @@
 use crate::{args::JobRecordArgs, config, plain};
 use anyhow::{Result, bail};
 use peal_audit::shown_time as time;
+use peal_model::counted;
 use peal_store::{JobEntry, JobEntryKind, JobRecord, Store};
 use serde_json::{Value, json};
 use std::{
@@ -55,7 +56,7 @@ fn body(entry: &JobEntry) -> Value {
 
 fn print(out: &mut impl Write, record: &JobRecord, entries: &[JobEntry]) -> io::Result<()> {
     let JobRecord { nspace, size, command, started, ended, procs } = record;
-    line(out, started * 1000, "start", None, &format!("job {nspace} of {size} procs: {command}"))?;
+    line(out, started * 1000, "start", None, &format!("job {nspace} of {}: {command}", counted(*size, "proc")))?;
     for entry in entries {
         let (rank, body) = (entry.rank.map(|rank| rank.0), body(entry));
         line(out, entry.at, entry.kind.name(), rank, &told(entry.kind, &body))?;

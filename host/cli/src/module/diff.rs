@@ -1,6 +1,7 @@
 //! `peal module diff`: what a shadow would have done, and where that differs from what happened.
 use crate::{admin, args::ModuleDiff};
 use anyhow::Result;
+use peal_model::counted;
 use peal_server::admin::{Call, ModuleCall, Reply, ShadowReport};
 use std::{io::Write, process::ExitCode};
 
@@ -23,15 +24,15 @@ pub fn show(args: ModuleDiff) -> Result<ExitCode> {
 
 fn print(out: &mut impl Write, name: &str, shadow: &ShadowReport) -> Result<()> {
     let ShadowReport { calls, failed, missed, differed, .. } = shadow;
-    writeln!(out, "{name}: called {calls} times, {differed} would have come to something else")?;
+    writeln!(out, "{name}: called {}, {differed} would have come to something else", times(*calls))?;
     if *failed > 0 {
-        writeln!(out, "  failed {failed} times")?;
+        writeln!(out, "  failed {}", times(*failed))?;
     }
     if *missed > 0 {
-        writeln!(out, "  not called {missed} times: it takes too long for all that there is")?;
+        writeln!(out, "  not called {}: it takes too long for all that there is", times(*missed))?;
     }
-    for (answer, times) in &shadow.answers {
-        writeln!(out, "  {times} times: {answer}")?;
+    for (answer, count) in &shadow.answers {
+        writeln!(out, "  {}: {answer}", times(*count))?;
     }
     if !shadow.differences.is_empty() {
         writeln!(out, "the latest differences:")?;
@@ -42,4 +43,8 @@ fn print(out: &mut impl Write, name: &str, shadow: &ShadowReport) -> Result<()> 
         writeln!(out, "    would:    {}", difference.would)?;
     }
     Ok(())
+}
+
+fn times(count: u64) -> String {
+    counted(count, "time")
 }

@@ -4,6 +4,7 @@ use crate::{args::ModuleTest, plain, wait_message::WaitMessage};
 use anyhow::{Context, Result, bail};
 use peal_author::trial::{self, Candidate, CaseFile, Difference, Report};
 use peal_config::Sandbox;
+use peal_model::counted;
 use peal_sandbox::Limits;
 use std::{
     fs,
@@ -96,7 +97,7 @@ fn table(all: &[(CaseFile, Vec<Report>)], out: &mut impl Write) -> io::Result<()
     };
     let (cases, wrong) = (count(|_| true), count(|report| !report.is_ok()));
     let unchecked = count(|report| report.is_ok() && !report.is_checked);
-    write!(out, "{cases} {}: {} ok", if cases == 1 { "case" } else { "cases" }, cases - wrong - unchecked)?;
+    write!(out, "{}: {} ok", counted(cases, "case"), cases - wrong - unchecked)?;
     if unchecked > 0 {
         write!(out, ", {unchecked} not checked (without `expect`)")?;
     }

@@ -14,7 +14,7 @@ use crate::{
     notice::Notices,
 };
 use peal_core::{job::JobSpec, owner::Owner};
-use peal_model::{Identity, Nspace, Rank};
+use peal_model::{Identity, Nspace, Rank, counted};
 use peal_store::{AdminCall, Store, StoreError};
 use peal_wire::{ServerUri, variable};
 use std::{
@@ -196,7 +196,10 @@ impl Desk {
         }
         let nspace = Nspace::of_job(&job.nspace).map_err(|error| error.to_string())?;
         if !(1..=MAX_JOB_SIZE).contains(&job.size) {
-            return Err(format!("a job of {} procs cannot be registered: it must have 1 to {MAX_JOB_SIZE}", job.size));
+            return Err(format!(
+                "a job of {} cannot be registered: it must have 1 to {MAX_JOB_SIZE}",
+                counted(job.size, "proc")
+            ));
         }
         let (uid, gid) = runs_as(caller, &job).await?;
         if self.registered().len() >= self.parts.max_jobs {
@@ -240,7 +243,7 @@ impl Desk {
         let (nspace, _) = self.find(nspace)?;
         let job = self.parts.handle.remove_idle_job(nspace.clone()).await.ok_or(STOPPED)?;
         if let Some(job) = job.as_ref().filter(|job| job.connected > 0) {
-            return Err(format!("{} procs of job {:?} are connected", job.connected, nspace.as_str()));
+            return Err(format!("job {:?} has {} connected", nspace.as_str(), counted(job.connected, "proc")));
         }
         // With which status it ended only whoever started it knows; here it counts whether all who came left in order.
         let exit_status = i32::from(job.is_some_and(|job| job.lost > 0));

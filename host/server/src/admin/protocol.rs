@@ -8,6 +8,7 @@ use super::{
     seen::SeenEvent,
 };
 use crate::metrics::Snapshot;
+use peal_model::counted;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -97,7 +98,9 @@ impl fmt::Display for Call {
             Call::Chains => f.write_str("chains"),
             Call::Watch { codes } if codes.is_empty() => f.write_str("watch all events"),
             Call::Watch { codes } => write!(f, "watch events {codes:?}"),
-            Call::Register(NewJob { nspace, size, .. }) => write!(f, "register {nspace:?} with {size} procs"),
+            Call::Register(NewJob { nspace, size, .. }) => {
+                write!(f, "register {nspace:?} with {}", counted(*size, "proc"))
+            }
             Call::Environment { nspace } => write!(f, "environment {nspace:?}"),
             Call::Deregister { nspace } => write!(f, "deregister {nspace:?}"),
             Call::Drain => f.write_str("drain"),

@@ -25,7 +25,7 @@ use crate::{
     notice::{Notice, Notices, Wished},
 };
 use peal_core::{job::JobSpec, termination::Wish};
-use peal_model::{Identity, Info, Proc, ProcState, Rank, Status, code, rank};
+use peal_model::{Identity, Info, Proc, ProcState, Rank, Status, code, counted, rank};
 use rustix::process::{Signal, getegid, geteuid};
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -153,7 +153,11 @@ impl Job {
         let (nspace, size) = (self.request.nspace.clone(), self.request.size());
         self.notices.tell(Notice::JobStarted { nspace: nspace.clone(), size });
         let nspace = nspace.as_str().escape_debug();
-        self.report(rank::PMIX_RANK_WILDCARD, &[Reported::JobEvents], &format!("job {nspace} of {size} procs starts"));
+        self.report(
+            rank::PMIX_RANK_WILDCARD,
+            &[Reported::JobEvents],
+            &format!("job {nspace} of {} starts", counted(size, "proc")),
+        );
         self.define_process_sets().await;
         let spawned = self.spawn_all();
         self.keep_started();

@@ -11,7 +11,7 @@ use peal_core::{
     owner::Owner,
     policy::{NextPolicy, PendingPolicy, PolicyFailure, Said, Verdict},
 };
-use peal_model::{Event, Identity, Matter, PolicyOutcome, PolicyRequest, code};
+use peal_model::{Event, Identity, Matter, PolicyOutcome, PolicyRequest, code, counted};
 use peal_sandbox::{EventCall, GuestPool, HandlerResult, Module, PolicyCall, PolicyResult};
 use std::{collections::VecDeque, fmt, sync::Arc};
 
@@ -147,17 +147,15 @@ fn request(request: &PolicyRequest) -> String {
     let user = request.identity.map(|identity| format!(" (uid {})", identity.uid)).unwrap_or_default();
     let what = match &request.matter {
         Matter::Event { code, range } => format!("event {code}, range {range}"),
-        Matter::Registration => format!("registration for {} codes", request.codes.len()),
+        Matter::Registration => format!("registration for {}", counted(request.codes.len(), "code")),
         Matter::Connection(_) => "connection".to_owned(),
-        Matter::JobControl => format!("job control of {} targets", request.targets.len()),
-        Matter::Monitor => format!("monitor of {} targets", request.targets.len()),
-        Matter::Provision => {
-            format!("{} nodes", request.provision.as_ref().map_or(0, |provision| provision.nodes.len()))
-        }
-        Matter::Log => format!("log request of {} infos", request.infos.len()),
+        Matter::JobControl => format!("job control of {}", counted(request.targets.len(), "target")),
+        Matter::Monitor => format!("monitor of {}", counted(request.targets.len(), "target")),
+        Matter::Provision => counted(request.provision.as_ref().map_or(0, |provision| provision.nodes.len()), "node"),
+        Matter::Log => format!("log request of {}", counted(request.infos.len(), "info")),
         Matter::Group(kind) => {
             let name = request.group_name.as_deref().unwrap_or("a group that is not named");
-            format!("{kind} of group {name:?} with {} procs", request.targets.len())
+            format!("{kind} of group {name:?} with {}", counted(request.targets.len(), "proc"))
         }
         Matter::Spawn => {
             let commands: Vec<&str> =
@@ -182,21 +180,22 @@ fn handler(
     let HandlerResult { status, notifications, changes, controls, reports, failure, .. } = module.handle(&call);
     let mut would = Vec::new();
     if status == code::PMIX_EVENT_ACTION_COMPLETE && behind > 0 {
-        would.push(format!("ended the chain before {behind} handlers"));
+        would.push(format!("ended the chain before {}", counted(behind, "handler")));
     }
     if !notifications.is_empty() {
         let codes: Vec<String> = notifications.iter().map(|raised| raised.code.to_string()).collect();
         would.push(format!("raised {}", codes.join(", ")));
     }
     if !changes.is_empty() {
-        would.push(format!("changed {} registrations", changes.len()));
+        would.push(format!("changed {}", counted(changes.len(), "registration")));
     }
     for (asked, times) in [("asked for job control", controls.len()), ("logged", reports.len())] {
         if times > 0 {
             would.push(format!("{asked}, times {times}"));
         }
     }
-    let difference = (!would.is_empty()).then(|| (format!("{behind} handlers ran behind it"), would.join(", ")));
+    let difference =
+        (!would.is_empty()).then(|| (format!("{} ran behind it", counted(behind, "handler")), would.join(", ")));
     Seen { about, answer: status.to_string(), difference, failure: failure.map(|failure| failure.reason) }
 }
 
