@@ -131,6 +131,9 @@ async fn a_trail_says_what_is_to_happen_where_it_cannot_be_written() {
     put(&place.path("audit.db"), "not a database, but long enough that it could be taken for one by who does not look");
     place.configure(&format!("[audit]\npath = \"{dir}audit.db\"\non_failure = \"continue\"\n"));
     let (mut command, _states) = place.serve("never-either");
+    let checked = run(peal_tests::peal(["config", "check"]).arg(place.path("peal.toml"))).expect_status(1).stderr;
+    assert_eq!(checked, said, "what `serve` refuses is told before");
+    assert!(checked.contains("peal.toml:2:1: audit.on_failure"), "{checked}");
     let said = run(&mut command).expect_status(125).stderr;
     assert!(said.contains("audit.db") && said.contains("not a database"), "{said}");
 }

@@ -138,6 +138,54 @@ fn what_the_file_says_of_handlers_that_a_module_registers_itself_is_not_dropped_
 
 #[needs(root)]
 #[test]
+fn config_check_tells_mistakes_of_all_kinds_at_once() {
+    let module = |more: &str| format!("[[module]]\nname = \"m\"\npath = {:?}\n{more}\n", guest("report"));
+    let sink = "[[sink]]\nname = \"s\"\n";
+    let text = format!(
+        "[server]\noutbox = 0\n[admin]\ngroup = \"no-such-group\"\n[audit]\npath = \"audit.db\"\n{sink}{}",
+        module("place = { after = \"other\" }")
+    );
+    let (dir, file) = site(&text);
+    fs::create_dir(dir.path().join("modules.d")).unwrap();
+    fs::write(dir.path().join("modules.d/a.toml"), "name = [\n").unwrap();
+    fs::write(dir.path().join("modules.d/b.toml"), "name = \"b\"\npath = \"none.wasm\"\ngrant = 1\n").unwrap();
+    fs::write(dir.path().join("modules.d/c.toml"), "name = \"c\"\npath = \"none.wasm\"\n").unwrap();
+    let told = check(&file).expect_status(1).stderr.replace(&format!("{}/", dir.path().display()), "");
+    for wanted in [
+        "peal.toml:2:10: server.outbox is 0",
+        "peal.toml:4:1: admin.group: there is no group \"no-such-group\"",
+        "peal.toml:6:1: audit.on_failure has to be said",
+        "peal.toml:8:1: a sink has one of",
+        "peal.toml:9:1: module m imports peal:pmix/logging",
+        "modules.d/a.toml:1:",
+        "modules.d/b.toml:3:1: unknown key \"module.grant\"",
+        "modules.d/c.toml:2:1: cannot read",
+    ] {
+        assert_eq!(told.matches(wanted).count(), 1, "{wanted}: {told}");
+    }
+    // Whether `other` is in the file that is no TOML nobody knows, and what is wrong with b has been told.
+    assert_eq!(told.lines().count(), 8, "{told}");
+    let json = run(peal(["config", "check", "--json"]).arg(&file)).expect_status(1);
+    let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!((&json["ok"], json["problems"].as_array().map(Vec::len)), (&false.into(), Some(8)));
+    let first = &json["problems"][0];
+    assert_eq!(
+        (&first["at"]["layer"], &first["at"]["line"], &first["at"]["column"]),
+        (&"file".into(), &2.into(), &10.into())
+    );
+    assert!(first["message"].as_str().unwrap().starts_with("server.outbox is 0"), "{first}");
+    let (_dir, right) = site("");
+    let json = run(peal(["config", "check", "--json"]).arg(&right)).expect_status(0).stdout;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["ok"], &json["problems"]), (&true.into(), &serde_json::json!([])));
+    for args in [&["config", "check", "--jsn"][..], &["config", "check", "a", "--config", "b"], &["config", "chek"]] {
+        run(&mut peal(args)).expect_status(2);
+    }
+    let absent = run(&mut peal(["config", "check", "/no/such.toml", "--json"])).expect_status(1).stdout;
+    assert!(absent.contains("cannot read the configuration"), "{absent}");
+}
+
+#[test]
 fn a_component_of_the_site_is_a_file_that_nobody_else_can_have_written() {
     let (dir, file) = site("[[module]]\nname = \"m\"\npath = \"m.wasm\"\ngrants = [\"logging\"]\n");
     let component = dir.path().join("m.wasm");
@@ -167,7 +215,7 @@ fn a_right_configuration_is_told_to_be_so() {
     fs::create_dir(dir.path().join("modules.d")).unwrap();
     fs::write(dir.path().join("modules.d/m.toml"), module).unwrap();
     let done = check(&file).expect_status(0);
-    assert!(done.stdout.starts_with("all is well, 1 modules:") && done.stdout.contains("modules.d/m.toml"), "{done:?}");
+    assert!(done.stdout.starts_with("all is well, 1 module:") && done.stdout.contains("modules.d/m.toml"), "{done:?}");
     let none = run(&mut peal(["config", "check"])).expect_status(0);
     assert_eq!(none.stdout, "all is well, 0 modules: no file was read\n");
 }

@@ -62,7 +62,7 @@ fn socket(at: ServerArgs) -> Result<PathBuf> {
     if let Some(path) = at.socket {
         return Ok(path);
     }
-    if let Some(path) = config::load(at.config, [])?.config.admin.socket {
+    if let Some(path) = config::load_sections(at.config, &["admin"])?.admin.socket {
         return Ok(path);
     }
     let usual = usual_socket();

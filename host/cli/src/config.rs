@@ -1,6 +1,10 @@
 //! The configuration of a verb: where it comes from, and what the server makes of it.
 use crate::args::ConfigArgs;
-use peal_config::{Config, Given, OrderedChannel, PolicyDefault, Problem, Problems, Requirement, Resolved, Sources};
+use peal_audit::OnFailure;
+use peal_config::{
+    AuditFailure, Config, ConfigCheck, Given, OrderedChannel, Origin, PolicyDefault, Problem, Problems, Requirement,
+    Resolved, Sources,
+};
 use peal_core::{
     defaults::{Defaults, HookDefault},
     group,
@@ -20,6 +24,11 @@ use std::path::PathBuf;
 /// Reads all layers; `options` are those of the verb that are settings too, and come last.
 pub fn load(args: ConfigArgs, options: impl IntoIterator<Item = Given>) -> Result<Resolved, Problems> {
     sources(args, options).load()
+}
+
+/// Reads the settings of these sections alone: what is wrong elsewhere keeps no command from its work.
+pub fn load_sections(args: ConfigArgs, sections: &[&str]) -> Result<Config, Problems> {
+    Ok(self::sources(args, []).load_sections(sections)?.config)
 }
 
 /// A configuration of which at least the settings can be used.
@@ -43,11 +52,17 @@ pub fn load_for_server(args: ConfigArgs, options: impl IntoIterator<Item = Given
 }
 
 /// Tells everything for which a server would not start under this configuration, as far as it is seen without starting modules.
-pub fn check(resolved: &Resolved) -> Result<(), Problems> {
-    let components = peal_deploy::all(&resolved.modules, &resolved.config);
-    let mut problems = components.err().map(|problems| problems.0).unwrap_or_default();
-    problems.extend(admin_group(resolved).err());
-    if problems.is_empty() { Ok(()) } else { Err(Problems(problems)) }
+pub fn check(args: ConfigArgs) -> ConfigCheck {
+    let ConfigCheck { resolved, mut problems } = sources(args, []).check();
+    if problems.is_empty() {
+        let components = peal_deploy::all(&resolved.modules, &resolved.config);
+        problems.extend(components.err().map(|problems| problems.0).unwrap_or_default());
+    } else {
+        problems.extend(peal_deploy::unfit_among(&resolved.modules, &resolved.config));
+    }
+    problems.extend(admin_group(&resolved).err());
+    problems.extend(audit_failure(&resolved).err());
+    ConfigCheck { resolved, problems }
 }
 
 /// Whose members may administer beside root and the server's own user.
@@ -55,6 +70,25 @@ pub fn admin_group(resolved: &Resolved) -> Result<Option<AdminGroup>, Problem> {
     let key = "admin.group";
     let wrong = |error| Problem::new(resolved.origin(key).clone(), format!("{key}: {error}"));
     resolved.config.admin.group.as_deref().map(AdminGroup::named).transpose().map_err(wrong)
+}
+
+/// What follows where decisions cannot be recorded; nothing where there is no audit trail. Whoever wants one must say.
+pub fn audit_failure(resolved: &Resolved) -> Result<Option<OnFailure>, Problem> {
+    let (audit, key) = (&resolved.config.audit, "audit.on_failure");
+    match (&audit.path, audit.on_failure) {
+        (None, _) => Ok(None),
+        (Some(_), Some(AuditFailure::Deny)) => Ok(Some(OnFailure::Deny)),
+        (Some(_), Some(AuditFailure::Continue)) => Ok(Some(OnFailure::Continue)),
+        // What was given and is wrong has been told.
+        (Some(_), None) if *resolved.origin(key) != Origin::BuiltIn => Ok(None),
+        (Some(_), None) => Err(Problem::new(
+            resolved.origin("audit.path").clone(),
+            format!(
+                "{key} has to be said where there is an audit trail: \"deny\" denies what policies grant while that cannot be \
+                 recorded, \"continue\" goes on without a record"
+            ),
+        )),
+    }
 }
 
 /// Where the configuration of a verb comes from.

@@ -1,10 +1,11 @@
 //! `peal config`: what is wrong with the configuration, what holds, and where that comes from.
 use crate::{
     args::{Check, ConfigCommand, Show},
-    config,
+    config::{self, Readable},
 };
 use anyhow::Result;
-use peal_config::{Problems, Resolved, docs};
+use peal_config::{ConfigCheck, Problems, docs};
+use peal_model::counted;
 use std::{io::Write, process::ExitCode};
 
 /// The configuration is wrong.
@@ -14,39 +15,47 @@ const WRONG: u8 = 1;
 pub fn run(command: ConfigCommand) -> Result<ExitCode> {
     let mut out = crate::output::stdout();
     match command {
-        ConfigCommand::Check(check) => {
-            return Ok(match checked(check) {
-                Ok(resolved) => {
-                    let files = resolved.files.iter().map(|file| format!(" {}", file.display())).collect::<String>();
-                    let files = if files.is_empty() { " no file was read" } else { &files };
-                    writeln!(out, "all is well, {} modules:{files}", resolved.modules.len())?;
-                    ExitCode::SUCCESS
-                }
-                Err(problems) => {
-                    crate::say(&problems.to_string());
-                    ExitCode::from(WRONG)
-                }
-            });
-        }
-        ConfigCommand::Show(Show { config, json }) => {
-            let view = config::load(config, [])?.view();
-            if json {
-                serde_json::to_writer_pretty(&mut out, &view)?;
-                writeln!(out)?;
-            } else {
-                write!(out, "{view}")?;
-            }
-        }
+        ConfigCommand::Check(args) => return check(&mut out, args),
+        ConfigCommand::Show(args) => show(&mut out, args)?,
         ConfigCommand::Example => write!(out, "{}", docs::example())?,
         ConfigCommand::Reference => write!(out, "{}", docs::reference())?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn checked(check: Check) -> Result<Resolved, Problems> {
-    let mut args = check.config;
-    args.config = check.file.or(args.config);
-    let resolved = config::load(args, [])?;
-    config::check(&resolved)?;
-    Ok(resolved)
+/// Tells everything that is wrong.
+fn check(out: &mut impl Write, args: Check) -> Result<ExitCode> {
+    let Check { file, mut config, json } = args;
+    config.config = file.or(config.config);
+    let ConfigCheck { resolved, problems } = config::check(config);
+    let is_right = problems.is_empty();
+    if json {
+        let (files, modules) = (&resolved.files, resolved.modules.len());
+        let checked = serde_json::json!({ "ok": is_right, "files": files, "modules": modules, "problems": problems });
+        serde_json::to_writer_pretty(&mut *out, &checked)?;
+        writeln!(out)?;
+    } else if is_right {
+        let files = resolved.files.iter().map(|file| format!(" {}", file.display())).collect::<String>();
+        let files = if files.is_empty() { " no file was read" } else { &files };
+        writeln!(out, "all is well, {}:{files}", counted(resolved.modules.len(), "module"))?;
+    } else {
+        crate::say(&Problems(problems).to_string());
+    }
+    Ok(if is_right { ExitCode::SUCCESS } else { ExitCode::from(WRONG) })
+}
+
+/// Prints the settings, and the modules if these can be used.
+fn show(out: &mut impl Write, args: Show) -> Result<()> {
+    let Readable { resolved, modules } = config::load_for_server(args.config, [])?;
+    let view = resolved.view();
+    if args.json {
+        serde_json::to_writer_pretty(&mut *out, &view)?;
+        writeln!(out)?;
+    } else {
+        write!(out, "{view}")?;
+    }
+    if let Err(problems) = modules {
+        crate::say(&format!("what is said of modules cannot be used, so that none is shown:\n{problems}"));
+    }
+    Ok(())
 }

@@ -71,7 +71,7 @@ impl Ground {
         let config = &resolved.config;
         trace::follow(&config.trace.filter)?;
         raise_file_limit();
-        let (store, audit) = (store(config)?, recorded::open(config)?);
+        let (store, audit) = (store(config)?, recorded::open(resolved)?);
         let pools = peal_deploy::pools(&config.sandbox).context("cannot start the guest threads")?;
         let (keeper, notices) = match &store {
             Some(store) => {

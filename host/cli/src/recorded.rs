@@ -1,21 +1,15 @@
 //! The audit trail of a server, as its configuration wants it.
-use anyhow::{Result, bail};
-use peal_audit::{Audit, AuditSettings, Destinations, OnFailure, Retention, Syslog};
-use peal_config::{AuditFailure, Config, Durability};
+use crate::config;
+use anyhow::Result;
+use peal_audit::{Audit, AuditSettings, Destinations, Retention, Syslog};
+use peal_config::{Config, Durability, Problems, Resolved};
 use std::{path::PathBuf, time::Duration};
 
 /// Opens the trail, if there is to be one.
-pub fn open(config: &Config) -> Result<Option<Audit>> {
-    let audit = &config.audit;
-    let Some(path) = audit.path.clone() else { return Ok(None) };
-    let on_failure = match audit.on_failure {
-        Some(AuditFailure::Deny) => OnFailure::Deny,
-        Some(AuditFailure::Continue) => OnFailure::Continue,
-        None => bail!(
-            "audit.on_failure has to be said where there is an audit trail: \"deny\" denies what policies grant while that \
-             cannot be recorded, \"continue\" goes on without a record"
-        ),
-    };
+pub fn open(resolved: &Resolved) -> Result<Option<Audit>> {
+    let (config, audit) = (&resolved.config, &resolved.config.audit);
+    let on_failure = config::audit_failure(resolved).map_err(|problem| Problems(vec![problem]))?;
+    let (Some(path), Some(on_failure)) = (audit.path.clone(), on_failure) else { return Ok(None) };
     let keep = audit.keep_days.map(|days| Duration::from_secs(u64::from(days) * 86_400));
     let settings = AuditSettings {
         key: key_path(config).unwrap_or_default(),

@@ -24,6 +24,7 @@ pub struct Entry<T> {
     pub settings: T,
     pub(crate) table: Origin,
     pub(crate) origins: Origins,
+    pub(crate) is_flawed: bool,
 }
 
 /// A module and where its settings stand.
@@ -37,6 +38,11 @@ impl<T> Entry<T> {
         self.origins.get(key)
     }
 
+    /// Whether something is wrong with the settings themselves, so that defaults stand in for them.
+    pub fn is_flawed(&self) -> bool {
+        self.is_flawed
+    }
+
     /// Where to point when something is wrong with a setting: to its key, or to the table where it was not given.
     pub fn at(&self, key: &str) -> &Origin {
         self.given(key).unwrap_or(&self.table)
@@ -45,6 +51,36 @@ impl<T> Entry<T> {
     /// What is wrong with a setting.
     pub fn problem(&self, key: &str, message: impl Into<String>) -> Problem {
         Problem::new(self.at(key).clone(), message)
+    }
+}
+
+/// The part of a configuration that is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Extent<'a> {
+    /// All of it.
+    Whole,
+    /// All but the modules.
+    Settings,
+    /// The settings of these sections.
+    Sections(&'a [&'a str]),
+}
+
+impl Extent<'_> {
+    /// Whether a table at the top of a file is read for its settings. A section that is almost called as one that is wanted counts:
+    /// its settings would be missed.
+    fn includes(self, name: &str) -> bool {
+        if [Module::HEAD, Sink::HEAD].contains(&name) {
+            return false;
+        }
+        let Extent::Sections(wanted) = self else { return true };
+        let is_section = Config::SECTIONS.iter().any(|section| section.0 == name);
+        wanted.contains(&name) || !is_section && nearest(name, wanted.iter().copied()).is_some()
+    }
+
+    /// Whether a setting is read.
+    pub(crate) fn has_setting(self, key: &str) -> bool {
+        let Extent::Sections(wanted) = self else { return true };
+        wanted.iter().any(|section| is_within(key, section))
     }
 }
 
@@ -59,16 +95,17 @@ pub(crate) struct Said {
 
 impl Said {
     /// Takes in `peal.toml`.
-    pub(crate) fn take_main(&mut self, text: &str, reading: &mut Reading<'_>) {
+    pub(crate) fn take_main(&mut self, text: &str, extent: Extent<'_>, reading: &mut Reading<'_>) {
         let Some(document) = parse(text, reading) else { return };
-        self.take_settings(document.get_ref(), reading);
-        take_tables(document.get_ref(), &mut self.modules, reading);
-    }
-
-    /// Takes in `peal.toml` without its modules.
-    pub(crate) fn take_main_settings(&mut self, text: &str, reading: &mut Reading<'_>) {
-        let Some(document) = parse(text, reading) else { return };
-        self.take_settings(document.get_ref(), reading);
+        let table = document.get_ref();
+        let settings = table.iter().filter(|(name, _)| extent.includes(name.get_ref()));
+        read_table(settings, "", &mut self.config, &mut self.origins, reading);
+        if !matches!(extent, Extent::Sections(_)) {
+            take_tables(table, &mut self.sinks, reading);
+        }
+        if extent == Extent::Whole {
+            take_tables(table, &mut self.modules, reading);
+        }
     }
 
     /// Takes in a file of `modules.d`: `[[module]]` tables, or one module at top level.
@@ -90,13 +127,6 @@ impl Said {
             reading.wrong(&name.span(), message);
         }
         take_tables(table, &mut self.modules, reading);
-    }
-
-    /// All but modules.
-    fn take_settings(&mut self, table: &DeTable<'_>, reading: &mut Reading<'_>) {
-        let settings = table.iter().filter(|(name, _)| ![Module::HEAD, Sink::HEAD].contains(&name.get_ref().as_ref()));
-        read_table(settings, "", &mut self.config, &mut self.origins, reading);
-        take_tables(table, &mut self.sinks, reading);
     }
 }
 
@@ -128,6 +158,7 @@ fn take_table<T: Listed>(
     reading: &mut Reading<'_>,
 ) {
     let (head, mut settings, mut origins) = (T::HEAD, T::default(), Origins::new());
+    let sound = reading.problems.len();
     read_table(table.iter(), head, &mut settings, &mut origins, reading);
     for setting in T::ALL.iter().filter(|setting| setting.is_required()) {
         let name = setting.key.rsplit('.').next().unwrap_or(setting.key);
@@ -136,7 +167,8 @@ fn take_table<T: Listed>(
             reading.wrong(span, format!("a {head} needs `{name}`, {}", setting.wanted()));
         }
     }
-    let entry = Entry { table: reading.source.origin(span), settings, origins };
+    let is_flawed = reading.problems.len() > sound;
+    let entry = Entry { table: reading.source.origin(span), settings, origins, is_flawed };
     let (key, name) = (join(head, "name"), entry.settings.name());
     let other = into.iter().find(|other| other.settings.name() == name);
     if let Some(other) = other.filter(|_| !name.is_empty()) {

@@ -1,6 +1,6 @@
 //! The layers that settings come from: built-in, file, drop-ins, environment, command line; each overrides those before.
 use crate::{
-    document::{ModuleEntry, Origins, Said, SinkEntry, unknown_key},
+    document::{Extent, ModuleEntry, Origins, Said, SinkEntry, unknown_key},
     files::{self, FileError},
     nearest::{instead, nearest},
     problem::{Origin, Problem, Problems},
@@ -80,31 +80,46 @@ impl Resolved {
     }
 }
 
+/// A configuration as far as it can be used, and everything that is wrong with it.
+#[derive(Clone, Debug)]
+pub struct ConfigCheck {
+    /// The configuration, with defaults in the place of what is wrong.
+    pub resolved: Resolved,
+    /// Everything that is wrong.
+    pub problems: Vec<Problem>,
+}
+
 impl Sources {
     /// Reads all layers, or tells everything that is wrong with them.
     pub fn load(&self) -> Result<Resolved, Problems> {
-        self.read(|layers| layers.read_files())
+        self.read(Extent::Whole).usable()
     }
 
     /// Reads all layers but what they say of modules: for a server that has its modules from elsewhere, since what is said of them
     /// cannot be used.
     pub fn load_settings(&self) -> Result<Resolved, Problems> {
-        self.read(|layers| layers.read_settings())
+        self.read(Extent::Settings).usable()
     }
 
-    fn read(&self, files: fn(&mut Layers<'_>) -> Result<(), FileError>) -> Result<Resolved, Problems> {
-        let mut layers = Layers { sources: self, said: Said::default(), files: Vec::new(), problems: Vec::new() };
-        if let Err(error) = files(&mut layers) {
-            layers.problems.push(Problem::of_file(error.to_string()));
-        }
+    /// Reads the settings of these sections from all layers. What is wrong elsewhere in files and the environment does not matter.
+    pub fn load_sections(&self, sections: &[&str]) -> Result<Resolved, Problems> {
+        self.read(Extent::Sections(sections)).usable()
+    }
+
+    /// Reads all layers, whatever is wrong with some of them.
+    pub fn check(&self) -> ConfigCheck {
+        self.read(Extent::Whole)
+    }
+
+    fn read(&self, extent: Extent<'_>) -> ConfigCheck {
+        let said = Said::default();
+        let mut layers = Layers { sources: self, extent, said, files: Vec::new(), problems: Vec::new() };
+        layers.read_files();
         layers.read_environment();
         layers.read_command_line();
         layers.match_sinks();
         let Layers { said: Said { config, origins, modules, sinks }, files, problems, .. } = layers;
-        if !problems.is_empty() {
-            return Err(Problems(problems));
-        }
-        Ok(Resolved { config, modules, sinks, files, origins })
+        ConfigCheck { resolved: Resolved { config, modules, sinks, files, origins }, problems }
     }
 
     /// Where the file is, or would be.
@@ -129,6 +144,13 @@ impl Sources {
     }
 }
 
+impl ConfigCheck {
+    /// The configuration, if nothing is wrong with it.
+    fn usable(self) -> Result<Resolved, Problems> {
+        if self.problems.is_empty() { Ok(self.resolved) } else { Err(Problems(self.problems)) }
+    }
+}
+
 enum Presence {
     Required,
     Optional,
@@ -137,40 +159,51 @@ enum Presence {
 /// The layers, one after the other.
 struct Layers<'a> {
     sources: &'a Sources,
+    extent: Extent<'a>,
     said: Said,
     files: Vec<PathBuf>,
     problems: Vec<Problem>,
 }
 
 impl Layers<'_> {
-    fn read_files(&mut self) -> Result<(), FileError> {
-        let Some(path) = self.read_main(Said::take_main)? else { return Ok(()) };
-        for path in files::drop_ins(&path)? {
-            if let Some(text) = files::read(&path)? {
-                self.read_file(&path, &text, Said::take_drop_in);
+    /// Reads the files. One that cannot be read keeps none of the others from being read.
+    fn read_files(&mut self) {
+        let Some((path, presence)) = self.sources.place() else { return };
+        let extent = self.extent;
+        match (files::read(&path), presence) {
+            (Ok(Some(text)), _) => {
+                self.read_file(&path, &text, |said, text, reading| said.take_main(text, extent, reading));
+            }
+            (Ok(None), Presence::Optional) => {}
+            (Ok(None), Presence::Required) => {
+                let source = std::io::ErrorKind::NotFound.into();
+                // What stands beside a file that is not there was not meant.
+                return self.not_read(&FileError::Read { path, source });
+            }
+            (Err(error), _) => self.not_read(&error),
+        }
+        if extent == Extent::Whole {
+            match files::drop_ins(&path) {
+                Ok(drop_ins) => drop_ins.iter().for_each(|path| self.read_drop_in(path)),
+                Err(error) => self.not_read(&error),
             }
         }
-        Ok(())
     }
 
-    fn read_settings(&mut self) -> Result<(), FileError> {
-        self.read_main(Said::take_main_settings).map(drop)
-    }
-
-    /// Reads the file itself; where it is, or would be.
-    fn read_main(&mut self, take: fn(&mut Said, &str, &mut Reading<'_>)) -> Result<Option<PathBuf>, FileError> {
-        let Some((path, presence)) = self.sources.place() else { return Ok(None) };
-        match (files::read(&path)?, presence) {
-            (Some(text), _) => self.read_file(&path, &text, take),
-            (None, Presence::Optional) => {}
-            (None, Presence::Required) => {
-                return Err(FileError::Read { path, source: std::io::ErrorKind::NotFound.into() });
-            }
+    fn read_drop_in(&mut self, path: &Path) {
+        match files::read(path) {
+            Ok(Some(text)) => self.read_file(path, &text, Said::take_drop_in),
+            // It has gone since it was listed.
+            Ok(None) => {}
+            Err(error) => self.not_read(&error),
         }
-        Ok(Some(path))
     }
 
-    fn read_file(&mut self, path: &Path, text: &str, take: fn(&mut Said, &str, &mut Reading<'_>)) {
+    fn not_read(&mut self, error: &FileError) {
+        self.problems.push(Problem::of_file(error.to_string()));
+    }
+
+    fn read_file(&mut self, path: &Path, text: &str, take: impl FnOnce(&mut Said, &str, &mut Reading<'_>)) {
         self.files.push(path.to_owned());
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let base = absolute.parent().unwrap_or(Path::new("")).to_owned();
@@ -187,10 +220,9 @@ impl Layers<'_> {
     /// Looks whether sinks are what they must be, and those that modules name are there.
     fn match_sinks(&mut self) {
         let Said { modules, sinks, .. } = &self.said;
-        // What was wrong in itself makes no sense together.
-        if self.problems.is_empty() {
-            self.problems.extend(sinks.iter().filter_map(|sink| sink.to_open().err()));
-        }
+        // What is wrong in itself makes no sense together.
+        let sound = sinks.iter().filter(|sink| !sink.is_flawed());
+        self.problems.extend(sound.filter_map(|sink| sink.to_open().err()));
         for module in modules {
             for wanted in &module.settings.sinks {
                 let SinkName::Opened(name) = wanted else { continue };
@@ -205,8 +237,9 @@ impl Layers<'_> {
     }
 
     fn read_environment(&mut self) {
+        let wanted = Config::ALL.iter().filter(|setting| self.extent.has_setting(setting.key));
         let settings: Vec<(String, &'static Setting<Config>)> =
-            Config::ALL.iter().map(|setting| (setting.variable(), setting)).collect();
+            wanted.map(|setting| (setting.variable(), setting)).collect();
         for (name, value) in &self.sources.environment {
             let Some(name) = name.to_str().filter(|name| name.starts_with("PEAL_") && !OTHER_VARIABLES.contains(name))
             else {
@@ -215,7 +248,7 @@ impl Layers<'_> {
             let source = Source::Variable(name.to_owned());
             if let Some((_, setting)) = settings.iter().find(|setting| setting.0 == name) {
                 self.read_value(setting, value, source);
-            } else if let Some(message) = unknown_variable(name, &settings) {
+            } else if let Some(message) = unknown_variable(name, &settings, self.extent) {
                 self.problems.push(Problem::new(source.origin(&(0..0)), message));
             }
         }
@@ -256,9 +289,16 @@ impl Layers<'_> {
 }
 
 /// What to say of a variable of Peal's that is no setting: nothing, unless it is nearly one or begins like one.
-fn unknown_variable(name: &str, settings: &[(String, &'static Setting<Config>)]) -> Option<String> {
+fn unknown_variable(name: &str, settings: &[(String, &'static Setting<Config>)], extent: Extent<'_>) -> Option<String> {
+    if extent != Extent::Whole && Config::ALL.iter().any(|setting| setting.variable() == name) {
+        return None;
+    }
     let near = nearest(name, settings.iter().map(|setting| setting.0.as_str()));
-    let mut sections = Config::SECTIONS.iter().filter(|section| !section.0.is_empty());
+    let is_wanted = |section: &str| match extent {
+        Extent::Sections(wanted) => wanted.contains(&section),
+        Extent::Whole | Extent::Settings => !section.is_empty(),
+    };
+    let mut sections = Config::SECTIONS.iter().filter(|section| is_wanted(section.0));
     let is_of_section = sections.any(|section| name.starts_with(&format!("PEAL_{}_", section.0.to_uppercase())));
     match near {
         Some(near) => Some(format!("unknown setting; did you mean `{near}`?")),

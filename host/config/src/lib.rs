@@ -6,6 +6,8 @@
 //!   kinds.rs      how values of each type are read and written, and what would be right
 //! Sources       the layers: built-in, file, drop-ins, environment, command line
 //!   load          -> Resolved: a plain Config, the modules, and the origin of every value; or all Problems at once
+//!   load_sections -> the same of some sections alone, for commands that need no more
+//!   check         -> ConfigCheck: what can be used, and all that is wrong
 //! saved         modules as a document, for those who keep what has run
 //! words         how people write things of the Standard: codes, ranges, procs, infos
 //! View          what `peal config show` prints
@@ -39,7 +41,7 @@ pub mod words;
 pub use c_names::{C_NAMES, CName};
 pub use document::{Entry, ModuleEntry, SinkEntry};
 pub use files::{Exposed, check_owner};
-pub use layers::{Given, Resolved, Sources};
+pub use layers::{ConfigCheck, Given, Resolved, Sources};
 pub use module_settings::{Limits, Module};
 pub use nearest::nearest;
 pub use problem::{Origin, Position, Problem, Problems};

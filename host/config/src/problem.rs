@@ -52,9 +52,11 @@ impl fmt::Display for Origin {
 }
 
 /// Something that is wrong with a configuration, and what would be right.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Problem {
+    /// Where; none for a file as a whole.
     at: Option<Origin>,
+    /// And what.
     message: String,
 }
 

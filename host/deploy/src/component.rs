@@ -120,13 +120,33 @@ pub fn all(modules: &[ModuleEntry], config: &Config) -> Result<Vec<(ModuleEntry,
     fitting(modules, config, Home::Site)
 }
 
+/// Everything that components and settings do not fit of those modules whose settings are sound, where something else is wrong with
+/// the configuration: others may stand among them of which nothing is known.
+pub fn unfit_among(modules: &[ModuleEntry], config: &Config) -> Vec<Problem> {
+    let mut seats = Seats::default();
+    seats.pass_over();
+    let sound = modules.iter().filter(|entry| !entry.is_flawed());
+    fitted(sound, config, Home::Site, seats).1
+}
+
 /// The same of modules from there.
 pub(crate) fn fitting(
     modules: &[ModuleEntry],
     config: &Config,
     home: Home<'_>,
 ) -> Result<Vec<(ModuleEntry, Component)>, Problems> {
-    let (mut components, mut problems, mut seats) = (Vec::new(), Vec::new(), Seats::default());
+    let (components, problems) = fitted(modules.iter(), config, home, Seats::default());
+    if problems.is_empty() { Ok(components) } else { Err(Problems(problems)) }
+}
+
+/// Modules with their components, and everything that these do not fit.
+fn fitted<'a>(
+    modules: impl Iterator<Item = &'a ModuleEntry>,
+    config: &Config,
+    home: Home<'_>,
+    mut seats: Seats<'a>,
+) -> (Vec<(ModuleEntry, Component)>, Vec<Problem>) {
+    let (mut components, mut problems) = (Vec::new(), Vec::new());
     let mut heads = HeadCount::new(config);
     for entry in modules {
         match of(entry, home).map(|component| component.signed(&config.modules)) {
@@ -147,7 +167,7 @@ pub(crate) fn fitting(
             }
         }
     }
-    if problems.is_empty() { Ok(components) } else { Err(Problems(problems)) }
+    (components, problems)
 }
 
 /// The component of a module, if it is the one that the settings say.

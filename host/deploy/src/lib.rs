@@ -44,7 +44,7 @@ mod version;
 mod watch;
 
 pub use beginning::{Beginning, Begun};
-pub use component::{Component, ReadError, all, read};
+pub use component::{Component, ReadError, all, read, unfit_among};
 pub use deployer::{Deployer, Prompt};
 pub use load::{Brought, Loader};
 pub use pools::{code_dir, engine, pools};

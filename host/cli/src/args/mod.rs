@@ -322,6 +322,9 @@ pub struct Check {
 
 /// `peal config show`.
 #[derive(ClapArgs)]
+    /// Print JSON: whether all is well, the files, and each problem with its place
+    #[arg(long)]
+    pub json: bool,
 pub struct Show {
     /// Where the configuration comes from.
     #[command(flatten)]

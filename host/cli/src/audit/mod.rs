@@ -40,7 +40,7 @@ fn open(source: AuditSource) -> Result<(Source, Option<PathBuf>)> {
     if let Some(path) = source.from {
         return Ok((Source::open(&path)?, None));
     }
-    let config: Config = config::load(source.config, [])?.config;
+    let config = config::load_sections(source.config, &["audit"])?;
     let Some(path) = &config.audit.path else {
         bail!(
             "there is no audit trail by this configuration (audit.path); name one, or what was exported, with --from"

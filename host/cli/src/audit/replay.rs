@@ -30,7 +30,7 @@ struct Summary {
 
 pub(super) fn run(args: AuditReplay) -> Result<ExitCode> {
     // Compiled code is kept where it is otherwise; without a configuration where users keep it.
-    let sandbox = config::load(args.source.config.clone(), [])?.config.sandbox;
+    let sandbox = config::load_sections(args.source.config.clone(), &["sandbox"])?.sandbox;
     let (source, _) = open(args.source)?;
     let with = args.with.as_ref().map(|path| fs::read(path).with_context(|| path.display().to_string())).transpose()?;
     let (from, to) = args.range.map_or((None, None), |(from, to)| (Some(from), Some(to)));

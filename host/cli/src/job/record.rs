@@ -12,7 +12,7 @@ use std::{
 
 /// Prints it.
 pub fn record(args: JobRecordArgs) -> Result<ExitCode> {
-    let config = config::load(args.config, [])?.config;
+    let config = config::load_sections(args.config, &["store"])?;
     let Some(path) = &config.store.path else {
         bail!("there is no record without a store: set store.path, as the server that runs the job has it")
     };

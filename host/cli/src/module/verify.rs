@@ -45,7 +45,7 @@ pub fn verify(args: Verify) -> Result<ExitCode> {
 /// The keys that are trusted, and what each is.
 fn keys(args: &Verify) -> Result<Vec<(TrustedKey, String)>> {
     if args.key.is_empty() {
-        let rules = config::load(args.config.clone(), [])?.config.modules;
+        let rules = config::load_sections(args.config.clone(), &["modules"])?.modules;
         let of = |owner: ModuleOwner| {
             let whose = format!("trusted here for modules of {:?}", owner.name());
             rules.keys_of(owner).map(move |key| (key.clone(), whose.clone())).collect::<Vec<_>>()
