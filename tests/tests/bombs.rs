@@ -104,11 +104,19 @@ async fn a_module_that_keeps_failing_is_called_no_more() {
     // Other settings are no reason to call it again; an administrator is.
     let state = || daemon.tell(&["module", "list"]).contains("quarantined");
     assert!(state());
+    let told = daemon.ask(&["status"]).expect_status(1).stdout;
+    assert!(
+        told.contains("\nTROUBLE      quarantine: module bomb of namespace mine failed 3 times and is not called"),
+        "{told}"
+    );
     configure(&place, "limits = { failures = 4, failure_window_ms = 60000 }\n");
     daemon.tell(&["reload"]);
     assert!(state());
     daemon.tell(&["module", "reset", "bomb"]);
     assert!(!state());
+    let list = daemon.tell(&["module", "list"]);
+    assert!(!list.contains("failed"), "what is forgotten is not told: {list}");
+    daemon.ask(&["status"]).expect_status(0);
     drop(mine);
     daemon.tell(&["drain"]);
     let said = daemon.ends().stderr;

@@ -90,7 +90,12 @@ async fn what_a_user_installs_is_theirs_and_keeps_within_what_tenants_may_have()
         assert_eq!(list.modules.len(), 1, "what they had before stays: {list:?}");
     }
     let shown_all = daemon.tell(&["module", "list"]);
-    assert!(shown_all.contains(&format!("what user {} installed cannot be used", user())), "{shown_all}");
+    let refused = format!("what user {} installed cannot be used", user());
+    assert!(shown_all.contains(&refused), "{shown_all}");
+    let reloaded = daemon.tell(&["module", "reload"]);
+    assert!(reloaded.starts_with(&refused) && reloaded.contains("there are two modules"), "{reloaded}");
+    let status = daemon.ask(&["status"]).expect_status(1).stdout;
+    assert!(status.contains(&format!("\nTROUBLE      user-modules: {refused}")), "{status}");
 
     // No more than tenant.modules.
     put(&own.join("zz.toml"), other(""));

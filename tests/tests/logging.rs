@@ -281,6 +281,7 @@ async fn jobs_that_are_registered_log_to_the_servers_own_output() {
         chains: node.server.chains(),
         notices: Notices::default(),
         store: None,
+        troubles: Box::new(Vec::new),
     };
     let socket = dir.path().join("admin.sock");
     // Nobody carries out what concerns the process as a whole.

@@ -31,6 +31,7 @@ mod trace;
 mod transcript;
 mod wait_message;
 mod wall;
+mod troubles;
 
 use args::{Args, ChainCommand, Command};
 use clap::{CommandFactory, Parser, error::ErrorKind};

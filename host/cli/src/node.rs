@@ -32,6 +32,7 @@ pub struct Prepared {
     observer: Observer,
     begun: Begun,
     ground: Ground,
+    refused: Option<Problems>,
 }
 
 /// A server that listens.
@@ -48,6 +49,10 @@ pub struct Node {
     pub store: Option<Arc<Store>>,
     /// Who keeps the records of jobs there.
     pub keeper: Option<Keeper>,
+    /// The audit trail, if there is one.
+    pub audit: Option<Audit>,
+    /// What is wrong with the modules of the configuration, if those that ran last stand in for them.
+    pub refused: Option<Problems>,
 }
 
 /// What there must be before there are modules.
@@ -118,7 +123,7 @@ impl Prepared {
         let begun = Beginning::of_job(loader, wanted, job)?;
         drop(loading);
         let me = Proc::new(Nspace::new(me)?, Rank(0));
-        Ok(Prepared { me, observer: Observer::default(), begun, ground })
+        Ok(Prepared { me, observer: Observer::default(), begun, ground, refused: None })
     }
 
     /// The same without a job. If the configuration says of modules what cannot be used, those that ran last are taken where a
@@ -138,13 +143,13 @@ impl Prepared {
         let within = (config.wall.mode != WallMode::Off).then(|| config.wall.clean.clone());
         let cleaning = config::cleanup_settings(config, within);
         let (ground, loader) = Ground::new(resolved, notices, Box::new(|_| String::new()), cleaning)?;
-        let (begun, problems) = Beginning::of_server(loader, wanted)?;
-        if let Some(problems) = problems {
+        let (begun, refused) = Beginning::of_server(loader, wanted)?;
+        if let Some(problems) = &refused {
             crate::say(&format!(
                 "the modules of the configuration cannot be used, those that ran last do:\n{problems}"
             ));
         }
-        Ok(Prepared { me: Proc::new(Nspace::new(me)?, Rank(0)), observer, begun, ground })
+        Ok(Prepared { me: Proc::new(Nspace::new(me)?, Rank(0)), observer, begun, ground, refused })
     }
 }
 
@@ -196,21 +201,21 @@ pub fn as_tool<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
 impl Node {
     /// Starts the server of what was prepared.
     pub async fn start(prepared: Prepared, config: &Config) -> Result<Node> {
-        let Prepared { me, observer, begun: Begun { hosted, beginning }, ground } = prepared;
+        let Prepared { me, observer, begun: Begun { hosted, beginning }, ground, refused } = prepared;
         let Ground { notices, host, pools, sinks, store, keeper, audit } = ground;
         let fabric = EmbeddedFabric::new();
         let recording = audit.clone();
-        let parts = Parts { me, host: host.clone(), fabric, hosted, pools, notices, observer, audit };
+        let parts = Parts { me, host: host.clone(), fabric, hosted, pools, notices, observer, audit: recording };
         let server = Server::start(config::server_settings(config), parts).await?;
-        if let Some(audit) = recording {
-            server.metrics().show_audit(audit);
+        if let Some(audit) = &audit {
+            server.metrics().show_audit(audit.clone());
         }
         if let Some(store) = &store {
             server.metrics().show_store(store.clone());
         }
         peal_deploy::show_sinks(&server.metrics(), sinks.clone());
         let deployer = beginning.at(&server);
-        Ok(Node { server, host, deployer, sinks, store, keeper })
+        Ok(Node { server, host, deployer, sinks, store, keeper, audit, refused })
     }
 
     /// Serves metrics, if that is wanted.

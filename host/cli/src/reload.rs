@@ -4,6 +4,7 @@ use crate::{
     args::{ConfigArgs, ServerArgs},
     config,
     trace::{self, Followed},
+    troubles::Troubles,
     wall,
 };
 use anyhow::Result;
@@ -39,6 +40,8 @@ pub struct Reloading {
     pub wall: Option<Raised>,
     /// The sinks that were opened at its start.
     pub sinks: Vec<Sink>,
+    /// Where it is told that the configuration cannot be used.
+    pub troubles: Troubles,
 }
 
 impl Reloading {
@@ -69,7 +72,8 @@ impl Reloading {
                 return Err(refused.into());
             }
         };
-        let mut reloaded = Reloaded { modules: deployed.changes, ..Reloaded::default() };
+        let refused = self.deployer.refused_users();
+        let mut reloaded = Reloaded { modules: deployed.changes, refused, ..Reloaded::default() };
         for key in changed(&self.current, &wanted) {
             let applied = match key {
                 "trace.filter" => trace::follow(&wanted.trace.filter)? == Followed::Yes,
@@ -152,7 +156,10 @@ pub fn ask(at: ServerArgs) -> Result<ExitCode> {
     for key in &reloaded.needs_restart {
         writeln!(out, "{key} will change at the next start")?;
     }
-    if reloaded == Reloaded::default() {
+    for refused in &reloaded.refused {
+        writeln!(out, "{refused}")?;
+    }
+    if reloaded.is_unchanged() {
         writeln!(out, "nothing has changed")?;
     }
     Ok(ExitCode::SUCCESS)

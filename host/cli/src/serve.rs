@@ -6,6 +6,7 @@ use crate::{
     manager::{Manager, State},
     node::{self, Node, Prepared},
     reload::{self, Reloading},
+    troubles::Troubles,
     wall,
 };
 use anyhow::{Context, Result};
@@ -42,6 +43,9 @@ pub fn serve(args: Serve) -> Result<ExitCode> {
         let _tools = tools.map(|settings| Rendezvous::publish(&settings, node.server.uri(), &[])).transpose()?;
         let endpoint = node.metrics_endpoint(&config).await?;
         let uri = node.server.uri().clone();
+        let troubles = Troubles::new(node.audit, node.store.clone(), node.deployer.troubles());
+        troubles.configured(node.refused.map(|problems| problems.to_string()));
+        let told = troubles.clone();
         let parts = AdminParts {
             group,
             max_jobs: config.admin.max_jobs,
@@ -53,14 +57,26 @@ pub fn serve(args: Serve) -> Result<ExitCode> {
             chains: node.server.chains(),
             notices: notices.clone(),
             store: node.store.clone(),
+            troubles: Box::new(move || told.list()),
         };
         let (channel, orders) = AdminChannel::start(claim, parts)?;
         let metrics = node.server.metrics();
         let (sources, handle, deployer) = (args.at.config, node.server.handle(), node.deployer);
         let sinks = readable.resolved.sinks.iter().map(|sink| sink.settings.clone()).collect();
         let (looked_at, current) = (reload::looked_at(&readable.resolved), readable.resolved.config);
-        let mut reloading =
-            Reloading { sources, given, current, endpoint, metrics, server: handle, deployer, looked_at, wall, sinks };
+        let mut reloading = Reloading {
+            sources,
+            given,
+            current,
+            endpoint,
+            metrics,
+            server: handle,
+            deployer,
+            looked_at,
+            wall,
+            sinks,
+            troubles,
+        };
         let mut watch = config.deploy.watch.then(|| Watch::new(config.deploy.settle));
         follow(&mut watch, &mut reloading);
         crate::say(&format!("ready: clients find the server at {uri}, administrators at {}", socket.display()));
@@ -164,8 +180,9 @@ fn follow(watch: &mut Option<Watch>, reloading: &mut Reloading) {
 async fn reload(reloading: &mut Reloading, prompt: Prompt, manager: &Manager, then: State) -> Result<Reloaded, String> {
     manager.tell(State::Reloading);
     let done = reloading.reload(prompt).await.map_err(|error| crate::error_text(&error));
+    reloading.troubles.configured(done.as_ref().err().cloned());
     match &done {
-        Ok(reloaded) if prompt == Prompt::Files && *reloaded == Reloaded::default() => {}
+        Ok(reloaded) if prompt == Prompt::Files && reloaded.is_unchanged() => {}
         Ok(reloaded) => {
             let list = |keys: &[String]| if keys.is_empty() { "nothing".to_owned() } else { keys.join(", ") };
             let modules = reloaded.modules.iter().map(ToString::to_string);

@@ -1,14 +1,17 @@
 //! `peal status` and `peal stats`: how a running server is, and what it counts and measures.
-use crate::{admin, args::Ask};
+use crate::{admin, args::Ask, plain};
 use anyhow::Result;
 use peal_server::{
-    admin::{Call, Reply},
+    admin::{Call, Reply, Status, Trouble},
     metrics::{Amount, Sample, Snapshot},
 };
 use std::{
     io::{self, Write},
     process::ExitCode,
 };
+
+/// Something is wrong with a server that runs.
+const TROUBLE: u8 = 1;
 
 /// Prints how a server is.
 pub fn status(args: Ask) -> Result<ExitCode> {
@@ -18,7 +21,7 @@ pub fn status(args: Ask) -> Result<ExitCode> {
     if args.json {
         serde_json::to_writer_pretty(&mut out, &status)?;
         writeln!(out)?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(status_code(&status));
     }
     writeln!(out, "version      {}", status.version)?;
     writeln!(out, "process      {}", status.pid)?;
@@ -27,7 +30,20 @@ pub fn status(args: Ask) -> Result<ExitCode> {
     writeln!(out, "uri          {}", status.uri)?;
     writeln!(out, "jobs         {}", status.jobs)?;
     writeln!(out, "connections  {}", status.connections)?;
-    Ok(ExitCode::SUCCESS)
+    for Trouble { kind, message } in &status.troubles {
+        writeln!(out, "TROUBLE      {kind}: {}", plain_lines(message))?;
+    }
+    Ok(status_code(&status))
+}
+
+/// Whether all is well.
+fn status_code(status: &Status) -> ExitCode {
+    if status.troubles.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(TROUBLE) }
+}
+
+/// Lines, those after the first below the beginning of the first. What modules and users said may be in them.
+fn plain_lines(text: &str) -> String {
+    text.lines().map(plain).collect::<Vec<_>>().join("\n             ")
 }
 
 /// Prints what a server counts and measures.

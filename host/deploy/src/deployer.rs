@@ -9,18 +9,21 @@ use crate::{
     refused::Refused,
     scope::Whose,
     set::ModuleSet,
-    status::is_quarantined,
-    users::{self, Installed},
+    status::{ModuleTroubles, is_quarantined},
+    user_modules::Users,
     version::{Versions, Wanted, shared},
 };
-use peal_config::{Config, Mode, ModuleEntry, Problem, Problems, nearest};
+use peal_config::{Config, Mode, ModuleEntry, Problems, nearest};
 use peal_model::Nspace;
 use peal_server::{
     ChainView, Metrics, Server, ServerHandle, Shadows, StoredState,
     admin::{ChangeKind, Deployed, ModuleCall, ModuleChange, Reply},
 };
 use peal_store::ModuleOverride;
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Why a configuration is read again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,20 +33,6 @@ pub enum Prompt {
     /// Files have changed, perhaps.
     Files,
 }
-
-/// What users installed.
-#[derive(Default)]
-pub(crate) struct Users {
-    /// As far as it can be used.
-    pub(crate) wanted: BTreeMap<u32, Vec<Wanted>>,
-    /// As it runs.
-    pub(crate) running: BTreeMap<u32, Vec<Wanted>>,
-    /// What of it cannot be used, and why. It is not tried again before it is something else.
-    pub(crate) refused: BTreeMap<u32, (Vec<Wanted>, Problems)>,
-}
-
-/// How long the modules of a user may take to start.
-const START: Duration = Duration::from_secs(30);
 
 /// Changes the modules of a running server.
 pub struct Deployer {
@@ -63,6 +52,7 @@ pub struct Deployer {
     pub(crate) chains: ChainView,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) shadows: Shadows,
+    pub(crate) troubles: ModuleTroubles,
 }
 
 impl Beginning {
@@ -73,8 +63,8 @@ impl Beginning {
         let (metrics, shadows) = (server.metrics(), server.shadows());
         loader.tell(Audience { handle: handle.clone(), metrics: metrics.clone() });
         let configured = versions.latest().map(|version| version.wanted.clone()).unwrap_or_default();
-        let (users, jobs) = (Users::default(), Vec::new());
-        Deployer {
+        let (users, jobs, troubles) = (Users::default(), Vec::new(), ModuleTroubles::default());
+        let deployer = Deployer {
             loader,
             running,
             standing,
@@ -87,7 +77,10 @@ impl Beginning {
             chains,
             metrics,
             shadows,
-        }
+            troubles,
+        };
+        deployer.show_troubles();
+        deployer
     }
 }
 
@@ -126,16 +119,6 @@ impl Deployer {
         self.deploy(self.wanted(), "users").await
     }
 
-    async fn read_users(&mut self, config: &Config) {
-        let (read, dir) = (config.clone(), config.deploy.user_dir.clone());
-        let Some(dir) = dir else { return };
-        match blocking(move || users::installed(&dir, &read)).await {
-            Ok(installed) => self.take_users(installed).await,
-            // Who has modules keeps them.
-            Err(error) => tracing::warn!(%error, "what users installed cannot be read"),
-        }
-    }
-
     /// These are the jobs from now on: modules for jobs of some names come and go with them.
     pub async fn follow(&mut self, jobs: Vec<Nspace>) {
         let concerned = |(_, component): &Wanted| component.whose.owners(&jobs) != component.whose.owners(&self.jobs);
@@ -162,48 +145,6 @@ impl Deployer {
             }
         };
         blocking(clear).await;
-    }
-
-    /// Takes over what users installed, as far as it starts; for each user all of it, or what there was before.
-    async fn take_users(&mut self, installed: Installed) {
-        self.users.wanted.retain(|uid, _| installed.contains_key(uid));
-        self.users.refused.retain(|uid, _| installed.contains_key(uid));
-        for (uid, wanted) in installed {
-            let (wanted, tried) = match wanted {
-                Ok(wanted) => {
-                    let is_known = |known: Option<&Vec<Wanted>>| known.is_some_and(|known| is_same(known, &wanted));
-                    if is_known(self.users.refused.get(&uid).map(|refused| &refused.0)) {
-                        continue;
-                    }
-                    let stays = is_known(self.users.wanted.get(&uid));
-                    let tried = if stays { Ok(()) } else { self.tried(&wanted).await };
-                    (wanted, tried)
-                }
-                Err(problems) => (Vec::new(), Err(problems)),
-            };
-            match tried {
-                Ok(()) => {
-                    self.users.refused.remove(&uid);
-                    self.users.wanted.insert(uid, wanted);
-                }
-                Err(problems) => self.refuse_user(uid, wanted, problems),
-            }
-        }
-    }
-
-    fn refuse_user(&mut self, uid: u32, wanted: Vec<Wanted>, problems: Problems) {
-        tracing::warn!(uid, "what a user installed is not taken");
-        self.refuse(Refused::Unfit(problems.clone()));
-        self.users.refused.insert(uid, (wanted, problems));
-    }
-
-    /// Whether what a user installed starts by itself, in time. It must not keep what the site wants from starting.
-    async fn tried(&self, wanted: &[Wanted]) -> Result<(), Problems> {
-        let (loader, running, chains) = (self.loader.clone(), self.running.clone(), self.chains.clone());
-        let wanted = self.overrides.applied(wanted);
-        let starts = blocking(move || ModuleSet::load(&loader, &wanted, &[], &running)?.seated(&chains).map(drop));
-        let late = || Problems(vec![Problem::of_file(format!("these modules have not started in {START:?}"))]);
-        tokio::time::timeout(START, starts).await.unwrap_or_else(|_| Err(late()))
     }
 
     /// Does what an administrator wants.
@@ -335,9 +276,9 @@ impl Deployer {
 
     /// Puts these in the place of those that run, unless they are the same.
     async fn deploy(&mut self, wanted: Arc<[Wanted]>, cause: &str) -> Result<Deployed, Refused> {
-        let before = self.standing.clone();
+        let (before, known) = (self.standing.clone(), self.known());
         self.replace_with_users(&wanted).await?;
-        let changes = changes(&before, &self.standing);
+        let changes = self.overridden(&known, changes(&before, &self.standing));
         let is_new = self.versions.latest().is_none_or(|last| !is_same(&last.wanted, &wanted));
         if is_new {
             let (store, cause) = (self.loader.store().cloned(), cause.to_owned());
@@ -357,6 +298,25 @@ impl Deployer {
         let deployed = Deployed { version, changes };
         recorded::deployed(&self.loader, cause, &deployed).await;
         Ok(deployed)
+    }
+
+    /// The titles of what was wanted when modules were last changed, disabled or not.
+    fn known(&self) -> BTreeSet<String> {
+        let (wanted, users) = (self.wanted(), self.users.running.values().flatten());
+        wanted.iter().chain(users).map(|(_, component)| component.title.clone()).collect()
+    }
+
+    /// These changes, where modules that are still wanted come and go since an administrator has disabled or enabled them.
+    fn overridden(&self, known: &BTreeSet<String>, changes: Vec<ModuleChange>) -> Vec<ModuleChange> {
+        let named = |ModuleChange { name, what }| {
+            let what = match what {
+                ChangeKind::Removed if self.overrides.disables(&name) => ChangeKind::Disabled,
+                ChangeKind::Added if known.contains(&name) => ChangeKind::Enabled,
+                what => what,
+            };
+            ModuleChange { name, what }
+        };
+        changes.into_iter().map(named).collect()
     }
 
     /// Counts and tells that others were to run and cannot: the modules stay as they are.
@@ -395,6 +355,7 @@ impl Deployer {
                     if let Some(refused) = first {
                         self.refuse(refused);
                         self.note_refused(newest);
+                        self.show_troubles();
                     }
                     return Ok(());
                 }
@@ -403,15 +364,6 @@ impl Deployer {
         }
         self.users.wanted = self.users.running.clone();
         Err(self.refuse(first.unwrap_or(Refused::Stopped)))
-    }
-
-    /// Users of whom nothing runs now had installed what does not go with the site's.
-    fn note_refused(&mut self, newest: BTreeMap<u32, Vec<Wanted>>) {
-        for (uid, wanted) in newest.into_iter().filter(|(uid, _)| !self.users.wanted.contains_key(uid)) {
-            tracing::warn!(uid, "what a user installed is not taken");
-            let why = "these modules do not go with those of the site".to_owned();
-            self.users.refused.insert(uid, (wanted, Problems(vec![Problem::of_file(why)])));
-        }
     }
 
     /// Puts these in the place of those that run, or leaves all as it is, and says why to whoever tells.
@@ -428,6 +380,7 @@ impl Deployer {
         set.stay_quarantined(&self.running);
         self.handle.deploy(hosted).await.ok_or(Refused::Stopped)?;
         (self.running, self.standing) = (set, standing);
+        self.show_troubles();
         let running = &self.running;
         self.shadows.keep(|owner, name| running.is_shadow(owner, name));
         self.metrics.counters().module_deployments.count();

@@ -13,6 +13,7 @@
 //! terms.rs       on which terms a component would run
 //! usage.rs       what modules may know of the use of the machine
 //! users.rs       what users installed for all of their jobs
+//! user_modules.rs  which of it can be used
 //! version.rs     what was wanted: the versions, also across restarts
 //! news.rs        what events tell of changes
 //! watch.rs       tells when files have changed
@@ -39,6 +40,7 @@ mod sinks;
 mod status;
 mod terms;
 mod usage;
+mod user_modules;
 mod users;
 mod version;
 mod watch;
@@ -51,6 +53,7 @@ pub use pools::{code_dir, engine, pools};
 pub use refused::Refused;
 pub use signature::{Signature, SignatureError, Signer, signature_place};
 pub use sinks::{Outlets, show_sinks};
+pub use status::ModuleTroubles;
 pub use terms::{InterfaceTerms, Sample, Standing, Terms, Verdict, terms};
 pub use usage::Gauge;
 pub use users::watched;

@@ -1,7 +1,49 @@
 //! How the modules of a server are, for administrators.
 use crate::{component::Component, deployer::Deployer, load::Member};
 use peal_config::{Mode, ModuleEntry};
-use peal_server::admin::{ModuleList, ModuleSigner, ModuleState, ModuleStatus, UserRefused};
+use peal_model::counted;
+use peal_server::admin::{ModuleList, ModuleSigner, ModuleState, ModuleStatus, Trouble, TroubleKind, UserRefused};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// What is wrong with the modules of a server, for those who ask while its deployer is at work.
+#[derive(Clone, Debug, Default)]
+pub struct ModuleTroubles(Arc<Mutex<WatchedModules>>);
+
+#[derive(Debug, Default)]
+struct WatchedModules {
+    /// Those that run. They go when their deployer lets them go.
+    running: Vec<Weak<Member>>,
+    refused: Vec<UserRefused>,
+}
+
+impl ModuleTroubles {
+    /// What is wrong now.
+    pub fn list(&self) -> Vec<Trouble> {
+        let watched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let quarantined = watched.running.iter().filter_map(Weak::upgrade).filter_map(|member| quarantine(&member));
+        let refused = watched.refused.iter();
+        let refused = refused.map(|user| Trouble { kind: TroubleKind::UserModules, message: user.to_string() });
+        quarantined.chain(refused).collect()
+    }
+
+    fn follow(&self, running: &[Arc<Member>], refused: Vec<UserRefused>) {
+        let running = running.iter().map(Arc::downgrade).collect();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = WatchedModules { running, refused };
+    }
+}
+
+/// What is wrong with a module that is quarantined.
+fn quarantine(member: &Member) -> Option<Trouble> {
+    let health = member.module.health();
+    health.quarantined?;
+    let failed = counted(health.failures, "time");
+    let last = health.last.map(|(_, failure)| format!(", the last time: {}", failure.reason)).unwrap_or_default();
+    let (name, owner) = (member.name(), &member.owner);
+    let message = format!(
+        "module {name} of {owner} failed {failed} and is not called{last}; `peal module reset {name}` has it called again"
+    );
+    Some(Trouble { kind: TroubleKind::Quarantine, message })
+}
 
 impl Deployer {
     /// The modules, how they are, and what can be returned to.
@@ -10,13 +52,28 @@ impl Deployer {
         let configured = wanted.iter().flat_map(|(entry, component)| self.statuses_of(entry, component));
         let brought = self.running.members().iter().filter(|member| member.entry.is_none());
         let brought = brought.map(|member| described(member, None));
-        let refused = self.users.refused.iter();
         ModuleList {
             version: self.version(),
             modules: configured.chain(brought).collect(),
             versions: self.versions.statuses(),
-            refused: refused.map(|(uid, (_, why))| UserRefused { uid: *uid, why: why.to_string() }).collect(),
+            refused: self.refused_users(),
         }
+    }
+
+    /// What is wrong with the modules, whatever becomes of them.
+    pub fn troubles(&self) -> ModuleTroubles {
+        self.troubles.clone()
+    }
+
+    /// Has those who ask see what runs now.
+    pub(crate) fn show_troubles(&self) {
+        self.troubles.follow(self.running.members(), self.refused_users());
+    }
+
+    /// Users whose modules stay as they are, since what they installed cannot be used.
+    pub fn refused_users(&self) -> Vec<UserRefused> {
+        let refused = self.users.refused.iter();
+        refused.map(|(uid, (_, why))| UserRefused { uid: *uid, why: why.to_string() }).collect()
     }
 
     /// A module, once for each owner.
@@ -67,7 +124,7 @@ fn described(member: &Member, path: Option<String>) -> ModuleStatus {
         state,
         sha256: module.digest().to_string(),
         failures: health.failures,
-        failure: health.last.map(|(_, failure)| failure.reason),
+        failure: health.last.filter(|_| health.failures > 0).map(|(_, failure)| failure.reason),
         memory: module.memory(),
         path,
         signer: None,

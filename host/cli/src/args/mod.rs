@@ -47,7 +47,7 @@ const EXIT_STATUS: &str = "\
 
 Exit status:
   that of the job for `peal run`, of the program for `peal attach` (128 and more: ended by a signal), otherwise 0;
-  1 if `peal config check` found something wrong, or `peal ctl` did not do all;
+  1 if `peal config check` or `peal status` found something wrong, or `peal ctl` did not do all;
   125 if Peal itself failed, 126 if the program cannot be executed, 127 if it is not there; 2 for a wrong command line.
 
 Environment:
@@ -80,6 +80,10 @@ pub enum Command {
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(Serve),
     /// Show which server is running and how it is
+    ///
+    /// Tells what is wrong with it, too: an audit trail or a store that cannot be written, a configuration that cannot be used so
+    /// that what ran before does, modules that are quarantined, modules of users that cannot be used. Exit status: 0 if all is
+    /// well, 1 if something is wrong, 125 if no server answers.
     Status(Ask),
     /// Show what a running server counts and measures
     Stats(Ask),
@@ -318,13 +322,13 @@ pub struct Check {
     /// Where the configuration comes from.
     #[command(flatten)]
     pub config: ConfigArgs,
+    /// Print JSON: whether all is well, the files, and each problem with its place
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `peal config show`.
 #[derive(ClapArgs)]
-    /// Print JSON: whether all is well, the files, and each problem with its place
-    #[arg(long)]
-    pub json: bool,
 pub struct Show {
     /// Where the configuration comes from.
     #[command(flatten)]

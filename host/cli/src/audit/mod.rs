@@ -11,7 +11,6 @@ use crate::{
 };
 use anyhow::{Context, Result, bail};
 use peal_audit::{AuditError, ExportError, Source, export, shown_time};
-use peal_config::Config;
 use peal_model::counted;
 use peal_store::Filter;
 use std::{

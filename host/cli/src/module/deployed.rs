@@ -5,8 +5,9 @@ use crate::{
     table::{Side, table},
 };
 use anyhow::Result;
+use peal_model::counted;
 use peal_server::admin::{
-    Call, ChainOwner, ChangeKind, Deployed, ModuleCall, ModuleList, ModuleStatus, Reply, UserRefused, VersionStatus,
+    Call, ChainOwner, ChangeKind, Deployed, ModuleCall, ModuleList, ModuleStatus, Reply, VersionStatus,
 };
 use std::{
     io::Write,
@@ -74,11 +75,12 @@ fn print(out: &mut impl Write, list: &ModuleList) -> Result<()> {
     write!(out, "{}", table(head, &rows))?;
     for module in &list.modules {
         if let Some(failure) = &module.failure {
-            writeln!(out, "{} failed {} times of late, at last so: {failure}", module.name, module.failures)?;
+            let times = counted(module.failures, "time");
+            writeln!(out, "{} failed {times} lately; the last failure: {failure}", module.name)?;
         }
     }
-    for UserRefused { uid, why } in &list.refused {
-        writeln!(out, "what user {uid} installed cannot be used, what they had before stays:\n{why}")?;
+    for refused in &list.refused {
+        writeln!(out, "{refused}")?;
     }
     writeln!(out)?;
     for version in &list.versions {
@@ -108,7 +110,7 @@ fn described(version: &VersionStatus) -> String {
         0..60 => format!("{age} s ago"),
         60..3600 => format!("{} min ago", age / 60),
         3600..86_400 => format!("{} h ago", age / 3600),
-        _ => format!("{} days ago", age / 86_400),
+        _ => format!("{} ago", counted(age / 86_400, "day")),
     };
     let modules = if version.modules.is_empty() { "none".to_owned() } else { version.modules.join(", ") };
     format!("{ago}, {}: {modules}", version.cause)

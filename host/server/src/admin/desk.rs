@@ -3,7 +3,7 @@ use super::{
     access::{self, AdminGroup, Caller},
     chain::{Chain, ChainHandler},
     modules::ModuleCall,
-    protocol::{Call, JobStatus, MAX_JOB_SIZE, NewJob, Phase, Registered, Reloaded, Reply, Status},
+    protocol::{Call, JobStatus, MAX_JOB_SIZE, NewJob, Phase, Registered, Reloaded, Reply, Status, Trouble},
     watch::{Watcher, Watchers},
 };
 use crate::{
@@ -66,6 +66,8 @@ pub struct AdminParts {
     pub notices: Notices,
     /// Where calls are recorded, besides the trace.
     pub store: Option<Arc<Store>>,
+    /// What is wrong with it, as whoever runs it knows. Asked for with each `status`, so it must not wait for anything.
+    pub troubles: Box<dyn Fn() -> Vec<Trouble> + Send + Sync>,
 }
 
 /// Where calls are answered.
@@ -163,6 +165,7 @@ impl Desk {
             phase: *self.phase.borrow(),
             jobs: counters.jobs.get(),
             connections: counters.connections_open.get(),
+            troubles: (self.parts.troubles)(),
         }
     }
 

@@ -26,7 +26,7 @@ pub use modules::{
 };
 pub use protocol::{
     Call, JobStatus, MAX_JOB_SIZE, MAX_REPLY, MAX_REQUEST, NewJob, PROTOCOL, Phase, Registered, Reloaded, Reply,
-    Request, Status,
+    Request, Status, Trouble, TroubleKind,
 };
 pub(crate) use seen::json_value;
 pub use seen::{SeenChain, SeenEvent, SeenInfo, SeenResult, SeenStatus};

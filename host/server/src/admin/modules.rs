@@ -79,6 +79,12 @@ pub struct UserRefused {
     pub why: String,
 }
 
+impl fmt::Display for UserRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "what user {} installed cannot be used, what they had before stays:\n{}", self.uid, self.why)
+    }
+}
+
 /// How a module is.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ModuleStatus {
@@ -221,6 +227,10 @@ pub enum ChangeKind {
     Added,
     /// It went.
     Removed,
+    /// An administrator disabled it.
+    Disabled,
+    /// An administrator enabled it again.
+    Enabled,
     /// Its component is another.
     Replaced,
     /// Its settings are others.
@@ -238,6 +248,8 @@ impl fmt::Display for ModuleChange {
         let what = match self.what {
             ChangeKind::Added => "added",
             ChangeKind::Removed => "removed",
+            ChangeKind::Disabled => "disabled",
+            ChangeKind::Enabled => "enabled",
             ChangeKind::Replaced => "replaced",
             ChangeKind::Configured => "configured anew",
             ChangeKind::Moved => "moved",

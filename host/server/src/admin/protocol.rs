@@ -4,7 +4,7 @@
 //! and `stop` have a second one, `{"reply": "ended"}`, just before the server ends. `watch` has one more for each event before that.
 use super::{
     chain::Chain,
-    modules::{Deployed, ModuleCall, ModuleChange, ModuleList, ShadowReport},
+    modules::{Deployed, ModuleCall, ModuleChange, ModuleList, ShadowReport, UserRefused},
     seen::SeenEvent,
 };
 use crate::metrics::Snapshot;
@@ -183,6 +183,46 @@ pub struct Status {
     pub jobs: u64,
     /// How many connections of their procs are open.
     pub connections: u64,
+    /// What is wrong with it.
+    #[serde(default)]
+    pub troubles: Vec<Trouble>,
+}
+
+/// Something that is wrong with a running server, which serves all the same.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Trouble {
+    /// What it is about.
+    pub kind: TroubleKind,
+    /// What is wrong, and what follows; one line or several.
+    pub message: String,
+}
+
+/// What is wrong with a running server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TroubleKind {
+    /// The audit trail cannot be written.
+    Audit,
+    /// The store cannot be written.
+    Store,
+    /// The configuration cannot be used: what ran before does.
+    Configuration,
+    /// What a user installed cannot be used: what they had before stays.
+    UserModules,
+    /// A module has failed too often and is not called.
+    Quarantine,
+}
+
+impl fmt::Display for TroubleKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TroubleKind::Audit => "audit",
+            TroubleKind::Store => "store",
+            TroubleKind::Configuration => "configuration",
+            TroubleKind::UserModules => "user-modules",
+            TroubleKind::Quarantine => "quarantine",
+        })
+    }
 }
 
 /// Whether a server serves, or is about to end.
@@ -262,6 +302,16 @@ pub struct Reloaded {
     /// What changed among the modules.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub modules: Vec<ModuleChange>,
+    /// Users whose modules stay as they are, since what they installed cannot be used, whether that is new or not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<UserRefused>,
+}
+
+impl Reloaded {
+    /// Whether all is as it was.
+    pub fn is_unchanged(&self) -> bool {
+        self.applied.is_empty() && self.needs_restart.is_empty() && self.modules.is_empty()
+    }
 }
 
 #[cfg(test)]
