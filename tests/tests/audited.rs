@@ -95,7 +95,10 @@ async fn what_a_server_did_is_listed_verified_and_replayed() {
     let config = place.path("peal.toml").display().to_string();
     let audit = |args: &[&str]| run(peal_tests::peal(["audit"]).args(args).args(["--config", &config]));
     let list = audit(&["list", "--kind", "decision", "--job", "job", "-n", "0"]).expect_status(0).stdout;
-    assert!(list.lines().count() >= 20 && list.contains("module=same-user"), "{list}");
+    assert!(
+        list.lines().count() >= 20 && list.contains("  event -3101") && list.contains("  policy \"same-user\"  "),
+        "{list}"
+    );
     let seq = list.lines().last().unwrap().split_whitespace().next().unwrap();
     let shown = audit(&["show", seq, "--json"]).expect_status(0).stdout;
     let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
@@ -128,14 +131,36 @@ async fn a_trail_says_what_is_to_happen_where_it_cannot_be_written() {
     let (mut command, _states) = place.serve("never");
     let said = run(&mut command).expect_status(125).stderr;
     assert!(said.contains("audit.on_failure has to be said"), "{said}");
-    put(&place.path("audit.db"), "not a database, but long enough that it could be taken for one by who does not look");
-    place.configure(&format!("[audit]\npath = \"{dir}audit.db\"\non_failure = \"continue\"\n"));
-    let (mut command, _states) = place.serve("never-either");
     let checked = run(peal_tests::peal(["config", "check"]).arg(place.path("peal.toml"))).expect_status(1).stderr;
     assert_eq!(checked, said, "what `serve` refuses is told before");
     assert!(checked.contains("peal.toml:2:1: audit.on_failure"), "{checked}");
+    put(&place.path("audit.db"), "not a database, but long enough that it could be taken for one by who does not look");
+    place.configure(&format!("[audit]\npath = \"{dir}audit.db\"\non_failure = \"continue\"\n"));
+    let (mut command, _states) = place.serve("never-either");
     let said = run(&mut command).expect_status(125).stderr;
     assert!(said.contains("audit.db") && said.contains("not a database"), "{said}");
+}
+
+#[test]
+fn audit_filter_with_unknown_word_is_wrong_command_line() {
+    for (args, says) in [
+        (&["list", "--outcome", "denid"][..], "there is no outcome \"denid\"; did you mean `denied`?"),
+        (
+            &["list", "--outcome", "sideways"],
+            "there are granted, denied, pass, grant, deny, status, done, init, failed",
+        ),
+        (&["stats", "--outcome", "failed:feul"], "no limit is called \"feul\"; did you mean `fuel`?"),
+        (&["export", "--outcome", "denied:PMIX_ERR_NO_PERMISSION"], "PMIX_ERR_NO_PERMISSIONS"),
+        (&["report", "--html", "-", "--outcome", "pass:on"], "nothing more is said of pass"),
+        (&["list", "--kind", "decison"], "decision"),
+        (&["list", "--user", "no such user"], "there is no user \"no such user\" here"),
+        (&["list", "--since", "yesterday"], "neither as long ago as"),
+        (&["list", "-n", "-1"], "unexpected argument"),
+        (&["show", "first"], "invalid digit"),
+    ] {
+        let refused = run(peal_tests::peal(["audit"]).args(args)).expect_status(2).stderr;
+        assert!(refused.contains(says), "{args:?}: {refused}");
+    }
 }
 
 #[tokio::test]

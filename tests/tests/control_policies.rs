@@ -61,6 +61,15 @@ fn tool_says(server: &Daemon, groups: &str) -> String {
     run(&mut command).expect_status(0).stdout
 }
 
+/// What `peal audit` prints of the trail.
+fn audit(place: &Place, args: &[&str]) -> String {
+    run(peal(["audit"]).args(args).arg("--config").arg(place.path("peal.toml"))).expect_status(0).stdout
+}
+
+fn report(place: &Place) -> String {
+    audit(place, &["report", "--html", "-"])
+}
+
 fn entries(place: &Place) -> Vec<Entry> {
     let rows = Source::open(&place.path("audit.db")).unwrap().last(&Filter::default(), u32::MAX).unwrap();
     rows.iter().map(|row| Entry::read(&row.body).unwrap()).collect()
@@ -72,15 +81,32 @@ fn the_jobs_of_others_are_theirs_by_default_and_who_wanted_them_is_on_record() {
     let (place, server) = server("");
     let said = tool_says(&server, "5001");
     assert!(said.starts_with("the other job stays: ") && said.contains("belongs to user 0"), "{said}");
+    tool_says(&server, "5001");
     server.tell(&["stop"]);
     server.ends();
+    // Each tool has a namespace of its own, and all the same it is one row.
+    let page = report(&place);
+    let row = "<td>65534</td><td>NAMES</td><td>job-control of somebody-else</td><td>the default</td>";
+    let (before, after) = row.split_once("NAMES").unwrap();
+    let rows: Vec<&str> = page.split("<tr>").filter(|row| row.starts_with(before) && row.contains(after)).collect();
+    assert_eq!(rows.len(), 1, "{page}");
+    assert!(rows[0].contains("-tool-1, peal-") && rows[0].contains(">2</td>"), "{rows:?}");
+    assert!(page.contains("0 granted and 2 denied from "), "{page}");
     let denied = entries(&place).into_iter().find_map(|entry| match entry {
         Entry::Denied(denial) => Some(denial),
         _ => None,
     });
     let denied = denied.unwrap();
     assert_eq!(denied.uid, Some(NOBODY));
-    assert!(denied.reason.contains("job-control") && denied.reason.contains("belongs to user 0"), "{denied:?}");
+    assert_eq!((denied.hook.as_deref(), denied.by.as_deref()), (Some("job-control"), Some("the default")));
+    assert_eq!(denied.status, Some(code::PMIX_ERR_NO_PERMISSIONS));
+    assert_eq!(denied.targets, [Proc::all(Nspace::new("somebody-else").unwrap())]);
+    assert!(denied.reason.contains("belongs to user 0"), "{denied:?}");
+    let listed = audit(&place, &["list", "--outcome", "denied:PMIX_ERR_NO_PERMISSIONS", "--user", "nobody"]);
+    assert_eq!(listed.lines().count(), 3, "{listed}");
+    let line = listed.lines().nth(1).unwrap();
+    assert!(line.contains("  job-control  somebody-else:*  the default  "), "{line}");
+    assert!(line.contains("belongs to user 0"), "{line}");
 }
 
 #[needs(root)]
@@ -101,6 +127,9 @@ fn members_of_a_group_may_control_them_where_the_site_says_so() {
     assert!(!member.contains("belongs to user"), "{member}");
     server.tell(&["stop"]);
     server.ends();
+    // What was decided is not denied once more.
+    assert!(!entries(&place).iter().any(|entry| matches!(entry, Entry::Denied(_))));
+    assert!(report(&place).contains("1 granted and 2 denied from "), "{}", report(&place));
     let decisions: Vec<_> = entries(&place)
         .into_iter()
         .filter_map(|entry| match entry {

@@ -1,9 +1,10 @@
 //! What there is to record, and how: in CBOR (RFC 8949), beside the columns that one looks for.
+use crate::outcome::outcome;
 use peal_core::policy::{DecidedBy, Verdict};
-use peal_model::{Info, Matter, PolicyRequest, Status};
-use peal_sandbox::{CallRecord, Digest, End, Failure, Grants, Limits, Returned, Subject};
+use peal_model::{Info, Matter, PolicyRequest, Proc, Status};
+use peal_sandbox::{CallRecord, Digest, Failure, Grants, Limits, Subject};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use std::{borrow::Cow, num::NonZeroU32, sync::Arc};
+use std::{num::NonZeroU32, sync::Arc};
 use thiserror::Error;
 
 /// How deep what is read may be nested: what a guest may push has 16 levels of three each.
@@ -31,7 +32,7 @@ pub enum Entry {
     Call(Box<Call>),
     /// A request was decided about.
     Decision(Decision),
-    /// Somebody was not let in, before any policy was asked.
+    /// A request was denied, or a connection refused, without a decision that is on record.
     Denied(Denial),
     /// Other modules have taken the place of those that ran.
     Deployed {
@@ -134,15 +135,30 @@ pub enum Ruling {
     Denied(Status),
 }
 
-/// Somebody who was not let in.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+/// A request that was denied, or a connection that was refused, without a decision that is on record.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Denial {
-    /// Who, by the kernel's word.
+    /// Who asked, by the kernel's word.
     pub uid: Option<u32>,
     /// The job that it said it is of.
     pub job: Option<String>,
-    /// Why.
+    /// Why, in words.
     pub reason: String,
+    /// Which kind of request it was; none in records of older releases, whose reason says all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hook: Option<String>,
+    /// Who denied it, in words; none where the server refused a connection itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// What the requester was told; none where that was nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<Status>,
+    /// Procs that it is about, the first of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<Proc>,
+    /// The address that a connection came from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
 }
 
 /// Why something is missing.
@@ -247,8 +263,9 @@ impl Entry {
                     Ruling::Denied(status) => format!("denied:{status}"),
                 }),
             },
-            Entry::Denied(Denial { uid, job, .. }) => {
-                Columns { job: job.clone(), uid: *uid, outcome: Some("denied".to_owned()), ..none }
+            Entry::Denied(Denial { uid, job, status, .. }) => {
+                let outcome = status.map_or("denied".to_owned(), |status| format!("denied:{status}"));
+                Columns { job: job.clone(), uid: *uid, outcome: Some(outcome), ..none }
             }
             Entry::Quarantined { module, .. } => Columns { module: Some(module.clone()), ..none },
             Entry::Began { .. } | Entry::Ended | Entry::Deployed { .. } | Entry::Refused { .. } | Entry::Gap { .. } => {
@@ -292,25 +309,4 @@ fn caused_by(subject: &Subject) -> (Option<String>, Option<u32>) {
         Subject::None | Subject::Settings(_) => (None, None),
     };
     (source.map(|proc| proc.nspace.as_str().to_owned()), identity.map(|identity| identity.uid))
-}
-
-/// How a call ended, in a word or two.
-pub(crate) fn outcome(end: &End) -> Cow<'static, str> {
-    match end {
-        End::Returned { answer, .. } => match answer {
-            Returned::Nothing => "done".into(),
-            Returned::Init(Ok(_)) => "init".into(),
-            Returned::Init(Err(_)) => "init:refused".into(),
-            Returned::Status(status) => format!("status:{status}").into(),
-            Returned::Outcome(outcome) => match outcome {
-                peal_model::PolicyOutcome::Pass => "pass".into(),
-                peal_model::PolicyOutcome::Grant => "grant".into(),
-                peal_model::PolicyOutcome::Deny(status) => format!("deny:{status}").into(),
-            },
-        },
-        End::Failed(failure) => match failure.limit {
-            Some(limit) => format!("failed:{}", limit.name()).into(),
-            None => format!("failed:{}", failure.kind.status()).into(),
-        },
-    }
 }

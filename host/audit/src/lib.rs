@@ -6,6 +6,7 @@
 //!   Recorder   takes the calls of one module (peal-sandbox records them)
 //!   journal    where decisions are until the database has them (ledger.rs), so that nobody waits for that
 //!   entry      what there is to record, in CBOR
+//!   gist       the same for people, in a few words
 //!   chain      each row's hash follows from it and all before; seals are signed with a key (key.rs)
 //! verify     names the first row that was altered, removed, reordered or inserted
 //! export     the same as lines of JSON, and read from there
@@ -21,9 +22,11 @@ mod checkpoint;
 mod entry;
 mod error;
 mod export;
+mod gist;
 mod journal;
 mod key;
 mod ledger;
+mod outcome;
 mod queue;
 mod readable;
 mod recorder;
@@ -42,8 +45,10 @@ pub use checkpoint::{Destinations, Syslog};
 pub use entry::{Call, Decision, Denial, Entry, EntryError, Facts, GapReason, Ruling, kind};
 pub use error::AuditError;
 pub use export::{ExportError, Exported, export};
+pub use gist::{Gist, reasons};
 pub use journal::{Fault, Waiting};
 pub use key::{KeyError, Keys, PublicKey};
+pub use outcome::OUTCOMES;
 pub use queue::By;
 pub use readable::{readable, shown_time};
 pub use replay::{Difference, Outcome, ReplayError, Replayed, Replayer};

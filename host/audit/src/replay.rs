@@ -2,7 +2,8 @@
 //! replayed from its first call on, since it carries memory from call to call.
 use crate::{
     AuditError, Call, EntryError, Facts, Source,
-    entry::{kind, outcome, to_cbor},
+    entry::{kind, to_cbor},
+    outcome::outcome,
     secret::MARK,
     source::call_of,
 };

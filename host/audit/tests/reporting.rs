@@ -69,7 +69,12 @@ fn fill(place: &Place) {
     let news = Matter::Event { code: code::PMIX_ERR_PROC_ABORTED, range: Range::Session };
     decide(&audit, asked(news), &denied(DecidedBy::Default));
     decide(&audit, asked(Matter::JobControl), &support::granted());
-    audit.mention(Entry::Denied(Denial { uid: None, job: Some(evil("stranger")), reason: evil("turned away") }));
+    audit.mention(Entry::Denied(Denial {
+        uid: None,
+        job: Some(evil("stranger")),
+        reason: evil("turned away"),
+        ..Denial::default()
+    }));
     let (version, cause) = (7, evil("cause"));
     audit.note(Entry::Deployed { version, cause, changes: (0..99).map(|n| evil(&format!("change{n}"))).collect() });
     audit.note(Entry::Refused { reasons: vec![evil("refused")] });
@@ -176,7 +181,12 @@ fn a_page_has_an_end_however_much_there_is() {
     let place = Place::new();
     let audit = place.audit();
     for number in 0..300 {
-        audit.mention(Entry::Denied(Denial { uid: Some(number), job: None, reason: "x".repeat(10_000) }));
+        audit.mention(Entry::Denied(Denial {
+            uid: Some(number),
+            job: None,
+            reason: "x".repeat(10_000),
+            ..Denial::default()
+        }));
         audit.note(Entry::Refused { reasons: vec!["y".repeat(10_000); 100] });
     }
     drop(audit);

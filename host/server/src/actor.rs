@@ -204,7 +204,8 @@ impl Actor {
             (Some(admission), Verdict::Denied { by, status, reasons }) => {
                 let Arrival { proc, peer, .. } = &admission.arrival;
                 let (requester, identity) = (Some(proc.clone()), Some(peer.identity));
-                let denial = Denial { hook: Hook::Connection, requester, identity, by, status, reasons };
+                let (hook, targets, decision) = (Hook::Connection, Vec::new(), Some(id));
+                let denial = Denial { hook, requester, identity, targets, decision, by, status, reasons };
                 self.refuse(admission, denial);
                 Vec::new()
             }

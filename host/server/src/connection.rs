@@ -184,8 +184,12 @@ fn refuse(lobby: &Lobby, from: &str, reason: &Unwelcome) {
     // What was denied by a hook is recorded where that is asked.
     let by_hook = matches!(reason, Unwelcome::Refused(peal_core::server::Refusal::Denied(_)));
     if let (Some(audit), false) = (&lobby.audit, by_hook) {
-        let reason = format!("connection from {from}: {reason}");
-        audit.mention(Entry::Denied(peal_audit::Denial { uid: None, job: None, reason }));
+        audit.mention(Entry::Denied(peal_audit::Denial {
+            reason: reason.to_string(),
+            hook: Some(Hook::Connection.name().to_owned()),
+            from: Some(from.to_owned()),
+            ..peal_audit::Denial::default()
+        }));
     }
     match lobby.refusals.allow(Instant::now()) {
         Some(left_out) => tracing::warn!(from, %reason, left_out, "a connection is refused"),

@@ -6,8 +6,11 @@ mod page;
 mod timeline;
 mod top;
 
-use crate::{AuditError, Call, Decision, Denial, Entry, Facts, GapReason, Ruling, Source, entry::outcome};
-use peal_model::{Info, Matter, PolicyRequest};
+use crate::{
+    AuditError, Call, Decision, Entry, Facts, Gist, Ruling, Source,
+    gist::{LINES, shortened},
+    outcome::outcome,
+};
 use peal_sandbox::{Digest, End, Limit};
 use peal_store::{Filter, TrailRow};
 use std::{
@@ -23,12 +26,6 @@ pub use timeline::{Counts, Timeline};
 const MODULES: usize = 200;
 /// Of how many changes is told, the latest.
 const CHANGES: usize = 100;
-/// How many lines of one record are told.
-const LINES: usize = 20;
-/// How many characters of what somebody chose are told.
-const LONGEST: usize = 300;
-/// How many of those are told that somebody named.
-const NAMED: usize = 3;
 
 /// What is reported.
 #[derive(Debug, Default)]
@@ -72,11 +69,10 @@ pub struct OfModule {
     pub hits: BTreeSet<Limit>,
 }
 
-/// Somebody was denied something.
+/// Somebody was denied something. For which job does not tell denials apart: each tool has a namespace of its own.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Refusal {
     user: Option<u32>,
-    job: Option<String>,
     what: String,
     by: String,
     why: String,
@@ -114,7 +110,7 @@ impl Report {
         match entry {
             Entry::Call(call) => self.call(source, row.at, &call),
             Entry::Decision(decision) => self.decision(row, &decision),
-            Entry::Denied(denial) => self.denial(row, denial),
+            Entry::Denied(denial) => self.denial(row, &denial.gist()),
             Entry::Began { server, key, handlers, boot: _ } => {
                 let sampled = format!("{server}, recording one in {handlers} instances of handlers, signing as {key}");
                 self.change(row, kind, vec![sampled]);
@@ -129,12 +125,7 @@ impl Report {
             }
             Entry::Gap { calls, reason } => {
                 let missing = calls.map_or("an unknown number of".to_owned(), |calls| calls.to_string());
-                let why = match reason {
-                    GapReason::Overload => "more was to be recorded than could be",
-                    GapReason::NotWritten => "they could not be written",
-                    GapReason::Crash => "the server before did not end in good order",
-                };
-                self.change(row, kind, vec![format!("{missing} records are missing: {why}")]);
+                self.change(row, kind, vec![format!("{missing} records are missing: {}", reason.words())]);
             }
         }
     }
@@ -166,27 +157,18 @@ impl Report {
 
     fn decision(&mut self, row: &TrailRow, decision: &Decision) {
         let counts = self.timeline.at(row.at);
-        let Ruling::Denied(status) = decision.ruling else {
-            counts.granted += 1;
-            return;
-        };
-        counts.denied += 1;
-        let why = match reasons(&decision.reasons) {
-            reasons if reasons.is_empty() => status.to_string(),
-            reasons => reasons,
-        };
-        let by = shortened(&decision.by);
-        let what = shortened(&asked(&decision.hook, &decision.asked));
-        let job = row.job.as_deref().map(shortened);
-        self.denials.add(Refusal { user: row.uid, job, what, by, why }, row.seq, row.at);
+        match decision.ruling {
+            Ruling::Granted => counts.granted += 1,
+            Ruling::Denied(_) => self.denial(row, &decision.gist()),
+        }
     }
 
-    fn denial(&mut self, row: &TrailRow, denial: Denial) {
+    fn denial(&mut self, row: &TrailRow, gist: &Gist) {
         self.timeline.at(row.at).denied += 1;
-        let Denial { uid, job, reason } = denial;
-        let (what, by) = ("connection".to_owned(), "the server".to_owned());
-        let (job, why) = (job.as_deref().map(shortened), shortened(&reason));
-        self.denials.add(Refusal { user: uid, job, what, by, why }, row.seq, row.at);
+        let why = row.job.as_deref().map_or_else(|| gist.why.clone(), |job| without_requester(&gist.why, job));
+        let (what, by) = (gist.about_jobs(), gist.by.clone());
+        let job = row.job.as_deref().map(shortened);
+        self.denials.add(Refusal { user: row.uid, what, by, why }, job, row.seq, row.at);
     }
 
     fn change(&mut self, row: &TrailRow, kind: &'static str, lines: Vec<String>) {
@@ -212,38 +194,34 @@ impl Report {
     }
 }
 
-/// What was asked, and about whom.
-fn asked(hook: &str, request: &PolicyRequest) -> String {
-    let named = |names: Vec<String>, all: usize| match all.saturating_sub(names.len()) {
-        0 => names.join(", "),
-        more => format!("{} and {more} more", names.join(", ")),
-    };
-    let mut what = hook.to_owned();
-    if let Matter::Event { code, .. } = request.matter {
-        what.push_str(&format!(" {code}"));
+/// A reason in which procs of the job that asked are only called the requester, so that what is the same reads the same.
+fn without_requester(why: &str, job: &str) -> String {
+    let (mut text, mut rest, name) = (String::new(), why, format!("{job}:"));
+    while let Some(at) = rest.find(&name) {
+        let (before, found) = rest.split_at(at);
+        let behind = found.strip_prefix(&name).unwrap_or_default();
+        let rank = behind.find(|of: char| !of.is_ascii_digit()).unwrap_or(behind.len());
+        let is_inside = before.ends_with(|of: char| of.is_alphanumeric() || "-_.".contains(of));
+        text.push_str(before);
+        let (end, said) =
+            if rank > 0 && !is_inside { (name.len() + rank, "the requester") } else { (name.len(), &*name) };
+        text.push_str(said);
+        rest = found.get(end..).unwrap_or_default();
     }
-    if !request.codes.is_empty() {
-        let codes = request.codes.iter().take(NAMED).map(ToString::to_string).collect();
-        what.push_str(&format!(" for {}", named(codes, request.codes.len())));
-    }
-    if !request.targets.is_empty() {
-        // Jobs, not procs, so that what is the same stands together.
-        let jobs: BTreeSet<&str> = request.targets.iter().map(|target| target.proc.nspace.as_str()).collect();
-        let names = jobs.iter().take(NAMED).map(|&job| job.to_owned()).collect();
-        what.push_str(&format!(" of {}", named(names, jobs.len())));
-    }
-    what
+    text + rest
 }
 
-/// What was said in words; of what is no text the key.
-fn reasons(infos: &[Info]) -> String {
-    let said = |info: &Info| info.value.as_str().unwrap_or(info.key.as_str()).to_owned();
-    shortened(&infos.iter().take(LINES).map(said).collect::<Vec<_>>().join("; "))
-}
+#[cfg(test)]
+mod tests {
+    use super::without_requester;
 
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
+    #[test]
+    fn requester_is_not_named_in_reasons() {
+        let short = |why: &str| without_requester(why, "a");
+        assert_eq!(short("b:0 belongs to user 0, a:17 to user 1"), "b:0 belongs to user 0, the requester to user 1");
+        assert_eq!(short("a:0"), "the requester");
+        for as_it_is in ["", "aa:0 and ä:", "data:0", "x-a:0", "a: no", "a:"] {
+            assert_eq!(short(as_it_is), as_it_is);
+        }
     }
 }

@@ -3,10 +3,11 @@ use super::{
     OfModule, Report,
     chart::{self, Parts},
     html::Html,
+    top::JOBS,
 };
 use crate::{Facts, shown_time};
 use peal_sandbox::{Capability, Limit, Limits};
-use std::cmp::Reverse;
+use std::{cmp::Reverse, collections::BTreeSet};
 
 /// How many rows a table has at most.
 const ROWS: usize = 50;
@@ -131,12 +132,12 @@ fn denials(html: &mut Html, report: &Report) {
     html.raw("<h2 id=\"denials\">Denials</h2>");
     html.heads(
         "Who was denied what, the most frequent first.",
-        &["User", "Job", "What", "By", "Why", "Times", "Last", "Record"],
+        &["User", "Jobs", "What", "By", "Why", "Times", "Last", "Record"],
     );
     let most = report.denials.most(ROWS);
     for (refusal, times) in &most {
         let user = refusal.user.map_or("unknown".to_owned(), |user| user.to_string());
-        html.raw("<tr>").cell(user).cell(refusal.job.as_deref().unwrap_or("none")).cell(&refusal.what);
+        html.raw("<tr>").cell(user).cell(jobs(&times.jobs)).cell(&refusal.what);
         html.cell(&refusal.by).cell(&refusal.why).number(times.count).cell(shown_time(times.at));
         html.number(times.seq).raw("</tr>");
     }
@@ -145,6 +146,12 @@ fn denials(html: &mut Html, report: &Report) {
     if report.denials.total() > shown {
         html.raw("<p>").text(report.denials.total() - shown).raw(" rarer ones are not shown.</p>");
     }
+}
+
+/// The first jobs, and whether there are more.
+fn jobs(jobs: &BTreeSet<String>) -> String {
+    let named = listed(jobs.iter().take(JOBS).map(String::as_str));
+    if jobs.len() > JOBS { format!("{named} and more") } else { named }
 }
 
 fn failures(html: &mut Html, report: &Report) {

@@ -1,15 +1,19 @@
 //! What is most frequent among things of which there may be any number.
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How many are told apart while it is counted. Twice as many are, and then the rarer half is given up.
 const KEPT: usize = 2000;
+/// How many jobs are named with each.
+pub(super) const JOBS: usize = 3;
 
-/// How often something was, and when at last.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+/// How often something was, when at last, and in which jobs.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Times {
     pub(super) count: u64,
     pub(super) seq: u64,
     pub(super) at: u64,
+    /// The first jobs, one more than are named if there are more.
+    pub(super) jobs: BTreeSet<String>,
 }
 
 /// Counts things, the rarest of them together if there are many.
@@ -26,11 +30,15 @@ impl<T> Default for Top<T> {
 }
 
 impl<T: Ord> Top<T> {
-    /// One more, by this record.
-    pub(super) fn add(&mut self, what: T, seq: u64, at: u64) {
+    /// One more, by this record of this job.
+    pub(super) fn add(&mut self, what: T, job: Option<String>, seq: u64, at: u64) {
         self.total += 1;
         let times = self.times.entry(what).or_default();
-        *times = Times { count: times.count + 1, seq, at };
+        times.count += 1;
+        (times.seq, times.at) = (seq, at);
+        if times.jobs.len() <= JOBS {
+            times.jobs.extend(job);
+        }
         if self.times.len() >= 2 * KEPT {
             let mut ranks: Vec<(u64, u64)> = self.times.values().map(|times| (times.count, times.seq)).collect();
             ranks.sort_unstable_by(|one, other| other.cmp(one));
@@ -46,8 +54,8 @@ impl<T: Ord> Top<T> {
     }
 
     /// The most frequent, the most frequent first.
-    pub(super) fn most(&self, most: usize) -> Vec<(&T, Times)> {
-        let mut all: Vec<(&T, Times)> = self.times.iter().map(|(what, times)| (what, *times)).collect();
+    pub(super) fn most(&self, most: usize) -> Vec<(&T, &Times)> {
+        let mut all: Vec<(&T, &Times)> = self.times.iter().collect();
         all.sort_by_key(|(_, times)| std::cmp::Reverse((times.count, times.seq)));
         all.truncate(most);
         all
@@ -56,19 +64,21 @@ impl<T: Ord> Top<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{KEPT, Top};
+    use super::{JOBS, KEPT, Top};
 
     #[test]
     fn what_is_frequent_stays_whatever_else_there_is() {
         let mut top = Top::default();
         for number in 0..20 * KEPT as u64 {
-            top.add(number, number, 0);
-            top.add(if number % 2 == 0 { u64::MAX } else { u64::MAX - 1 }, number, 0);
+            top.add(number, None, number, 0);
+            let frequent = if number % 2 == 0 { u64::MAX } else { u64::MAX - 1 };
+            top.add(frequent, Some(format!("job-{number}")), number, 0);
             assert!(top.times.len() < 2 * KEPT);
         }
         let most = top.most(3);
         assert_eq!((most[0].0, most[0].1.count), (&(u64::MAX - 1), 10 * KEPT as u64));
         assert_eq!((most[1].0, most.len()), (&u64::MAX, 3));
         assert_eq!(top.total(), 40 * KEPT as u64);
+        assert_eq!(most[0].1.jobs.len(), JOBS + 1, "jobs are bounded");
     }
 }

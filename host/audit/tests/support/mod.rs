@@ -182,7 +182,12 @@ pub fn run(place: &Place) {
     assert_eq!(decide(&audit, 6, &denied()), Safe::Yes);
     audit.note(Entry::Deployed { version: 2, cause: "test".to_owned(), changes: vec!["echo".to_owned()] });
     audit.note(Entry::Refused { reasons: vec!["no".to_owned()] });
-    audit.mention(Entry::Denied(Denial { uid: Some(1000), job: None, reason: "a stranger".to_owned() }));
+    audit.mention(Entry::Denied(Denial {
+        uid: Some(1000),
+        job: None,
+        reason: "a stranger".to_owned(),
+        ..Denial::default()
+    }));
     for number in 7..12 {
         assert_eq!(decide(&audit, number, &granted()), Safe::Yes);
     }

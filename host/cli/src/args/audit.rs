@@ -1,7 +1,10 @@
 //! The command line of `peal audit`.
 use super::ConfigArgs;
 use clap::{Args as ClapArgs, Subcommand};
-use peal_audit::kind;
+use nix::unistd::User;
+use peal_audit::{OUTCOMES, kind};
+use peal_config::{nearest, words};
+use peal_sandbox::Limit;
 use std::path::PathBuf;
 
 /// `peal audit`.
@@ -42,7 +45,7 @@ pub enum AuditCommand {
 const LIST_EXAMPLES: &str = "\
 Examples:
   peal audit list --kind decision --outcome denied --since 1h
-  peal audit list --module quota --user 1000 --json
+  peal audit list --module quota --user alice --json
   peal audit list --from trail.jsonl --job job-7@node1";
 
 const VERIFY_NOTES: &str = "\
@@ -88,14 +91,15 @@ pub struct AuditFilter {
     /// About requests and events of this job
     #[arg(long, value_name = "NAMESPACE")]
     pub job: Option<String>,
-    /// Of this user, by number
-    #[arg(long, value_name = "UID")]
+    /// Of this user, by name or number
+    #[arg(long, value_name = "USER", value_parser = user)]
     pub user: Option<u32>,
     /// About this module
     #[arg(long, value_name = "NAME")]
     pub module: Option<String>,
-    /// With this outcome, as in `deny`, `granted`, `failed` or `failed:fuel`
-    #[arg(long, value_name = "OUTCOME")]
+    /// With this outcome: granted or denied of a request; pass, grant or deny of a policy; status, done, init or failed of another
+    /// call; where one says more as well, as in `denied:PMIX_ERR_NO_PERMISSIONS` or `failed:fuel`
+    #[arg(long, value_name = "OUTCOME", value_parser = outcome)]
     pub outcome: Option<String>,
 }
 
@@ -223,6 +227,44 @@ fn range(text: &str) -> Result<(u64, u64), String> {
             (from, to) if from <= to => Ok((from, to)),
             (from, to) => Err(format!("a range goes from the smaller to the larger number, not from {from} to {to}")),
         },
+    }
+}
+
+/// An outcome as it is recorded.
+fn outcome(text: &str) -> Result<String, String> {
+    let (word, detail) = text.split_once(':').map_or((text, None), |(word, detail)| (word, Some(detail)));
+    if !OUTCOMES.contains(&word) {
+        return Err(match nearest(word, OUTCOMES) {
+            Some(near) => format!("there is no outcome {word:?}; did you mean `{near}`?"),
+            None => format!("there is no outcome {word:?}; there are {}", OUTCOMES.join(", ")),
+        });
+    }
+    // As records show it, a status has its number behind its name.
+    let Some(detail) = detail.and_then(|detail| detail.split(" (").next()) else { return Ok(word.to_owned()) };
+    let limits = Limit::ALL.map(Limit::name);
+    let detail = match word {
+        "failed" if limits.contains(&detail) => detail.to_owned(),
+        "failed" | "denied" | "deny" | "status" => {
+            words::status(detail).map(|status| status.to_string()).map_err(|error| {
+                let near = nearest(detail, limits).filter(|_| word == "failed");
+                near.map_or(error.to_string(), |near| format!("no limit is called {detail:?}; did you mean `{near}`?"))
+            })?
+        }
+        "init" if detail == "refused" => detail.to_owned(),
+        _ => return Err(format!("nothing more is said of {word}: leave out {:?}", format!(":{detail}"))),
+    };
+    Ok(format!("{word}:{detail}"))
+}
+
+/// A user's number; a name is looked up.
+fn user(text: &str) -> Result<u32, String> {
+    if let Ok(uid) = text.parse() {
+        return Ok(uid);
+    }
+    match User::from_name(text) {
+        Ok(Some(user)) => Ok(user.uid.as_raw()),
+        Ok(None) => Err(format!("there is no user {text:?} here; a number is taken as it is")),
+        Err(error) => Err(format!("user {text:?} cannot be looked up: {error}")),
     }
 }
 

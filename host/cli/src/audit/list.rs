@@ -1,8 +1,11 @@
 //! `peal audit list` and `show`: records for people, and as lines of JSON.
 use super::{filter, open, shown_time};
-use crate::args::{AuditList, AuditShow};
+use crate::{
+    args::{AuditList, AuditShow},
+    table::{Side, table},
+};
 use anyhow::{Context, Result};
-use peal_audit::{Source, readable};
+use peal_audit::{Entry, Gist, Source, readable};
 use peal_store::{Filter, TrailRow};
 use serde_json::{Value, json};
 use std::{
@@ -14,13 +17,21 @@ pub(super) fn list(args: AuditList) -> Result<ExitCode> {
     let (source, _) = open(args.source)?;
     let wanted = Filter { kinds: args.kind, ..filter(args.filter) };
     let most = if args.most == 0 { u32::MAX } else { args.most };
+    let rows = source.last(&wanted, most)?;
+    if rows.is_empty() && !args.json {
+        crate::say("no record fits; `peal audit stats` tells which jobs, users, modules and outcomes there are");
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut out = BufWriter::new(crate::output::stdout());
-    for row in source.last(&wanted, most)? {
-        let text = if args.json { whole(&row)?.to_string() } else { line(&row) };
-        writeln!(out, "{text}")?;
-        if out.get_ref().is_closed() {
-            break;
+    if args.json {
+        for row in &rows {
+            writeln!(out, "{}", whole(row)?)?;
+            if out.get_ref().is_closed() {
+                break;
+            }
         }
+    } else {
+        write!(out, "{}", text(&rows))?;
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
@@ -33,7 +44,7 @@ pub(super) fn show(args: AuditShow) -> Result<ExitCode> {
     if args.json {
         writeln!(out, "{}", whole(&row)?)?;
     } else {
-        writeln!(out, "{}", line(&row))?;
+        write!(out, "{}", text(std::slice::from_ref(&row)))?;
         serde_json::to_writer_pretty(&mut out, &readable(&row.body)?)?;
         writeln!(out)?;
     }
@@ -48,20 +59,47 @@ fn missing(source: &Source, seq: u64) -> String {
     }
 }
 
-/// One record on one line.
-fn line(row: &TrailRow) -> String {
-    let TrailRow { seq, at, kind, module, job, uid, outcome, .. } = row;
-    let mut line = format!("{seq:>8}  {}  {kind:<11}", shown_time(*at));
-    let mut add = |name: &str, value: Option<String>| {
-        if let Some(value) = value {
-            line.push_str(&format!(" {name}={}", value.escape_debug()));
-        }
+/// Records as a table.
+fn text(rows: &[TrailRow]) -> String {
+    let (left, right) = (Side::Left, Side::Right);
+    let head = [
+        ("record", right),
+        ("time", left),
+        ("kind", left),
+        ("outcome", left),
+        ("user", right),
+        ("job", left),
+        ("what", left),
+        ("target", left),
+        ("by", left),
+        ("why", left),
+    ];
+    table(head, &rows.iter().map(cells).collect::<Vec<_>>())
+}
+
+/// What is said of one in a line. Of one that somebody altered there are the columns.
+fn cells(row: &TrailRow) -> [String; 10] {
+    let TrailRow { seq, at, kind, module, job, uid, outcome, body, .. } = row;
+    let gist = match Entry::read(body) {
+        Ok(entry) => entry.gist(module.as_deref()),
+        Err(error) => Gist { why: error.to_string(), ..Gist::default() },
     };
-    add("module", module.clone());
-    add("job", job.clone());
-    add("user", uid.map(|uid| uid.to_string()));
-    add("outcome", outcome.clone());
-    line
+    let or_none = |text: String| if text.is_empty() { "-".to_owned() } else { text };
+    let given = |text: &Option<String>| or_none(text.clone().unwrap_or_default());
+    let user = uid.map_or("-".to_owned(), |uid| uid.to_string());
+    let (targets, Gist { what, by, why, .. }) = (gist.procs(), gist);
+    [
+        seq.to_string(),
+        shown_time(*at),
+        kind.clone(),
+        given(outcome),
+        user,
+        given(job),
+        or_none(what),
+        or_none(targets),
+        or_none(by),
+        or_none(why),
+    ]
 }
 
 /// All that is known of one.

@@ -1,8 +1,11 @@
 //! Who asks for something, and how they are told that they may not have it.
-use super::{Action, RequestId, reply};
+use super::{Action, DecisionId, RequestId, reply};
 use crate::policy::{DecidedBy, Verdict};
-use peal_model::{Hook, Identity, Info, Proc, Reply, Status};
+use peal_model::{Hook, Identity, Info, Proc, Reply, Status, Target};
 use std::fmt;
+
+/// How many of the procs that a request is about a denial names.
+const MOST_TARGETS: usize = 8;
 
 /// Something was denied: to be counted and traced.
 #[derive(Clone, PartialEq, Debug)]
@@ -13,6 +16,10 @@ pub struct Denial {
     pub requester: Option<Proc>,
     /// As whom that runs.
     pub identity: Option<Identity>,
+    /// Procs that it is about, the first of them.
+    pub targets: Vec<Proc>,
+    /// The decision that led to it; none where no policies were asked, or what they said is not why.
+    pub decision: Option<DecisionId>,
     /// Who said no.
     pub by: DecidedBy,
     /// What the requester is told.
@@ -23,7 +30,7 @@ pub struct Denial {
 
 impl fmt::Display for Denial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Denial { hook, requester, identity, by, status, reasons } = self;
+        let Denial { hook, requester, identity, by, status, reasons, .. } = self;
         write!(f, "{by} denies {hook} to ")?;
         match requester {
             // Tools choose their names.
@@ -49,9 +56,23 @@ pub(super) struct Asker {
     pub(super) requester: Option<Proc>,
     pub(super) identity: Option<Identity>,
     pub(super) refusal: Refusal,
+    /// Procs that the request is about, the first of them.
+    pub(super) targets: Vec<Proc>,
+    /// The decision that is awaited.
+    pub(super) decision: Option<DecisionId>,
 }
 
 impl Asker {
+    pub(super) fn new(hook: Hook, requester: Option<Proc>, identity: Option<Identity>, refusal: Refusal) -> Asker {
+        Asker { hook, requester, identity, refusal, targets: Vec::new(), decision: None }
+    }
+
+    /// The same of a request about these.
+    pub(super) fn about(self, targets: &[Target]) -> Asker {
+        let targets = targets.iter().take(MOST_TARGETS).map(|target| target.proc.clone()).collect();
+        Asker { targets, ..self }
+    }
+
     pub(super) fn uid(&self) -> Option<u32> {
         self.identity.map(|identity| identity.uid)
     }
@@ -73,7 +94,7 @@ pub(super) enum Refusal {
 /// Tells whoever asked, as far as there is somebody to be told.
 pub(super) fn deny(asker: Asker, verdict: Verdict) -> Vec<Action> {
     let Verdict::Denied { by, status, reasons } = verdict else { return Vec::new() };
-    let Asker { hook, requester, identity, refusal } = asker;
+    let Asker { hook, requester, identity, refusal, targets, decision } = asker;
     let answer = match refusal {
         Refusal::Infos(to) => Some(Action::Reply { to, reply: Reply::Infos { status, infos: reasons.clone() } }),
         Refusal::Spawned(to) => {
@@ -82,7 +103,7 @@ pub(super) fn deny(asker: Asker, verdict: Verdict) -> Vec<Action> {
         Refusal::Status(to) => Some(reply(to, status)),
         Refusal::Silent => None,
     };
-    let denial = Denial { hook, requester, identity, by, status, reasons };
+    let denial = Denial { hook, requester, identity, targets, decision, by, status, reasons };
     // It is on record before the requester is told.
     std::iter::once(Action::Denied(denial)).chain(answer).collect()
 }

@@ -161,8 +161,8 @@ impl Server {
         match policy::by_default(default, &request) {
             Verdict::Granted { .. } => Entrance::Open,
             Verdict::Denied { by, status, reasons } => {
-                let (requester, identity) = (request.requester, request.identity);
-                Entrance::Shut(Denial { hook, requester, identity, by, status, reasons })
+                let (requester, identity, targets) = (request.requester, request.identity, about);
+                Entrance::Shut(Denial { hook, requester, identity, targets, decision: None, by, status, reasons })
             }
         }
     }
@@ -189,7 +189,7 @@ impl Server {
             _ => Refusal::Status(to),
         };
         let (requester, identity) = (by.requester.clone(), by.identity);
-        let asker = Asker { hook, requester: Some(source.clone()), identity, refusal };
+        let asker = Asker::new(hook, Some(source.clone()), identity, refusal);
         if matches!(hook, Hook::JobControl | Hook::Monitor) && self.gate.policed.contains(&hook) {
             let matter = if hook == Hook::Monitor { Matter::Monitor } else { Matter::JobControl };
             let question = self.question(matter, requester, identity, &procs);
@@ -215,7 +215,7 @@ impl Server {
                 if let Request::JobControl { targets, directives } = &request {
                     self.control_denied(&by, self.operation(&by, targets, directives), targets, &refused.to_string());
                 }
-                deny(asker, refused.into())
+                deny(asker.about(&targets), refused.into())
             }
             Ok(()) => match request {
                 Request::JobControl { targets, directives } => self.control(by, &targets, directives),
@@ -233,7 +233,7 @@ impl Server {
         let question = self.question(Matter::Log, requester.clone(), identity, &[]);
         let (infos, directives) = (mem::take(&mut request.data), mem::take(&mut request.directives));
         let asked = PolicyRequest { groups: self.groups_of(to.peer), infos, directives, ..question };
-        let asker = Asker { hook, requester, identity, refusal: Refusal::Status(to) };
+        let asker = Asker::new(hook, requester, identity, Refusal::Status(to));
         self.judge(asked, asker, Waiting::Log { to, request })
     }
 
@@ -252,7 +252,7 @@ impl Server {
             Raising::Handler(_) => (Refusal::Silent, Arc::default()),
         };
         let request = PolicyRequest { groups, infos: mem::take(&mut event.infos), ..question };
-        let asker = Asker { hook: Hook::Event, requester: event.source.clone(), identity, refusal };
+        let asker = Asker::new(Hook::Event, event.source.clone(), identity, refusal);
         self.judge(request, asker, Waiting::Event { raising, event })
     }
 
@@ -271,7 +271,7 @@ impl Server {
         let identity = self.identity_of(to.peer);
         let question = self.question(Matter::Registration, Some(source.clone()), identity, &[]);
         let request = PolicyRequest { groups: self.groups_of(to.peer), codes: codes.clone(), directives, ..question };
-        let asker = Asker { hook, requester: Some(source), identity, refusal: Refusal::Status(to) };
+        let asker = Asker::new(hook, Some(source), identity, Refusal::Status(to));
         self.ask(request, asker, Waiting::Registration { to, codes })
     }
 
@@ -281,11 +281,12 @@ impl Server {
             return self.ask(request, asker, what);
         }
         let verdict = policy::by_default(self.settings.defaults.of(asker.hook), &request);
+        let asker = asker.about(&request.targets);
         self.conclude(Held { asker, bytes: 0, what }, verdict)
     }
 
     pub(super) fn ask(&mut self, request: PolicyRequest, asker: Asker, what: Waiting) -> Vec<Action> {
-        let bytes = bytes_of(&request);
+        let (bytes, asker) = (bytes_of(&request), asker.about(&request.targets));
         // One user's flood leaves room for the others.
         let own = self.gate.by_user.get(&asker.uid()).copied().unwrap_or_default();
         let full = self.gate.awaited() >= self.settings.max_decisions
@@ -295,7 +296,7 @@ impl Server {
             return self.denied(asker, what, Verdict::overload());
         }
         let id = self.gate.number();
-        self.gate.hold(id, Held { asker, bytes, what });
+        self.gate.hold(id, Held { asker: Asker { decision: Some(id), ..asker }, bytes, what });
         vec![Action::Decide { id, request: Arc::new(request) }]
     }
 
@@ -364,7 +365,7 @@ impl Server {
                 // What a policy made of it must be an event still.
                 if let Err(status) = self.check(&mut event) {
                     let reasons = vec![policy::reason("as amended, it is no event that could be raised")];
-                    return deny(asker, Verdict::Denied { by, status, reasons });
+                    return deny(Asker { decision: None, ..asker }, Verdict::Denied { by, status, reasons });
                 }
                 let reach = match (by, self.settings.defaults.of(Hook::Event)) {
                     (DecidedBy::Default, HookDefault::BuiltIn) => Reach::of(asker.identity),

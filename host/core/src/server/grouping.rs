@@ -32,7 +32,7 @@ impl Server {
     pub(super) fn enter_group(&mut self, to: RequestId, source: Proc, request: Request, at: Time) -> Vec<Action> {
         let identity = self.identity_of(to.peer);
         let requester = Some(source.clone());
-        let asker = Asker { hook: Hook::Group, requester, identity, refusal: Refusal::Status(to) };
+        let asker = Asker::new(Hook::Group, requester, identity, Refusal::Status(to));
         if self.gate.policed.contains(&Hook::Group) {
             let Some((kind, name, procs)) = self.about_group(&source, &request) else { return Vec::new() };
             let asked = Asked { to, source, request, at };
@@ -45,7 +45,11 @@ impl Server {
         // Whose a job is holds for all of its procs, and whoever is in a group of the user's is the user's.
         match self.group_by_default(&asker, &jobs_named(&request)) {
             Ok(()) => self.group(to, source, request, at),
-            Err(verdict) => self.denied(asker, Waiting::Group(Asked { to, source, request, at }), verdict),
+            Err(verdict) => self.denied(
+                asker.about(&self.targets(&jobs_named(&request))),
+                Waiting::Group(Asked { to, source, request, at }),
+                verdict,
+            ),
         }
     }
 
@@ -63,7 +67,7 @@ impl Server {
             Raising::Client(to, _) => (Refusal::Status(to), self.groups_of(to.peer)),
             Raising::Handler(_) => (Refusal::Silent, Arc::default()),
         };
-        let asker = Asker { hook: Hook::Group, requester: event.source.clone(), identity, refusal };
+        let asker = Asker::new(Hook::Group, event.source.clone(), identity, refusal);
         if self.gate.policed.contains(&Hook::Group) {
             let question = self.question(Matter::Group(kind), event.source.clone(), identity, &procs);
             let group_name = match event.infos.value_of(key::PMIX_GROUP_ID) {
@@ -75,7 +79,9 @@ impl Server {
         }
         match self.group_by_default(&asker, &procs) {
             Ok(()) => self.permitted(raising, event, reach),
-            Err(verdict) => self.denied(asker, Waiting::Invitation { raising, event, reach }, verdict),
+            Err(verdict) => {
+                self.denied(asker.about(&self.targets(&procs)), Waiting::Invitation { raising, event, reach }, verdict)
+            }
         }
     }
 

@@ -37,7 +37,7 @@ impl Server {
         let applications = apps.iter().map(Application::from).collect();
         let groups = self.groups_of(to.peer);
         let request = PolicyRequest { groups, applications, infos, directives, ..question };
-        let asker = Asker { hook: Hook::Spawn, requester, identity, refusal: Refusal::Spawned(to) };
+        let asker = Asker::new(Hook::Spawn, requester, identity, Refusal::Spawned(to));
         self.judge(request, asker, Waiting::Spawn(Spawning { to, source, apps }))
     }
 }

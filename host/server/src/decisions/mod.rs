@@ -206,18 +206,24 @@ impl Decisions {
     /// a line of its own.
     pub(crate) fn denied(&self, denial: &Denial) {
         self.metrics.counters().requests_denied.count();
-        // What policies say was recorded before.
-        if let (Some(audit), false) = (&self.audit, matches!(denial.by, DecidedBy::Policy(_))) {
-            audit.mention(Entry::Denied(peal_audit::Denial {
-                uid: denial.identity.map(|identity| identity.uid),
-                job: denial.requester.as_ref().map(|proc| proc.nspace.as_str().to_owned()),
-                reason: denial.to_string(),
-            }));
+        if let (Some(audit), false) = (&self.audit, self.is_recorded(denial)) {
+            audit.mention(Entry::Denied(denied(denial)));
         }
         match self.denials.allow(Instant::now()) {
             Some(left_out) => tracing::warn!(%denial, left_out, "a request is denied"),
             None => tracing::debug!(%denial, "a request is denied"),
         }
+    }
+
+    /// Whether the decision that led to a denial is on record as that.
+    fn is_recorded(&self, denial: &Denial) -> bool {
+        let is_concluded = match denial.by {
+            DecidedBy::Policy(_) | DecidedBy::Default => true,
+            // It was withdrawn and written, unless the trail still cannot be written.
+            DecidedBy::Unrecorded => self.audit.as_ref().is_some_and(|audit| audit.failure().is_none()),
+            DecidedBy::Overload | DecidedBy::Eviction => false,
+        };
+        denial.decision.is_some() && is_concluded && self.seats.get(&denial.hook).is_some_and(|seat| seat.decides)
     }
 
     /// Waits until what was asked is decided and the modules have stopped, but no longer than may be.
@@ -227,5 +233,20 @@ impl Decisions {
         if tokio::time::timeout(timeout, all).await.is_err() {
             tracing::error!(after = ?timeout, "policies do not come to an end");
         }
+    }
+}
+
+/// A denial as it is recorded.
+fn denied(denial: &Denial) -> peal_audit::Denial {
+    let Denial { hook, requester, identity, targets, by, status, reasons, .. } = denial;
+    peal_audit::Denial {
+        uid: identity.map(|identity| identity.uid),
+        job: requester.as_ref().map(|proc| proc.nspace.as_str().to_owned()),
+        reason: peal_audit::reasons(reasons),
+        hook: Some(hook.name().to_owned()),
+        by: Some(by.to_string()),
+        status: Some(*status),
+        targets: targets.clone(),
+        from: None,
     }
 }

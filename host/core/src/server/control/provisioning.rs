@@ -57,7 +57,7 @@ impl Server {
         let request = PolicyRequest { provision: Some(provision), groups, directives, ..question };
         // Whoever asked was told that it is accepted; what comes of it is told as the end of the request.
         let (requester, identity) = (by.requester.clone(), by.identity);
-        let asker = Asker { hook, requester, identity, refusal: Refusal::Silent };
+        let asker = Asker::new(hook, requester, identity, Refusal::Silent);
         self.ask(request, asker, Waiting::Provision(id))
     }
 

@@ -1,0 +1,164 @@
+//! The gist of a record, for people: what it is about, who decided that, and why it came out so.
+use crate::{Call, Decision, Denial, Entry, GapReason, Ruling};
+use peal_model::{Info, Matter, PolicyRequest, Proc, counted};
+use peal_sandbox::{End, Subject};
+use std::{collections::BTreeSet, fmt::Display};
+
+/// How many lines of one record are told.
+pub(crate) const LINES: usize = 20;
+/// How many characters of what somebody chose are told.
+const LONGEST: usize = 300;
+/// How many of those are told that somebody named.
+const NAMED: usize = 3;
+
+/// The gist of a record.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Gist {
+    /// What was asked for or happened, as in `job-control` or `event PMIX_ERR_PROC_ABORTED (-36)`.
+    pub what: String,
+    /// Procs that it is about.
+    pub targets: Vec<Proc>,
+    /// Who decided, in words, or the module that was called.
+    pub by: String,
+    /// Why it came out so, or what came of it.
+    pub why: String,
+}
+
+impl Gist {
+    /// The procs that it is about, the first of them.
+    pub fn procs(&self) -> String {
+        named(self.targets.iter().map(Proc::to_string).collect())
+    }
+
+    /// What it is about with the jobs of these procs, so that what is the same reads the same.
+    pub(crate) fn about_jobs(&self) -> String {
+        let jobs: BTreeSet<&str> = self.targets.iter().map(|proc| proc.nspace.as_str()).collect();
+        match named(jobs.into_iter().map(str::to_owned).collect()) {
+            jobs if jobs.is_empty() => self.what.clone(),
+            jobs => format!("{} of {jobs}", self.what),
+        }
+    }
+}
+
+impl Entry {
+    /// Its gist. The name of a called module is with its facts.
+    pub fn gist(&self, module: Option<&str>) -> Gist {
+        match self {
+            Entry::Call(call) => of_call(call, module),
+            Entry::Decision(decision) => decision.gist(),
+            Entry::Denied(denial) => denial.gist(),
+            Entry::Began { server, .. } => Gist { what: shortened(server), ..Gist::default() },
+            Entry::Ended => Gist { what: "in good order".to_owned(), ..Gist::default() },
+            Entry::Deployed { version, cause, changes } => {
+                let (what, why) = (shortened(&format!("version {version}, {cause}")), joined(changes));
+                Gist { what, why, ..Gist::default() }
+            }
+            Entry::Refused { reasons } => {
+                Gist { what: "modules of the configuration".to_owned(), why: joined(reasons), ..Gist::default() }
+            }
+            Entry::Quarantined { module, failures, last, .. } => Gist {
+                what: format!("after {}", counted(*failures, "failure")),
+                by: module.clone(),
+                why: shortened(&last.reason),
+                ..Gist::default()
+            },
+            Entry::Gap { calls, reason } => {
+                let what = calls.map_or("an unknown number of calls".to_owned(), |calls| counted(calls, "call"));
+                Gist { what, why: reason.words().to_owned(), ..Gist::default() }
+            }
+        }
+    }
+}
+
+impl Decision {
+    pub(crate) fn gist(&self) -> Gist {
+        let why = match (self.ruling, reasons(&self.reasons)) {
+            (Ruling::Granted, _) => String::new(),
+            (Ruling::Denied(status), reasons) if reasons.is_empty() => status.to_string(),
+            (Ruling::Denied(_), reasons) => reasons,
+        };
+        Gist { by: decided_by(&self.by), why, ..asked(&self.hook, &self.asked) }
+    }
+}
+
+impl Denial {
+    pub(crate) fn gist(&self) -> Gist {
+        let Denial { hook, by, status, targets, reason, .. } = self;
+        let why = match (shortened(reason), status) {
+            (reason, Some(status)) if reason.is_empty() => status.to_string(),
+            (reason, _) => reason,
+        };
+        Gist {
+            what: hook.as_deref().map_or("a request".to_owned(), shortened),
+            targets: targets.clone(),
+            by: by.as_deref().map_or("the server".to_owned(), decided_by),
+            why,
+        }
+    }
+}
+
+impl GapReason {
+    /// In words.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            GapReason::Overload => "more was to be recorded than could be",
+            GapReason::NotWritten => "they could not be written",
+            GapReason::Crash => "the server before did not end in good order",
+        }
+    }
+}
+
+fn of_call(call: &Call, module: Option<&str>) -> Gist {
+    let about = match &call.record.subject {
+        Subject::None | Subject::Settings(_) => Gist::default(),
+        Subject::Event(call) => Gist { what: format!("event {}", call.event.code), ..Gist::default() },
+        Subject::Policy(call) => asked(call.request.matter.hook().name(), &call.request),
+        Subject::Log(_) => Gist { what: "log".to_owned(), ..Gist::default() },
+    };
+    let why = if let End::Failed(failure) = &call.record.end { shortened(&failure.reason) } else { String::new() };
+    Gist { by: module.unwrap_or_default().to_owned(), why, ..about }
+}
+
+/// What was asked, and about whom.
+fn asked(hook: &str, request: &PolicyRequest) -> Gist {
+    let mut what = hook.to_owned();
+    if let Matter::Event { code, .. } = request.matter {
+        what.push_str(&format!(" {code}"));
+    }
+    if !request.codes.is_empty() {
+        what.push_str(&format!(" for {}", named(request.codes.iter().map(ToString::to_string).collect())));
+    }
+    let targets = request.targets.iter().map(|target| target.proc.clone()).collect();
+    Gist { what: shortened(&what), targets, ..Gist::default() }
+}
+
+/// The first of these names, and how many there are beside.
+fn named(names: Vec<String>) -> String {
+    let shown = names.iter().take(NAMED).map(|name| shortened(name)).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(NAMED) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// Who decided, without the comma that a sentence would need behind it.
+fn decided_by(by: &str) -> String {
+    shortened(by.trim_end_matches(','))
+}
+
+/// Reasons in words; of what is no text the key.
+pub fn reasons(infos: &[Info]) -> String {
+    joined(infos.iter().map(|info| info.value.as_str().unwrap_or(info.key.as_str())))
+}
+
+fn joined(lines: impl IntoIterator<Item = impl Display>) -> String {
+    shortened(&lines.into_iter().take(LINES).map(|line| line.to_string()).collect::<Vec<_>>().join("; "))
+}
+
+/// A text, if it is long its beginning.
+pub(crate) fn shortened(text: &str) -> String {
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}

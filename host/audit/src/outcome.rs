@@ -1,0 +1,27 @@
+//! The words by which the outcomes of records are known: one, and for some of them a colon and what it was in particular.
+use peal_sandbox::{End, Returned};
+use std::borrow::Cow;
+
+/// The first words of all outcomes: of decisions and denials, of policies, of other calls.
+pub const OUTCOMES: [&str; 9] = ["granted", "denied", "pass", "grant", "deny", "status", "done", "init", "failed"];
+
+/// How a call ended, in a word or two.
+pub(crate) fn outcome(end: &End) -> Cow<'static, str> {
+    match end {
+        End::Returned { answer, .. } => match answer {
+            Returned::Nothing => "done".into(),
+            Returned::Init(Ok(_)) => "init".into(),
+            Returned::Init(Err(_)) => "init:refused".into(),
+            Returned::Status(status) => format!("status:{status}").into(),
+            Returned::Outcome(outcome) => match outcome {
+                peal_model::PolicyOutcome::Pass => "pass".into(),
+                peal_model::PolicyOutcome::Grant => "grant".into(),
+                peal_model::PolicyOutcome::Deny(status) => format!("deny:{status}").into(),
+            },
+        },
+        End::Failed(failure) => match failure.limit {
+            Some(limit) => format!("failed:{}", limit.name()).into(),
+            None => format!("failed:{}", failure.kind.status()).into(),
+        },
+    }
+}
