@@ -55,7 +55,9 @@ fn other_users_are_refused_and_counted_whatever_the_file_allows() {
     for args in [&["status"][..], &["stats"], &["job", "register", "mine"], &["stop"], &["reload"]] {
         for user in [STRANGER, NOBODY] {
             let done = run(&mut as_user(&daemon, user, args)).expect_status(125);
-            let wanted = format!("the server refuses: user {user} may not administer this server: root, user 0 may");
+            let wanted = format!(
+                "the server refuses: user {user} may not administer this server: root, user 0 may; admin.group in its"
+            );
             assert!(done.stderr.contains(&wanted), "{args:?}: {}", done.stderr);
         }
     }
@@ -86,6 +88,9 @@ fn members_of_the_admin_group_may_and_register_jobs_of_their_own_only() {
     run(&mut as_user(&daemon, NOBODY, &["status"])).expect_status(0);
     let stranger = run(&mut as_user(&daemon, STRANGER, &["status"])).expect_status(125);
     assert!(stranger.stderr.contains("Permission denied"), "{}", stranger.stderr);
+    assert!(stranger.stderr.contains("admin.group"), "{}", stranger.stderr);
+    let nobody = run(peal(["status", "--socket"]).arg(place.path("none.sock"))).expect_status(125).stderr;
+    assert!(nobody.contains("none.sock") && nobody.contains("`peal serve` starts a server"), "{nobody}");
     run(&mut as_user(&daemon, NOBODY, &["job", "register", "theirs", "-n", "2"])).expect_status(0);
     for more in [["--uid", "0"], ["--gid", "0"]] {
         let args = [&["job", "register", "other"][..], &more].concat();

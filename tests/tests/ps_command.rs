@@ -90,6 +90,31 @@ fn signal_run(job: &Running) {
     kill_process(Pid::from_raw(job.pid().cast_signed()).unwrap(), Signal::TERM).unwrap();
 }
 
+/// Two servers leave files in one directory.
+#[test]
+fn several_servers_are_listed_and_named_by_pid() {
+    let first = Running::asleep(1, &[]);
+    let mut second = peal(["run", "--", "sh", "-c", "echo ready; exec sleep 1000"]);
+    second.env("PMIX_SYSTEM_TMPDIR", first.dir()).env_remove("PMIX_SERVER_TMPDIR");
+    let mut second = second.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(second.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    let jobs: Value = serde_json::from_str(&first.ask(&["ps", "--json"]).expect_status(0).stdout).unwrap();
+    assert_eq!(jobs.as_array().map(Vec::len), Some(2), "{jobs}");
+    let table = first.ask(&["ps"]).expect_status(0).stdout;
+    assert_eq!(table.lines().count(), 3, "{table}");
+    // Elsewhere one of them must be named.
+    let refused = first.ask(&["ctl", "status"]).expect_status(125).stderr;
+    for pid in [first.pid(), second.id()] {
+        assert!(refused.contains(&format!("\npeal:   --pid {pid}  (")), "{refused}");
+    }
+    first.ask(&["ctl", "status", "--pid", &second.id().to_string()]).expect_status(0);
+    signal(&second, Signal::TERM);
+    finish(second);
+    first.interrupt();
+}
+
 #[test]
 fn bad_input_says_what_would_be_right() {
     for (args, says) in [
@@ -109,6 +134,8 @@ fn bad_input_says_what_would_be_right() {
         let nobody =
             run(peal(args).env("PMIX_SYSTEM_TMPDIR", dir.path()).env_remove("PMIX_SERVER_URI41")).expect_status(125);
         assert!(nobody.stderr.contains("is the server running"), "{args:?}: {}", nobody.stderr);
+        let why = format!("{} is what PMIX_SYSTEM_TMPDIR says", dir.path().display());
+        assert!(nobody.stderr.contains("`peal serve`") && nobody.stderr.contains(&why), "{}", nobody.stderr);
     }
     for (args, says) in [
         (&["ps", "--help"][..], "peal ps solver --watch"),

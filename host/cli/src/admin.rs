@@ -3,10 +3,11 @@ use crate::{
     args::{End, ServerArgs},
     config,
 };
-use anyhow::{Result, bail};
-use peal_server::admin::{self, Answers, Call, Reply};
+use anyhow::{Error, Result, anyhow, bail};
+use peal_server::admin::{self, Answers, AskError, Call, Reply};
 use rustix::process::geteuid;
 use std::{
+    io::ErrorKind,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -32,11 +33,41 @@ fn private_dir() -> PathBuf {
 
 /// Asks the server that is meant, and returns its reply. That it refuses is an error.
 pub fn ask(at: ServerArgs, call: &Call) -> Result<(Reply, Answers)> {
-    let mut answers = admin::ask(&socket(at)?, call)?;
+    let mut answers = admin::ask(&socket(at)?, call).map_err(explained)?;
     match answers.reply()? {
         Reply::Refused { reason } => bail!("the server refuses: {reason}"),
         reply => Ok((reply, answers)),
     }
+}
+
+/// What went wrong, and what whoever typed the command can do.
+fn explained(error: AskError) -> Error {
+    let hint = match &error {
+        AskError::Connect { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
+            let me = geteuid().as_raw();
+            format!(
+                "user {me} may not use it: root and the server's own user may, and the members of the group that admin.group in \
+                 its configuration names"
+            )
+        }
+        AskError::Connect { .. } => format!(
+            "`peal serve` starts a server (`peal run` has no admin socket); one that listens elsewhere is named by --socket, or by \
+             admin.socket in the file that --config names. Without them it is {}",
+            usual_place()
+        ),
+        _ => return error.into(),
+    };
+    anyhow!("{}\n{hint}", crate::error_text(&Error::new(error)))
+}
+
+/// Where a server is looked for that nothing names, and why there.
+fn usual_place() -> String {
+    let why = match (geteuid().is_root(), std::env::var_os("XDG_RUNTIME_DIR")) {
+        (true, _) => "for root",
+        (false, Some(_)) => "by XDG_RUNTIME_DIR",
+        (false, None) => "by TMPDIR, since XDG_RUNTIME_DIR is not set",
+    };
+    format!("{} {why}", usual_socket().display())
 }
 
 /// What to say of a reply to something else.

@@ -1,7 +1,7 @@
 //! `peal log`: has a running server log something, as a tool.
-use crate::{args::Log, event, node};
+use crate::{args::Log, event, node, tool};
 use anyhow::{Context, Result, bail};
-use peal_client::{ClientError, Tool};
+use peal_client::ClientError;
 use peal_model::{DataArray, Info, InfoFlags, Key, KeyName, Status, Value, code, key};
 use serde::Serialize;
 use std::{
@@ -31,7 +31,7 @@ pub fn run(mut args: Log) -> Result<ExitCode> {
     let (data, directives) = (data(&args, &message)?, directives(&args));
     let Log { server, json, .. } = args;
     let (status, channels) = node::as_tool(async {
-        let tool = Tool::init(event::tool_settings(server)?).await?;
+        let tool = tool::attach(event::tool_settings(server)?).await?;
         let became = match tool.log(&data, &directives).await {
             Ok(channels) => (code::PMIX_SUCCESS, channels),
             Err(ClientError::Refused { status, infos, .. }) => (status, infos),

@@ -27,11 +27,12 @@ mod run;
 mod serve;
 mod stats;
 mod table;
+mod tool;
 mod trace;
 mod transcript;
+mod troubles;
 mod wait_message;
 mod wall;
-mod troubles;
 
 use args::{Args, ChainCommand, Command};
 use clap::{CommandFactory, Parser, error::ErrorKind};

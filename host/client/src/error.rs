@@ -82,7 +82,7 @@ pub enum ClientError {
         source: std::io::Error,
     },
     /// The server closed the connection instead of welcoming us, or said no.
-    #[error("the server at {server} refused the connection{}; its own trace says why", said(.status))]
+    #[error("the server at {server} refused the connection{}; its trace says why, which whoever runs it can read", said(.status))]
     Unwelcome {
         /// Its name and address.
         server: ServerUri,

@@ -7,7 +7,8 @@ use std::{path::PathBuf, time::Duration};
 
 pub(super) const PS_EXAMPLES: &str = "\
 Jobs of your own are shown, those of everybody to root. Where the server does not know something,
-there is a dash. CPU is in percent of one core.
+there is a dash. CPU is in percent of one core. Where several servers run here and none is named by
+--pid, --nspace or --uri, the jobs of all are shown.
 
 Examples:
   peal ps

@@ -6,7 +6,7 @@ mod status;
 
 use crate::{
     args::{CtlAct, CtlAsk, CtlCancel, CtlCommand, CtlSignal},
-    event, node,
+    event, node, tool,
 };
 use anyhow::Result;
 use outcome::{End, Outcome};
@@ -149,7 +149,7 @@ struct Asking {
 impl Asking {
     async fn begin(ask: CtlAsk, follow: Follow) -> Result<Asking> {
         let usual = if follow == Follow::ToTheEnd { FOREVER } else { USUAL };
-        let tool = Tool::init(event::tool_settings(ask.server)?).await?;
+        let tool = tool::attach(event::tool_settings(ask.server)?).await?;
         Ok(Asking { client: tool.within(FOREVER), tool, limit: ask.timeout.unwrap_or(usual) })
     }
 

@@ -3,9 +3,9 @@ use super::{
     print::{self, Form},
     tool_settings,
 };
-use crate::{args::EventNotify, usage_error};
+use crate::{args::EventNotify, tool, usage_error};
 use anyhow::{Result, bail};
-use peal_client::{ClientError, Tool};
+use peal_client::ClientError;
 use peal_model::{DataArray, Event, Info, Infos, Range, Value, key};
 use peal_server::admin::SeenEvent;
 use std::{
@@ -41,7 +41,7 @@ pub async fn notify(args: EventNotify) -> Result<ExitCode> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         infos.push(Info::new(key::PMIX_EVENT_TIMESTAMP, Value::Time(now)));
     }
-    let tool = Tool::init(tool_settings(server)?).await?;
+    let tool = tool::attach(tool_settings(server)?).await?;
     let event = Event { code, source: Some(tool.me().clone()), range, infos };
     tool.notify(code, range, event.infos.clone()).await.or_else(refused)?;
     tool.finalize().await?;

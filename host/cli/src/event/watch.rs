@@ -6,6 +6,7 @@ use super::{
 use crate::{
     admin,
     args::{EventWatch, ServerArgs},
+    tool,
 };
 use anyhow::{Context, Result, bail};
 use peal_client::{Attach, Handler, Outcome, Tool, ToolSettings};
@@ -126,7 +127,7 @@ fn follow(mut answers: Answers, tell: &mpsc::Sender<Told>) {
 
 /// Becomes a tool that hears all that its user may hear.
 async fn as_tool(settings: ToolSettings, codes: &[Status], tell: mpsc::Sender<Told>) -> Result<Tool> {
-    let tool = Tool::init(settings).await?;
+    let tool = tool::attach(settings).await?;
     let lost = tell.clone();
     let of_server = Handler::native(move |call| {
         if is_own(call.event()) {

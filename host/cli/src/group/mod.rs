@@ -5,7 +5,7 @@ use crate::{
     args::{GroupCommand, GroupShow},
     event,
     monitor::{usage::members, written},
-    node,
+    node, tool,
 };
 use anyhow::{Result, bail};
 use peal_client::Tool;
@@ -48,7 +48,7 @@ pub fn run(command: GroupCommand) -> Result<ExitCode> {
             GroupCommand::List(args) => (args.server, None, args.json),
             GroupCommand::Show(GroupShow { server, name, json }) => (server, Some(name), json),
         };
-        let tool = Tool::init(event::tool_settings(server)?).await?;
+        let tool = tool::attach(event::tool_settings(server)?).await?;
         let groups = gather(&tool).await?;
         // What there is to know is known.
         let _ = tool.within(LEAVE).finalize().await;

@@ -5,7 +5,7 @@ pub mod usage;
 
 use crate::{
     args::{MonitorCommand, ToolArgs},
-    event, node,
+    event, node, tool,
 };
 use anyhow::{Result, bail};
 use peal_client::{ClientError, Handler, Outcome, Tool, reasons};
@@ -43,7 +43,7 @@ struct Listening {
 impl Listening {
     /// Comes to a server and hears events of this code, and of the loss of the server.
     async fn begin(server: ToolArgs, code: Status) -> Result<Listening> {
-        let tool = Tool::init(event::tool_settings(server)?).await?;
+        let tool = tool::attach(event::tool_settings(server)?).await?;
         let (tell, heard) = mpsc::channel(WAITING);
         let handler = Handler::native(move |call| {
             // Nobody listens any more.

@@ -2,10 +2,9 @@
 mod gather;
 mod print;
 
-use crate::{args::Ps, event, monitor::written, node};
+use crate::{args::Ps, event, monitor::written, node, tool};
 use anyhow::Result;
 use gather::Job;
-use peal_client::Tool;
 use print::Form;
 use std::{
     io::{self, IsTerminal},
@@ -28,7 +27,7 @@ const SHORTEST: Duration = Duration::from_millis(100);
 pub fn run(args: Ps) -> Result<ExitCode> {
     node::as_tool(async {
         let Ps { server, jobs, watch, every, count, json } = args;
-        let tool = Tool::init(event::tool_settings(server)?).await?;
+        let tools = tool::attach_to_all(event::tool_settings(server)?).await?;
         let form = match (json, watch) {
             (true, _) => Form::Json,
             (false, true) if io::stdout().is_terminal() => Form::Redrawn,
@@ -42,7 +41,10 @@ pub fn run(args: Ps) -> Result<ExitCode> {
             let mut is_first = true;
             while left != Some(0) {
                 turns.tick().await;
-                let found = gather::gather(&tool, &jobs).await?;
+                let mut found = Vec::new();
+                for tool in &tools {
+                    found.extend(gather::gather(tool, &jobs).await?);
+                }
                 let are_there = |nspace: &&_| !found.iter().any(|job: &Job| job.nspace == **nspace);
                 missing = jobs.iter().filter(are_there).cloned().collect();
                 let text = print::snapshot(&found, form, is_first)?;
@@ -60,7 +62,9 @@ pub fn run(args: Ps) -> Result<ExitCode> {
             _ = signals.1.recv() => {}
         }
         // What there is to see was seen.
-        let _ = tool.within(LEAVE).finalize().await;
+        for tool in tools {
+            let _ = tool.within(LEAVE).finalize().await;
+        }
         if watch || missing.is_empty() {
             return Ok(ExitCode::SUCCESS);
         }

@@ -71,6 +71,11 @@ impl Access {
         self.group.as_ref().is_some_and(|group| caller.gid == group.gid || is_member(caller, group.gid))
     }
 
+    /// Whether the members of a group may.
+    pub(crate) fn has_group(&self) -> bool {
+        self.group.is_some()
+    }
+
     /// Who may, in words.
     pub(crate) fn who(&self) -> String {
         let group = self.group.as_ref().map(|group| format!(", or a member of group {:?}", group.name));

@@ -122,13 +122,15 @@ async fn serve(
         Err(error) => return tracing::warn!(%error, "the kernel does not say who calls on the admin socket"),
     };
     let (mut reader, mut writer) = stream.into_split();
-    let who = access.who();
+    let (who, has_group) = (access.who(), access.has_group());
     if !tokio::task::spawn_blocking(move || access.allows(caller)).await.unwrap_or(false) {
         desk.parts.metrics.counters().admin_callers_refused.count();
         if let Some(left_out) = refusals.allow(Instant::now()) {
             tracing::warn!(uid = caller.uid, pid = caller.pid, left_out, "a caller who may not administer is refused");
         }
-        let reason = format!("user {} may not administer this server: {who} may", caller.uid);
+        let hint =
+            if has_group { "" } else { "; admin.group in its configuration names a group whose members may, too" };
+        let reason = format!("user {} may not administer this server: {who} may{hint}", caller.uid);
         return say(&mut writer, &Reply::Refused { reason }).await;
     }
     let (verb, Answer { reply, then }) = match read(&mut reader).await {

@@ -1,0 +1,93 @@
+//! Coming to a server as a tool, and what to say where that does not succeed.
+use anyhow::{Error, Result, anyhow};
+use peal_client::{Attach, AvailableServer, ClientError, Places, Tool, ToolSettings};
+use std::{fmt::Write, path::Path};
+
+/// The variables that say where servers leave their files, the first that is set.
+const DIRECTORY: [&str; 4] = ["PMIX_SYSTEM_TMPDIR", "TMPDIR", "TEMP", "TMP"];
+
+/// Attaches to the server that is meant. What servers left that were killed is passed over.
+pub async fn attach(settings: ToolSettings) -> Result<Tool> {
+    let (places, client) = (settings.places.clone(), settings.clone());
+    let error = match Tool::init(settings).await {
+        Ok(tool) => return Ok(tool),
+        Err(error) => error,
+    };
+    if let ClientError::SeveralServers { .. } = &error
+        && client.attach == Attach::Any
+        && let [AvailableServer { uri, .. }] = &alive(&places).await[..]
+    {
+        return Ok(Tool::init(ToolSettings { attach: Attach::Uri(uri.clone()), ..client }).await?);
+    }
+    Err(explained(error, &places).await)
+}
+
+/// Attaches to the server that is meant or, where none is named and there are several, to all of them.
+pub async fn attach_to_all(settings: ToolSettings) -> Result<Vec<Tool>> {
+    let places = settings.places.clone();
+    let error = match Tool::init(settings.clone()).await {
+        Ok(tool) => return Ok(vec![tool]),
+        Err(error @ ClientError::SeveralServers { .. }) if settings.attach == Attach::Any => error,
+        Err(error) => return Err(explained(error, &places).await),
+    };
+    let mut tools = Vec::new();
+    for AvailableServer { uri, .. } in alive(&places).await {
+        match Tool::init(ToolSettings { attach: Attach::Uri(uri), ..settings.clone() }).await {
+            Ok(tool) => tools.push(tool),
+            Err(error) => crate::say(&format!("left out: {error}")),
+        }
+    }
+    if tools.is_empty() { Err(explained(error, &places).await) } else { Ok(tools) }
+}
+
+/// The servers that have left files and whose processes are there. Where none is, they may be those of another container.
+async fn alive(places: &Places) -> Vec<AvailableServer> {
+    let servers = places.servers().await.unwrap_or_default();
+    let is_alive =
+        |server: &&AvailableServer| server.pid.is_none_or(|pid| Path::new("/proc").join(pid.to_string()).exists());
+    let alive: Vec<AvailableServer> = servers.iter().filter(is_alive).cloned().collect();
+    if alive.is_empty() { servers } else { alive }
+}
+
+/// What went wrong, and what whoever typed the command can do.
+async fn explained(error: ClientError, places: &Places) -> Error {
+    let hint = match &error {
+        ClientError::NoServer { .. } => format!(
+            "`peal run` and `peal serve` start one; {}: it must be as it is for the server, else --uri names the server",
+            place(places)
+        ),
+        ClientError::SeveralServers { .. } => {
+            return anyhow!("several servers run here: name one of them{}", candidates(&alive(places).await));
+        }
+        ClientError::Unwelcome { .. } => format!(
+            "a policy may not let user {} connect, there may be too many tools (tools.max), or decisions cannot be recorded; \
+             `peal status` and `peal audit list --outcome denied` tell its administrators",
+            rustix::process::geteuid().as_raw()
+        ),
+        ClientError::Unreachable { .. } => "it may have ended; `peal run` and `peal serve` start one".to_owned(),
+        _ => return error.into(),
+    };
+    anyhow!("{error}\n{hint}")
+}
+
+/// Where servers are looked for, and why there.
+fn place(places: &Places) -> String {
+    let directory = places.directory.display();
+    let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    match DIRECTORY.into_iter().find(|name| is_set(name)) {
+        Some(name) => format!("{directory} is what {name} says"),
+        None => format!("{directory} is looked through where none of {} is set", DIRECTORY.join(", ")),
+    }
+}
+
+/// How each of these servers is named, a line for each.
+fn candidates(servers: &[AvailableServer]) -> String {
+    let mut text = String::new();
+    for AvailableServer { uri, pid, started, .. } in servers {
+        let name = pid.map_or_else(|| format!("--nspace {}", uri.proc.nspace), |pid| format!("--pid {pid}"));
+        let started = started.as_ref().map(|at| format!(", since {at}")).unwrap_or_default();
+        // A string takes whatever is written.
+        let _ = write!(text, "\n  {name}  ({}{})", crate::plain(uri.proc.nspace.as_str()), crate::plain(&started));
+    }
+    text
+}
