@@ -1,5 +1,6 @@
 //! What is wrong with a server that serves all the same: `peal status` tells it, and the commands on that server go on.
 use peal_model::{Range, Status};
+use peal_needs::needs;
 use peal_tests::{
     Done,
     daemon::{Place, put},
@@ -8,7 +9,6 @@ use peal_tests::{
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::{
-    ffi::OsStr,
     fs,
     path::Path,
     process::{Child, Command, Stdio},
@@ -67,21 +67,13 @@ async fn status_of_full_trail_says_what_follows_once() {
     assert_eq!(said.matches("the audit trail cannot be written").count(), 1, "{said}");
 }
 
-/// A server that alone sees a small file system on this directory, or nothing where that cannot be had.
-fn serve_on_small_disk(place: &Place, small: &Path) -> Option<Child> {
+/// A server that alone sees a small file system on this directory.
+fn serve_on_small_disk(place: &Place, small: &Path) -> Child {
     let mount = "mount -t tmpfs -o size=3m tmpfs \"$0\" && exec \"$@\"";
-    let inside = |program: &OsStr| {
-        let mut command = Command::new("unshare");
-        command.args(["-m", "sh", "-c", mount]).arg(small).arg(program);
-        command
-    };
-    if run(&mut inside(OsStr::new("true"))).status != Some(0) {
-        println!("skipped: no file system can be mounted here");
-        return None;
-    }
     let (serve, states) = place.serve("states");
-    let mut command = inside(serve.get_program());
-    command.args(serve.get_args()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", mount]).arg(small).arg(serve.get_program()).args(serve.get_args());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
     for (name, value) in serve.get_envs() {
         match value {
             Some(value) => command.env(name, value),
@@ -92,9 +84,10 @@ fn serve_on_small_disk(place: &Place, small: &Path) -> Option<Child> {
     let mut told = [0; 256];
     let count = states.recv(&mut told).unwrap();
     assert!(String::from_utf8_lossy(&told[..count]).contains("READY=1"));
-    Some(child)
+    child
 }
 
+#[needs(root, mounts)]
 #[test]
 fn full_disk_is_told_in_one_line_of_each_kind() {
     let place = Place::new();
@@ -105,7 +98,7 @@ fn full_disk_is_told_in_one_line_of_each_kind() {
         small.join("audit.db"),
         guest("same-user")
     ));
-    let Some(server) = serve_on_small_disk(&place, &small) else { return };
+    let server = serve_on_small_disk(&place, &small);
     let seen = format!("/proc/{}/root{}", server.id(), small.display());
     assert!(fs::write(Path::new(&seen).join("fill"), vec![0; 4 << 20]).is_err(), "it is small");
     let pid = server.id().to_string();

@@ -57,7 +57,7 @@ fn explained(error: AskError) -> Error {
         ),
         _ => return error.into(),
     };
-    anyhow!("{:#}\n{hint}", Error::new(error))
+    anyhow!("{}\n{hint}", crate::error_text(&Error::new(error)))
 }
 
 /// Where a server is looked for that nothing names, and why there.

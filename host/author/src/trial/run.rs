@@ -21,7 +21,7 @@ pub enum TrialError {
     #[error(transparent)]
     Load(#[from] LoadError),
     /// A case hands it what it has no role for.
-    #[error("case {case:?} is for {article} {role}, which module {module} is not: it exports no {role}", article = article(.role))]
+    #[error("case {case:?} is for {named}, which module {module} is not: it exports no {role}", named = peal_model::with_article(.role))]
     Role {
         /// Which case.
         case: String,
@@ -30,10 +30,6 @@ pub enum TrialError {
         /// Which module.
         module: String,
     },
-}
-
-fn article(role: &str) -> &'static str {
-    if role.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" }
 }
 
 /// A component that is tried, under a name.

@@ -24,7 +24,12 @@ pub(super) fn list(args: AuditList) -> Result<ExitCode> {
     }
     let mut out = BufWriter::new(crate::output::stdout());
     if args.json {
-        write_json(&mut out, &rows)?;
+        for row in &rows {
+            writeln!(out, "{}", whole(row)?)?;
+            if out.get_ref().is_closed() {
+                break;
+            }
+        }
     } else {
         write!(out, "{}", text(&rows))?;
     }
