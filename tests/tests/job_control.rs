@@ -82,6 +82,7 @@ fn what_a_proc_registers_is_removed_behind_it_and_what_contradicts_that_is_refus
     assert_eq!(left, [false, true, false, false, true]);
 }
 
+#[needs(libpmix)]
 #[test]
 fn paths_of_several_infos_are_all_removed() {
     let dir = tempfile::tempdir().unwrap();
@@ -91,7 +92,7 @@ fn paths_of_several_infos_are_all_removed() {
         std::fs::create_dir(path("dir", at)).unwrap();
         std::fs::write(path("dir", at).join("inside"), "x").unwrap();
     }
-    let Some(done) = control(&[], &["cleanup-many", dir.path().to_str().unwrap()]) else { return };
+    let done = control(&[], &["cleanup-many", dir.path().to_str().unwrap()]);
     assert_eq!(done.expect_status(0).by_rank(), ["rank 0: many: SUCCESS (0)"]);
     let mut left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.sort();

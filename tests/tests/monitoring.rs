@@ -201,7 +201,7 @@ fn a_proc_learns_what_it_uses_once_at_a_rate_and_by_query() {
 #[needs(libpmix)]
 #[test]
 fn directives_of_other_types_are_converted() {
-    let Some(done) = monitor(&[], &["types"]) else { return };
+    let done = monitor(&[], &["types"]);
     assert_eq!(
         done.expect_status(0).by_rank(),
         [

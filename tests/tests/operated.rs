@@ -1,4 +1,5 @@
 //! `peal ps` and `peal ctl` about jobs that others start: their procs are known by the processes that connected, and reached by them.
+use peal_needs::needs;
 use peal_tests::{
     Done, c_program,
     daemon::{Daemon, Place},
@@ -80,9 +81,10 @@ fn registered_procs_are_shown_and_controlled_one_by_one() {
     assert_eq!(late.wait().unwrap().signal(), Some(15));
 }
 
+#[needs(libpmix)]
 #[test]
 fn registered_programs_of_libpmix_are_controlled() {
-    let Some(stays) = c_program("stays") else { return };
+    let stays = c_program("stays");
     let place = Place::new();
     let daemon = place.start();
     daemon.tell(&["job", "register", "ours", "-n", "1"]);
@@ -97,11 +99,9 @@ fn registered_programs_of_libpmix_are_controlled() {
 /// A user that nobody needs.
 const NOBODY: u32 = 65_534;
 
+#[needs(root)]
 #[test]
 fn jobs_of_everybody_are_shown_to_root() {
-    if !rustix::process::geteuid().is_root() {
-        return;
-    }
     let place = Place::new();
     let daemon = place.start();
     let nobody = NOBODY.to_string();

@@ -69,8 +69,8 @@ use peal_core::{
     supported::Supported,
 };
 use peal_model::{
-    App, Bytes, Event, Identity, Info, Infos, IofChannel, Key, KeyName, Nspace, Pdata, Proc, Query, Rank, Status, Text,
-    code, key,
+    App, Bytes, Event, Identity, Info, Infos, IofChannel, Key, KeyName, Nspace, Pdata, Proc, Query, Status, Text, code,
+    key,
 };
 use peal_sandbox::Sink;
 use std::{
