@@ -37,10 +37,6 @@ pub(super) fn list(args: AuditList) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn write_json(out: &mut impl Write, rows: &[TrailRow]) -> Result<()> {
-    rows.iter().try_for_each(|row| Ok(writeln!(out, "{}", whole(row)?)?))
-}
-
 pub(super) fn show(args: AuditShow) -> Result<ExitCode> {
     let (source, _) = open(args.source)?;
     let row = source.row(args.seq)?.with_context(|| missing(&source, args.seq))?;

@@ -183,14 +183,10 @@ impl Server {
     fn alert(&mut self, requester: &Proc, alert: Arc<Event>) -> Vec<Action> {
         let Some(identity) = self.identity(requester) else { return Vec::new() };
         let is_for_host = alert.range != Range::Rm && self.host.names_code(alert.code);
-        let mut actions: Vec<Action> = is_for_host
-            .then(|| {
-                let (event, allowance) = (alert.clone(), self.settings.allowance);
-                Action::Host(Upcall::Notify { event, allowance })
-            })
-            .into_iter()
-            .collect();
-        actions.extend(self.spread(alert, Reach::User(identity.uid), self.settings.allowance));
+        let allowance = self.settings.allowance;
+        let told = || Action::Host(Upcall::Notify { event: alert.clone(), allowance });
+        let mut actions: Vec<Action> = is_for_host.then(told).into_iter().collect();
+        actions.extend(self.spread(alert, Reach::User(identity.uid), allowance));
         actions
     }
 

@@ -43,11 +43,6 @@ impl Listed {
         Listed { owner, nspace, size, hostname, origin, because: OnceLock::new(), ends: Mutex::default() }
     }
 
-    /// Whether somebody else starts its procs.
-    pub(super) fn is_adopted(&self) -> bool {
-        !matches!(self.origin, Origin::Launched { .. })
-    }
-
     /// It is being ended: only the first reason counts.
     pub(super) fn ending(&self, because: Status) {
         let _ = self.because.set(because);

@@ -222,8 +222,7 @@ mod tests {
         let root = Identity { uid: 0, gid: 0 };
         let other = Identity { uid: me.uid + 1, gid: 0 };
         let names = |identity| {
-            let found =
-                table.answer(identity, &[query(&[key::PMIX_QUERY_NAMESPACES], Vec::new())], (&family, "")).unwrap();
+            let found = table.answer(identity, &[query(&[key::PMIX_QUERY_NAMESPACES], Vec::new())], &family).unwrap();
             found.value_of(key::PMIX_QUERY_NAMESPACES).and_then(Value::as_str).unwrap().to_owned()
         };
         assert_eq!([names(me), names(root), names(other)], ["first,second", "first,second", ""]);
@@ -231,7 +230,7 @@ mod tests {
         assert_eq!(names(me), "first");
 
         let both = [key::PMIX_QUERY_PROC_TABLE, key::PMIX_QUERY_NAMESPACE_INFO, key::PMIX_QUERY_SPAWN_SUPPORT];
-        let answer = |identity, job: &str| table.answer(identity, &[query(&both, of_job(job))], (&family, ""));
+        let answer = |identity, job: &str| table.answer(identity, &[query(&both, of_job(job))], &family);
         let found = answer(me, "first").unwrap();
         assert_eq!(found.len(), 2, "nothing is said about what is not known");
         let Value::DataArray(procs) = &found[0].value else { panic!("{found:?}") };
@@ -247,7 +246,7 @@ mod tests {
         table.insert(&request("job"), commands);
         let me = Identity { uid: geteuid().as_raw(), gid: 0 };
         let told = |asked: KeyName| {
-            let found = table.answer(me, &[query(&[asked], of_job("job"))], (&family, "")).unwrap();
+            let found = table.answer(me, &[query(&[asked], of_job("job"))], &family).unwrap();
             found.value_of(asked).unwrap().clone()
         };
         assert_eq!(told(key::PMIX_QUERY_JOB_STATUS), Value::Status(code::PMIX_SUCCESS));
@@ -260,14 +259,14 @@ mod tests {
         assert!(matches!(procs.items(), [Value::ProcInfo(first), Value::ProcInfo(second)]
             if first.state == ProcState::TERMINATED && second.state == ProcState::CALLED_ABORT));
         let unnamed = query(&[key::PMIX_QUERY_JOB_STATUS], Vec::new());
-        assert_eq!(table.answer(me, &[unnamed], (&family, "")), Err(code::PMIX_ERR_BAD_PARAM));
+        assert_eq!(table.answer(me, &[unnamed], &family), Err(code::PMIX_ERR_BAD_PARAM));
     }
 
     #[test]
     fn a_question_that_makes_no_sense_or_is_too_long_is_refused() {
         let (table, family) = (JobTable::default(), Family::adopting());
         let me = Identity { uid: 0, gid: 0 };
-        let ask = |query: Query| table.answer(me, &[query], (&family, "")).unwrap_err();
+        let ask = |query: Query| table.answer(me, &[query], &family).unwrap_err();
         assert_eq!(ask(query(&[key::PMIX_QUERY_PROC_TABLE], Vec::new())), code::PMIX_ERR_BAD_PARAM);
         let qualifier = vec![Info::new(key::PMIX_NSPACE, Value::Bool(true))];
         assert_eq!(ask(query(&[key::PMIX_QUERY_NAMESPACES], qualifier)), code::PMIX_ERR_BAD_PARAM);
