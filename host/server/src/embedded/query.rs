@@ -50,7 +50,7 @@ impl JobTable {
 
     /// Whether somebody else starts the procs of a job.
     pub(super) fn is_adopted(&self, nspace: &Nspace) -> bool {
-        self.jobs().get(nspace).is_some_and(|job| job.is_adopted())
+        self.jobs().get(nspace).is_some_and(|job| job.registered().is_some())
     }
 
     /// A proc of a job that was adopted has connected by the process of this id.
