@@ -130,7 +130,7 @@ fn in_a_job(component: &Path, told: &[&str]) {
     let failed: serde_json::Value = serde_json::from_str(failed).unwrap();
     let text = failed.to_string();
     for part in told.iter().flat_map(|part| part.split(" < ")) {
-        let json = serde_json::Value::from(*part).to_string();
+        let json = serde_json::Value::from(part).to_string();
         assert!(text.contains(json.trim_matches('"')), "{part:?} is not in:\n{text}");
     }
     let replayed = list(&["replay"]);
