@@ -239,9 +239,9 @@ fn what_is_refused_is_said_with_the_reason() {
         (&["-3001", "--info", "load:uint8=300"], 2, "\"300\" is no value for load"),
         (&["-3001", "--target", "solver"], 2, "\"solver\" is no NSPACE:RANK"),
         (&["-3001", "--pid", "1", "--nspace", "a"], 2, "cannot be used with"),
-        (&["-3001", "--range", "proc-local"], 125, "never leaves the process"),
-        (&["-3001", "--range", "custom"], 125, "--target NSPACE:RANK"),
-        (&["-3001", "--range", "local", "--target", "a:0"], 125, "it cannot be PMIX_RANGE_LOCAL as well"),
+        (&["-3001", "--range", "proc-local"], 2, "never leaves the process"),
+        (&["-3001", "--range", "custom"], 2, "--target NSPACE:RANK"),
+        (&["-3001", "--range", "local", "--target", "a:0"], 2, "it cannot be PMIX_RANGE_LOCAL as well"),
         (&["-3001", "--nspace", "nobody"], 125, "nobody"),
     ] {
         let refused = raise(&place, &daemon, args).expect_status(status);
