@@ -112,8 +112,7 @@ fn c_programs_lead_by_bootstrap_and_add_peals_client() {
 #[needs(libpmix, openmpi5)]
 #[test]
 fn members_stand_as_the_program_named_them() {
-    let c = c_program("group");
-    let newer = Release::newer();
+    let (c, newer) = (c_program("group"), Release::newer());
     let mut ours = peal(["run", "-n", "3", "-x", &newer.variable().unwrap(), "--"]);
     let mut host = Command::new(c_program("host"));
     let ours = run(ours.arg(&c).arg("members")).expect_status(0).by_rank();
