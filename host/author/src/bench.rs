@@ -118,7 +118,7 @@ pub struct BenchEngines<'a> {
 /// How much longer than its limit a call may take where fuel is counted.
 const COUNTING: u32 = 20;
 
-/// Measures a component. `tell` hears what is being done.
+/// Measures a component. `tell` hears what is being done once it is compiled.
 pub fn measure(
     component: BenchedComponent<'_>,
     engines: BenchEngines<'_>,
@@ -136,7 +136,6 @@ pub fn measure(
         }
     };
     let sinks = ["stdout".to_owned(), "stderr".to_owned()];
-    tell("compiling");
     let of = Candidate { engine: engines.timing, name, bytes, sinks: &sinks, limits };
     let limits = Limits { call_time: limits.call_time.saturating_mul(COUNTING), ..limits };
     let counted = Candidate { engine: engines.counting, name, bytes, sinks: &sinks, limits };
