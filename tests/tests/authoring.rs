@@ -11,7 +11,6 @@ use peal_sandbox::{
 use peal_tests::{
     daemon::Place,
     languages::{engine, handle, info},
-    peal,
     projects::{Project, module, source},
     root, run, until,
 };

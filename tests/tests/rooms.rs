@@ -203,32 +203,44 @@ fn every_source_file_says_what_lives_there_and_can_be_read_in_one_sitting() {
     }
 }
 
-#[test]
-fn what_is_said_to_stop_somebody_is_shown_by_tests_that_are_there() {
-    let text = fs::read_to_string(root().join("THREATS.md")).unwrap();
+/// Checks that each row of the tables of a document names tests, as `file::test`, and that these exist.
+fn check_named_tests(document: &str) {
+    let text = fs::read_to_string(root().join(document)).unwrap();
     let shown: Vec<(&str, &str)> = text.split('`').filter_map(|span| span.split_once(".rs::")).collect();
-    assert!(shown.len() > 40, "{shown:?}");
+    assert!(shown.len() > 40, "{document}: {shown:?}");
     for (file, test) in shown {
         let file = root().join(file).with_extension("rs");
+        // A test may stand in a module of its file.
+        let test = test.rsplit("::").next().unwrap();
         let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
         let begins = [format!("fn {test}("), format!("async fn {test}(")];
         let at = lines.iter().position(|line| begins.iter().any(|begin| line.starts_with(begin.as_str())));
-        let at = at.unwrap_or_else(|| panic!("{} has no {test}", file.display()));
+        let at = at.unwrap_or_else(|| panic!("{document}: {} has no {test}", file.display()));
         let mut marks = lines[..at].iter().rev().take_while(|line| line.starts_with("#["));
         let manifest = || fs::read_to_string(file.with_file_name("../Cargo.toml")).unwrap();
         assert!(
             marks.any(|mark| mark.starts_with("#[test]") || mark.starts_with("#[tokio::test"))
                 || test == "main" && manifest().contains("harness = false"),
-            "{test} in {} is no test",
+            "{document}: {test} in {} is no test",
             file.display()
         );
     }
     // Each row of a table but its head.
     let is_row = |line: &&str| line.starts_with("| ") && !line.ends_with("| shown by |");
     for row in text.lines().filter(is_row) {
-        assert!(row.contains(".rs::"), "shown by nothing: {row}");
+        assert!(row.contains(".rs::"), "{document}: shown by nothing: {row}");
     }
+}
+
+#[test]
+fn each_threat_names_tests_that_exist() {
+    check_named_tests("THREATS.md");
+}
+
+#[test]
+fn each_difference_names_tests_that_exist() {
+    check_named_tests("docs/conformance.md");
 }
 
 /// The lines in which a test may end without having tried anything, or says that it has: `return` without a value in a function marked
