@@ -16,8 +16,16 @@ use tokio::{
     process::Command,
 };
 
-const NEWS: Status = Status(-3401);
-const OTHER: Status = Status(-3402);
+/// The codes of two events.
+#[derive(Clone, Copy)]
+struct Codes {
+    news: Status,
+    other: Status,
+}
+
+const FIRST: Codes = Codes { news: Status(-3401), other: Status(-3402) };
+/// Others, since the server keeps the first ones for whoever registers later.
+const SECOND: Codes = Codes { news: Status(-3403), other: Status(-3404) };
 
 fn query(keys: &[&str]) -> Query {
     Query { keys: keys.iter().map(|key| Some((*key).into())).collect(), qualifiers: Vec::new() }
@@ -28,7 +36,7 @@ fn text(info: &Info) -> (&str, &str) {
 }
 
 /// What both kinds of client do with a server, and what they hear from another one.
-async fn makes_every_call(client: &Client, other: &Client, server: &mut CServer) {
+async fn makes_every_call(client: &Client, other: &Client, server: &mut CServer, codes: Codes) {
     let me = client.me().to_string();
     let directives = [Info::new(key::PMIX_LOG_GENERATE_TIMESTAMP, Value::Bool(true))];
     let data = [Info::new(key::PMIX_LOG_JOB_RECORD, Value::string("all is well"))];
@@ -57,15 +65,15 @@ async fn makes_every_call(client: &Client, other: &Client, server: &mut CServer)
 
     let (first, mut first_hears) = listener();
     let (second, mut second_hears) = listener();
-    let first = client.register(&[NEWS, OTHER], everything(), first).await.unwrap();
-    let second = client.register(&[NEWS], everything(), second).await.unwrap();
+    let first = client.register(&[codes.news, codes.other], everything(), first).await.unwrap();
+    let second = client.register(&[codes.news], everything(), second).await.unwrap();
     client.deregister(first).await.unwrap();
-    for code in [OTHER, NEWS] {
+    for code in [codes.other, codes.news] {
         other.notify(code, Range::Session, Vec::new()).await.unwrap();
     }
     // The server still sends what the second wants.
     let event = next(&mut second_hears).await;
-    assert_eq!((event.code, event.source.as_ref()), (NEWS, Some(other.me())));
+    assert_eq!((event.code, event.source.as_ref()), (codes.news, Some(other.me())));
     assert_eq!(soon("the first is dropped", first_hears.recv()).await, None);
     client.deregister(second).await.unwrap();
     client.query(&[query(&["test.question"])]).await.unwrap();
@@ -78,7 +86,7 @@ async fn a_proc_logs_controls_asks_and_deregisters() {
     let client = soon("a client connects", Client::connect(&server.environment())).await.unwrap();
     assert_eq!(client.me(), &server.environment().me);
     let other = tool(settings(&server, Attach::Any)).await;
-    makes_every_call(&client, &other, &mut server).await;
+    makes_every_call(&client, &other, &mut server, FIRST).await;
     other.finalize().await.unwrap();
     client.finalize().await.unwrap();
 }
@@ -132,7 +140,7 @@ async fn a_tool_finds_its_server_in_every_way() {
     }
     let tool = tool(settings(&server, Attach::Any)).await;
     let proc = soon("a client connects", Client::connect(&server.environment())).await.unwrap();
-    makes_every_call(&tool, &proc, &mut server).await;
+    makes_every_call(&tool, &proc, &mut server, FIRST).await;
     proc.finalize().await.unwrap();
     tool.finalize().await.unwrap();
 }
@@ -145,12 +153,12 @@ async fn a_tool_may_have_a_name_of_its_own_or_be_one_that_the_server_started() {
     let own = tool(ToolSettings { me: Some(me.clone()), ..settings(&server, Attach::System) }).await;
     assert_eq!(own.me(), &me);
     let other = tool(settings(&server, Attach::Any)).await;
-    makes_every_call(&own, &other, &mut server).await;
+    makes_every_call(&own, &other, &mut server, FIRST).await;
     own.finalize().await.unwrap();
     let started = ToolSettings::from(|name| server.variable(name)).unwrap();
     let started = tool(started).await;
     assert_eq!(started.me(), &server.environment().me);
-    makes_every_call(&started, &other, &mut server).await;
+    makes_every_call(&started, &other, &mut server, SECOND).await;
     started.finalize().await.unwrap();
     other.finalize().await.unwrap();
 }

@@ -152,7 +152,6 @@ fn errors_tell_each_cause_once() {
         &["run", "--output", &below, "true"],
         &["run", "--", "/nowhere/program"],
         &["run", "--set", &format!("store.path={below}"), "true"],
-        &["run", "--set", &format!("sandbox.cache_dir={below}"), "true"],
         &["serve", "--socket", &below],
         &["status", "--socket", "/nowhere/admin.sock"],
         &["status", "--socket", garbage],

@@ -105,7 +105,7 @@ fn the_jobs_of_others_are_theirs_by_default_and_who_wanted_them_is_on_record() {
     let listed = audit(&place, &["list", "--outcome", "denied:PMIX_ERR_NO_PERMISSIONS", "--user", "nobody"]);
     assert_eq!(listed.lines().count(), 3, "{listed}");
     let line = listed.lines().nth(1).unwrap();
-    assert!(line.contains("  job-control  somebody-else:*  the default  "), "{line}");
+    assert!(line.contains("  job-control  somebody-else:PMIX_RANK_WILDCARD  the default  "), "{line}");
     assert!(line.contains("belongs to user 0"), "{line}");
 }
 

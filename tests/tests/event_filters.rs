@@ -130,10 +130,10 @@ async fn directives_without_sense_are_refused_before_anybody_is_asked() {
     for (directives, says) in [
         (vec![Info::new(key::PMIX_RANGE, Value::Range(Range::Custom))], "belong together"),
         (vec![Info::new(key::PMIX_RANGE, Value::Range(Range::Local)), procs], "belong together"),
-        (vec![Info::new(key::PMIX_RANGE, Value::Uint32(3))], "pmix.range must be a PMIX_DATA_RANGE"),
+        (vec![Info::new(key::PMIX_RANGE, Value::Uint32(300))], "pmix.range must be a PMIX_DATA_RANGE"),
         (vec![Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::Bool(true))], "pmix.evrange must be a PMIX_PROC"),
-        (vec![Info::new(key::PMIX_EVENT_ENVIRO_LEVEL, Value::Uint32(1))], "pmix.evenv must be a PMIX_BOOL"),
-        (vec![Info::new(key::PMIX_EVENT_ONESHOT, Value::string("yes"))], "pmix.evone must be a PMIX_BOOL"),
+        (vec![Info::new(key::PMIX_EVENT_ENVIRO_LEVEL, Value::Proc(node.proc(0)))], "pmix.evenv must be a PMIX_BOOL"),
+        (vec![Info::new(key::PMIX_EVENT_ONESHOT, Value::string("perhaps"))], "pmix.evone must be a PMIX_BOOL"),
     ] {
         let error = client.register(&[NEWS], &directives, listener().0).await.unwrap_err().to_string();
         assert!(error.contains(says), "{error}");

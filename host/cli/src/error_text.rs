@@ -6,11 +6,17 @@ pub fn error_text(error: &anyhow::Error) -> String {
     for cause in error.chain().map(ToString::to_string) {
         if text.is_empty() {
             text = cause;
-        } else if !(text.ends_with(&cause) || text.contains(&format!(": {cause}"))) {
+        } else if !tells(&text, &cause) {
             text = format!("{text}: {cause}");
         }
     }
     text
+}
+
+/// Whether a text has told this cause: at its end, or behind a colon and as a whole.
+fn tells(text: &str, cause: &str) -> bool {
+    let is_whole = |behind: &str| !behind.starts_with(|next: char| next.is_alphanumeric() || next == ' ');
+    text.ends_with(cause) || text.split(&format!(": {cause}")).skip(1).any(is_whole)
 }
 
 #[cfg(test)]

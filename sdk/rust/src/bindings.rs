@@ -112,5 +112,6 @@ role!(
 
 pub use event_handler::exports::peal::pmix::event_handler::EventHead;
 pub use imports::peal::pmix::{
-    amendment, call, clock, control, exception, files, logging, notify, random, registration, report, sink, state, types, usage,
+    amendment, call, clock, control, exception, files, logging, notify, random, registration, report, sink, state,
+    types, usage,
 };

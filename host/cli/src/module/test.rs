@@ -14,12 +14,11 @@ use std::{
 
 /// Runs cases and says how they came out: 0 if all were as expected, else 1.
 pub fn test(args: &ModuleTest) -> Result<ExitCode> {
+    check_write(args, args.cases.len())?;
     let tried = Tried::find(&args.component)?;
     let name = args.name.clone().unwrap_or_else(|| tried.name());
     let paths = if args.cases.is_empty() { tried.cases()? } else { args.cases.clone() };
-    if args.write.is_some() && paths.len() != 1 {
-        return Err(crate::usage_error(format!("--write takes the cases of one file, and there are {}", paths.len())));
-    }
+    check_write(args, paths.len())?;
     let sinks = match args.sinks.as_slice() {
         [] => vec!["stdout".to_owned(), "stderr".to_owned()],
         named => named.to_vec(),
@@ -52,6 +51,14 @@ pub fn test(args: &ModuleTest) -> Result<ExitCode> {
     }
     let is_ok = all.iter().flat_map(|(_, reports)| reports).all(Report::is_ok);
     Ok(if is_ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Refuses `--write` with the cases of several files.
+fn check_write(args: &ModuleTest, files: usize) -> Result<()> {
+    if args.write.is_some() && files > 1 {
+        return Err(crate::usage_error(format!("--write takes the cases of one file, and there are {files}")));
+    }
+    Ok(())
 }
 
 fn json(all: &[(CaseFile, Vec<Report>)], out: &mut impl Write) -> io::Result<()> {

@@ -218,15 +218,24 @@ impl Targets<'_> {
         let refused = send(asked.clone(), Signal::TERM);
         // A stopped process would not see the request.
         let _ = send(asked.clone(), Signal::CONT);
-        if await_end(&asked, grace).is_empty() {
+        let left = await_end(&asked, grace);
+        if left.is_empty() {
             return refused;
         }
-        self.kill()
+        // By name: a process whose parent has ended descends from the proc no more.
+        self.kill_with(left)
     }
 
-    /// Kills them. Each is stopped first, so that it starts nobody while the others are looked for.
+    /// Kills them.
     fn kill(&self) -> BTreeMap<Rank, Refused> {
-        let mut seen: BTreeMap<Id, (Rank, Process)> = BTreeMap::new();
+        self.kill_with(Vec::new())
+    }
+
+    /// Kills them and these, which belonged to them. Each is stopped first, so that it starts nobody while the others are looked for.
+    fn kill_with(&self, known: Vec<(Rank, Process)>) -> BTreeMap<Rank, Refused> {
+        let _ = send(known.clone(), Signal::STOP);
+        let mut seen: BTreeMap<Id, (Rank, Process)> =
+            known.into_iter().map(|(rank, process)| (process.id, (rank, process))).collect();
         let until = Instant::now() + STOPPING;
         loop {
             let found = self.members().into_iter().filter(|(_, process)| !seen.contains_key(&process.id));
