@@ -169,7 +169,7 @@ async fn a_tool_whose_server_is_killed_attaches_to_another_one_and_its_handlers_
     let (mut first, second) = (CServer::start().await, CServer::start().await);
     let tool = tool(settings(&first, Attach::System)).await;
     let (handler, mut heard) = listener();
-    tool.register(&[NEWS, code::PMIX_ERR_LOST_CONNECTION], everything(), handler).await.unwrap();
+    tool.register(&[FIRST.news, code::PMIX_ERR_LOST_CONNECTION], everything(), handler).await.unwrap();
     let old = tool.server().unwrap();
     first.kill().await;
     let lost = next(&mut heard).await;
@@ -187,9 +187,9 @@ async fn a_tool_whose_server_is_killed_attaches_to_another_one_and_its_handlers_
     let found = tool.query(&[query(&["test.question"])]).await.unwrap();
     assert_eq!(text(&found.infos[0]), ("test.question", "answer"));
     let proc = soon("a client connects", Client::connect(&second.environment())).await.unwrap();
-    proc.notify(NEWS, Range::Session, Vec::new()).await.unwrap();
+    proc.notify(FIRST.news, Range::Session, Vec::new()).await.unwrap();
     let event = next(&mut heard).await;
-    assert_eq!((event.code, event.source.as_ref()), (NEWS, Some(proc.me())));
+    assert_eq!((event.code, event.source.as_ref()), (FIRST.news, Some(proc.me())));
     proc.finalize().await.unwrap();
     tool.finalize().await.unwrap();
 }

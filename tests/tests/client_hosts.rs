@@ -61,7 +61,8 @@ async fn host_that_monitors_is_asked_unless_the_server_is_told_to() {
 #[tokio::test(flavor = "multi_thread")]
 async fn file_shows_life_by_the_sign_that_was_asked_for() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let touch: [(FileSign, fn(FileTimes, SystemTime) -> FileTimes); 2] =
+    type SetTime = fn(FileTimes, SystemTime) -> FileTimes;
+    let touch: [(FileSign, SetTime); 2] =
         [(FileSign::Access, FileTimes::set_accessed), (FileSign::Modify, FileTimes::set_modified)];
     for (sign, set) in touch {
         let node = Node::alone(ServerSettings::default(), 1).await;

@@ -12,7 +12,7 @@ const PAGE: u32 = 200;
 /// Where records are read from.
 pub enum Source {
     /// A database.
-    Trail(Trail),
+    Trail(Box<Trail>),
     /// A file.
     File(Exported),
 }
@@ -21,7 +21,7 @@ impl Source {
     /// Opens a database, or a file that was exported.
     pub fn open(path: &Path) -> Result<Source, AuditError> {
         match Trail::open_to_read(path) {
-            Ok(trail) => Ok(Source::Trail(trail)),
+            Ok(trail) => Ok(Source::Trail(Box::new(trail))),
             Err(StoreError::Foreign { what: "not a database of SQLite", .. }) => {
                 let io = |source| ExportError::Io { path: path.to_owned(), source };
                 let file = std::fs::File::open(path).map_err(io)?;

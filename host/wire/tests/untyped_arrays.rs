@@ -1,5 +1,5 @@
 //! Arrays whose elements have no type, in bytes as OpenPMIx of each release writes them.
-#![allow(clippy::unwrap_used, reason = "a test may fail")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
 use peal_model::{Commit, DataArray, Key, Kval, Request, Scope, Value, data_type as dt};
 use peal_wire::*;
