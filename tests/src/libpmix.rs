@@ -14,7 +14,12 @@ impl Release {
     /// The release that C programs are linked with, and the newer one, for tests that say `#[needs(libpmix, openmpi5)]`.
     #[track_caller]
     pub fn both() -> [Release; 2] {
-        [Release { name: "the system's", libraries: None }, Release::newer()]
+        [Release::system(), Release::newer()]
+    }
+
+    /// The release that is installed on this machine.
+    pub fn system() -> Release {
+        Release { name: "the system's", libraries: None }
     }
 
     /// The release of Open MPI 5.

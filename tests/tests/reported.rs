@@ -10,8 +10,7 @@ use std::{path::Path, process::Command};
 
 const NEWS: Status = Status(-3101);
 /// A job whose owner means whoever reads the page ill.
-const JOB: &str =
-    "\"><script>document.title='taken'</script><img src=http://127.0.0.1:9/x onerror=document.title='taken'>'";
+const JOB: &str = "\"><script>document.title='taken'<img src=x onerror=document.title='taken'>'";
 
 /// A server that did something of each kind, and ended.
 async fn served(place: &Place) -> Daemon {
@@ -25,7 +24,7 @@ async fn served(place: &Place) -> Daemon {
         module("trap", "codes = [-3101]\ngrants = [\"logging\"]"),
     ));
     let server = place.start();
-    server.tell(&["job", "register", JOB, "-n", "1"]);
+    server.tell(&["job", "register", JOB, "-n", "1", "--json"]);
     server
 }
 

@@ -259,8 +259,8 @@ fn silent_ends(text: &str) -> Vec<String> {
         // Sources are formatted: what ends a function stands below its beginning.
         let end = format!("{}}}", &line[..line.len() - code.len()]);
         let body = lines[at..].iter().take_while(|line| **line != end).map(|line| line.trim());
-        // Examples are quoted.
-        let body = body.filter(|code| !code.starts_with('"'));
+        // Examples are quoted, and comments are no code.
+        let body = body.filter(|code| !code.starts_with('"') && !code.starts_with("//"));
         let silent = ["return;", "return }", "return println!"];
         found.extend(body.filter(|code| silent.iter().any(|end| code.contains(end))).map(str::to_owned));
     }

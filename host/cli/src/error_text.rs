@@ -1,4 +1,4 @@
-//! Errors in words.
+//! The text of an error and of its causes, as commands print it.
 
 /// An error and its causes, each told once: many errors name their cause in their own words.
 pub fn error_text(error: &anyhow::Error) -> String {

@@ -112,11 +112,8 @@ pub(crate) async fn serve(stream: TcpStream, lobby: Lobby) {
         tracing::debug!(%error, "small messages will be delayed");
     }
     // In a box, because a connection lives on for days and a handshake does not: its memory is given back.
-    let Greeted { reader, rest, line, inbox, admitted } = match Box::pin(greet(stream, &lobby)).await {
-        Ok(greeted) => greeted,
-        // Closing without a byte is the only refusal that every client understands.
-        Err(reason) => return refuse(&lobby, &from, &reason),
-    };
+    let Some(greeted) = Box::pin(greet(stream, &from, &lobby)).await else { return };
+    let Greeted { reader, rest, line, inbox, admitted } = greeted;
     let (peer, proc) = (admitted.id, &admitted.proc);
     let delivery = Delivery { line: line.clone(), office: lobby.office.clone(), packing: lobby.packing.clone(), peer };
     // In a task of its own: it has something to do for few of the requests that are read, and is woken for these.
@@ -162,16 +159,28 @@ struct Greeted {
     admitted: Admitted,
 }
 
-/// Reads the handshake and has the peer admitted.
-async fn greet(mut stream: TcpStream, lobby: &Lobby) -> Result<Greeted, Unwelcome> {
-    let (hello, rest) = admission::hello(&mut stream, lobby).await?;
+/// Reads the handshake and has the peer admitted; none where it is refused. Closing without a byte is the only refusal that every
+/// client understands. It is counted and told before the connection closes.
+async fn greet(mut stream: TcpStream, from: &str, lobby: &Lobby) -> Option<Greeted> {
+    let (hello, rest) = match admission::hello(&mut stream, lobby).await {
+        Ok(received) => received,
+        Err(reason) => {
+            refuse(lobby, from, &reason);
+            return None;
+        }
+    };
     let (queue, inbox) = mpsc::channel(lobby.outbox);
     let (reader, writer) = stream.into_split();
     let open = OpenRequests::new(lobby.max_open_requests);
     let line = Arc::new(Line::new(writer, Codec::of(&hello, lobby.limits), open));
     let outbox = Outbox { queue, line: line.clone() };
-    let admitted = admission::admit(reader.as_ref(), &hello, outbox, lobby).await?;
-    Ok(Greeted { reader, rest, line, inbox, admitted })
+    match admission::admit(reader.as_ref(), &hello, outbox, lobby).await {
+        Ok(admitted) => Some(Greeted { reader, rest, line, inbox, admitted }),
+        Err(reason) => {
+            refuse(lobby, from, &reason);
+            None
+        }
+    }
 }
 
 /// Refuses a connection that was accepted although there is no room for it.

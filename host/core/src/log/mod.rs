@@ -237,7 +237,11 @@ pub fn route(
             if chosen.is_empty() {
                 let order = settings.order.iter().map(|(channel, _)| channel);
                 let is_ordered = |channel: &Key| settings.order.iter().any(|(known, _)| known == channel);
-                let rest = arrival.all(available).filter(|channel| !is_ordered(channel));
+                // The host's channels are streams, which take text alone: what is binary, as the help messages of Open MPI, goes to
+                // modules or nowhere.
+                let is_text = request.data.iter().any(|info| matches!(info.value, Value::String(Some(_))));
+                let takes = |channel: &&Key| is_text || of_modules.contains(channel);
+                let rest = arrival.all(available).filter(|channel| !is_ordered(channel)).filter(takes);
                 chosen = order.chain(rest).map(|channel| (channel.clone(), Need::Optional)).collect();
             }
             for (channel, need) in &mut chosen {
@@ -267,7 +271,7 @@ fn named(data: &[Info], of_modules: &[Key]) -> Result<Vec<(Key, Need)>, Malforme
             if !fits {
                 return Err(Malformed::Type(info.key.clone()));
             }
-            if info.value.as_bool() == Some(false) {
+            if info.value == Value::Bool(false) {
                 continue;
             }
         }

@@ -337,9 +337,12 @@ impl Job {
             JobCommand::Abort { source, status, message } if matches!(self.ending, Ending::Not) => {
                 let text = message.map(|text| text.to_string()).unwrap_or_default();
                 tracing::info!(%source, %status, message = text, "a proc aborts its job");
-                // A job that was aborted has not succeeded, whatever status it names.
-                self.end.exit_status = if status.0 == 0 { 1 } else { status.0 };
-                self.end.abort = Some((source, text));
+                // Where the job is to end already, the abort follows from that: MPI programs abort when they hear of a death.
+                if self.delayed.is_none() {
+                    // A job that was aborted has not succeeded, whatever status it names.
+                    self.end.exit_status = if status.0 == 0 { 1 } else { status.0 };
+                    self.end.abort = Some((source, text));
+                }
                 self.ask_to_end(code::PMIX_ERR_PROC_REQUESTED_ABORT);
             }
             JobCommand::Abort { .. } => {}
