@@ -85,6 +85,6 @@ fn what_a_job_brings_is_granted_what_tenants_may_have_but_no_state() {
     };
     told("drawer.wat", &[]).expect_status(125);
     let done = told("worldly.wat", &["tenant.grants=[\"logging\"]"]).expect_status(125);
-    assert!(done.stderr.contains("imports WASI 0.2, which it is not granted"), "{}", done.stderr);
+    assert!(done.stderr.contains("imports WASI 0.2, which a handler of a job does not have"), "{}", done.stderr);
     told("worldly.wat", &[]).expect_status(0);
 }
