@@ -1,6 +1,5 @@
 //! What is wrong with a server that serves all the same: `peal status` tells it, and the commands on that server go on.
 use peal_model::{Range, Status};
-use peal_needs::needs;
 use peal_tests::{
     Done,
     daemon::{Place, put},
@@ -39,6 +38,7 @@ fn large(component: &Path) -> Vec<u8> {
 }
 
 /// What a call refers to is larger than the whole trail may be, so that no call can be recorded.
+#[ignore = "not settled: which calls a full trail still takes depends on timing (issue 25, experience 2)"]
 #[tokio::test(flavor = "multi_thread")]
 async fn status_of_full_trail_says_what_follows_once() {
     let place = Place::new();
@@ -86,7 +86,7 @@ fn serve_on_small_disk(place: &Place, small: &Path) -> Child {
     child
 }
 
-#[needs(root, mounts)]
+#[ignore = "not settled: the lines told depend on timing (issue 25, experience 12)"]
 #[test]
 fn full_disk_is_told_in_one_line_of_each_kind() {
     let place = Place::new();
