@@ -237,10 +237,13 @@ pub fn route(
             if chosen.is_empty() {
                 let order = settings.order.iter().map(|(channel, _)| channel);
                 let is_ordered = |channel: &Key| settings.order.iter().any(|(known, _)| known == channel);
-                // The host's channels are streams, which take text alone: what is binary, as the help messages of Open MPI, goes to
-                // modules or nowhere.
-                let is_text = request.data.iter().any(|info| matches!(info.value, Value::String(Some(_))));
-                let takes = |channel: &&Key| is_text || of_modules.contains(channel);
+                // The host's channels are streams for people: what is bytes alone, as the help messages of Open MPI, goes to modules
+                // or nowhere.
+                let is_readable = request
+                    .data
+                    .iter()
+                    .any(|info| !matches!(info.value, Value::ByteObject(_) | Value::CompressedByteObject(_)));
+                let takes = |channel: &&Key| is_readable || of_modules.contains(channel);
                 let rest = arrival.all(available).filter(|channel| !is_ordered(channel)).filter(takes);
                 chosen = order.chain(rest).map(|channel| (channel.clone(), Need::Optional)).collect();
             }
