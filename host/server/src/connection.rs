@@ -162,25 +162,15 @@ struct Greeted {
 /// Reads the handshake and has the peer admitted; none where it is refused. Closing without a byte is the only refusal that every
 /// client understands. It is counted and told before the connection closes.
 async fn greet(mut stream: TcpStream, from: &str, lobby: &Lobby) -> Option<Greeted> {
-    let (hello, rest) = match admission::hello(&mut stream, lobby).await {
-        Ok(received) => received,
-        Err(reason) => {
-            refuse(lobby, from, &reason);
-            return None;
-        }
-    };
+    let refused = |reason: &Unwelcome| refuse(lobby, from, reason);
+    let (hello, rest) = admission::hello(&mut stream, lobby).await.inspect_err(refused).ok()?;
     let (queue, inbox) = mpsc::channel(lobby.outbox);
     let (reader, writer) = stream.into_split();
     let open = OpenRequests::new(lobby.max_open_requests);
     let line = Arc::new(Line::new(writer, Codec::of(&hello, lobby.limits), open));
     let outbox = Outbox { queue, line: line.clone() };
-    match admission::admit(reader.as_ref(), &hello, outbox, lobby).await {
-        Ok(admitted) => Some(Greeted { reader, rest, line, inbox, admitted }),
-        Err(reason) => {
-            refuse(lobby, from, &reason);
-            None
-        }
-    }
+    let admitted = admission::admit(reader.as_ref(), &hello, outbox, lobby).await.inspect_err(refused).ok()?;
+    Some(Greeted { reader, rest, line, inbox, admitted })
 }
 
 /// Refuses a connection that was accepted although there is no room for it.
