@@ -5,7 +5,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::{
     io::{BufRead, BufReader},
-    process::{Child, Stdio},
+    process::{Child, Command, Stdio},
 };
 
 fn signal(child: &Child, signal: Signal) {
@@ -38,10 +38,12 @@ fn jobs_and_procs_stand_in_a_table_or_json() {
     }
     let table = job.ask(&["ps"]).expect_status(0).stdout;
     let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(lines[0], ["job", "rank", "state", "pid", "cpu%", "memory", "command"]);
+    assert_eq!(lines[0], ["job", "user", "rank", "state", "pid", "cpu%", "memory", "command"]);
     assert_eq!(lines.len(), 3, "{table}");
     let pid = told["procs"][0]["pid"].to_string();
-    assert_eq!(lines[1][..4], [name, "0", "running", &pid], "{table}");
+    assert_eq!((lines[1][0], &lines[1][2..5]), (name, &["0", "running", &*pid][..]), "{table}");
+    let users = run(Command::new("id").arg("-un")).expect_status(0).stdout;
+    assert_eq!(lines[1][1], users.trim(), "{table}");
     assert_eq!(job.ask(&["ps", name]).expect_status(0).stdout.lines().count(), 3);
 
     job.ask(&["ctl", "kill", &format!("{name}:1")]).expect_status(0);

@@ -1,6 +1,6 @@
-//! Running other programs, so that a failure names the command that failed.
+//! Running other programs, so that a failure names the command that failed, and what a person sees of it.
 use anyhow::{Context, Result, bail};
-use std::{env, ffi::OsString, path::Path, process::Command};
+use std::{env, ffi::OsString, path::Path, process::Command, time::Instant};
 
 /// The cargo that runs this.
 pub fn cargo(dir: &Path) -> Command {
@@ -33,4 +33,13 @@ fn shown(command: &Command) -> String {
     let name = Path::new(command.get_program()).file_name().unwrap_or_default();
     let words: Vec<_> = std::iter::once(name).chain(command.get_args()).map(|word| word.to_string_lossy()).collect();
     words.join(" ")
+}
+
+/// One step under its heading, and how long it took.
+pub fn step<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    println!("\n== {name}");
+    let start = Instant::now();
+    let done = work()?;
+    println!("-- {name}: {:.1} s", start.elapsed().as_secs_f32());
+    Ok(done)
 }

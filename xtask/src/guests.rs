@@ -1,6 +1,6 @@
 //! Builds the components that ship with Peal into `target/guests/<name>.wasm`: those in Rust, `guests/<kind>/<name>` with crate
 //! `peal-<name>`, all at once, and those in other languages one by one, each with its language's tools.
-use crate::command;
+use crate::command::{self, cargo};
 use anyhow::{Context, Result};
 use peal_build::{
     Install, MANIFEST, Project, Tools, encode,
@@ -10,6 +10,7 @@ use std::{
     fs,
     hash::{DefaultHasher, Hash, Hasher},
     path::{Path, PathBuf},
+    process::Command,
 };
 
 /// Where cargo builds the guests; theirs is a workspace of its own.
@@ -154,4 +155,11 @@ fn write_if_changed(file: &Path, bytes: &[u8]) -> Result<()> {
     fs::write(file, bytes).with_context(|| format!("writing {}", file.display()))?;
     println!("wrote {} ({} bytes)", file.display(), bytes.len());
     Ok(())
+}
+
+/// A command on the guests' workspace that compiles for this machine.
+pub fn cargo_on_host(root: &Path) -> Command {
+    let mut command = cargo(&root.join("guests"));
+    command.env("CARGO_TARGET_DIR", target_dir(root));
+    command
 }

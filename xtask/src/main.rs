@@ -10,6 +10,7 @@ mod graphs;
 mod guests;
 mod ignored;
 mod kernel;
+mod lint;
 mod mpi;
 mod needs;
 mod peers;
@@ -37,13 +38,17 @@ enum Chore {
     Demo,
     /// Set up whatever the tests need and run them all
     ///
-    /// Generated code, formatting, lints, the tests of the SDK and the guests, and those of the host. With arguments, only
-    /// the tests of the host, and the arguments go to `cargo test --workspace`.
+    /// The tests of the SDK and the guests, and those of the host. With arguments, only the tests of the host, and the arguments go
+    /// to `cargo test --workspace`.
     Test {
         /// Passed to `cargo test --workspace`, such as the name of one test
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Check generated code, features of crates, formatting and lints
+    ///
+    /// CI runs it beside the tests: a change passes both.
+    Lint,
     /// Search for faults for a while: fuzzing, and property tests with many more cases
     Soak(soak::Soak),
     Bench(bench::Bench),
@@ -95,6 +100,7 @@ fn run(chore: Chore) -> Result<()> {
     match chore {
         Chore::Demo => demo::run(root),
         Chore::Test { args } => test::run(root, &args),
+        Chore::Lint => lint::run(root),
         Chore::Soak(soak) => soak.run(root),
         Chore::Bench(bench) => bench.run(root),
         Chore::Guests => guests::build(root).map(drop),

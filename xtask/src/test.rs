@@ -1,7 +1,7 @@
 //! `cargo xtask test`: sets up what the tests need and runs them.
 use crate::{
-    c_programs, codegen,
-    command::{self, cargo},
+    c_programs,
+    command::{self, cargo, step},
     graphs, guests,
     ignored::Ignored,
     needs, peers,
@@ -22,12 +22,8 @@ pub fn run(root: &Path, args: &[String]) -> Result<()> {
     let peers = step("peers", || peers::get(root))?;
     step("what tests need", || needs::record(root))?;
     if args.is_empty() {
-        step("generated code", || codegen::check(root))?;
-        step("features of the demo and the tests", || graphs::check(root))?;
-        step("format", || format(root))?;
-        step("lints", || lints(root))?;
         step("tests of the SDK and the guests", || {
-            command::run(guest_cargo(root).args(["test", "--quiet", "--workspace"]))
+            command::run(guests::cargo_on_host(root).args(["test", "--quiet", "--workspace"]))
         })?;
     }
     step("programs", || graphs::build_programs(root))?;
@@ -49,15 +45,6 @@ pub fn run(root: &Path, args: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// One step under its heading, and how long it took.
-fn step<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    println!("\n== {name}");
-    let start = Instant::now();
-    let done = work()?;
-    println!("-- {name}: {:.1} s", start.elapsed().as_secs_f32());
-    Ok(done)
-}
-
 /// A package that has one of these programs. Without it the tests that need one are ignored.
 fn provide(package: &str, programs: &[&str]) {
     let is_there = |name: &&str| Command::new(name).arg("--version").output().is_ok_and(|said| said.status.success());
@@ -71,22 +58,4 @@ fn provide(package: &str, programs: &[&str]) {
     if !installed {
         println!("not available: install {package}");
     }
-}
-
-fn format(root: &Path) -> Result<()> {
-    command::run(cargo(root).args(["fmt", "--all", "--check"]))?;
-    command::run(cargo(&root.join("guests")).args(["fmt", "--all", "--check"]))
-}
-
-fn lints(root: &Path) -> Result<()> {
-    let deny = ["--", "-D", "warnings"];
-    command::run(cargo(root).args(["clippy", "--workspace", "--all-targets"]).args(deny))?;
-    command::run(guest_cargo(root).args(["clippy", "--quiet", "--workspace", "--all-targets"]).args(deny))
-}
-
-/// A command on the guests' workspace that compiles for this machine.
-fn guest_cargo(root: &Path) -> Command {
-    let mut command = cargo(&root.join("guests"));
-    command.env("CARGO_TARGET_DIR", guests::target_dir(root));
-    command
 }

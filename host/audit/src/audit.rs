@@ -18,6 +18,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     thread::{self, JoinHandle},
+    time::{Duration, Instant},
 };
 
 /// A trail that is being written. Cheap to clone; when the last one goes, what waits is written and the trail ends in good order.
@@ -38,9 +39,16 @@ pub(crate) struct Shared {
     /// Calls for which there was no room since that was last said.
     pub(crate) left_out: AtomicU64,
     health: Mutex<Health>,
-    /// What went wrong with the last write, if it failed.
-    error: Mutex<Option<String>>,
+    /// The last write that failed, also when later ones succeeded.
+    failed: Mutex<Option<FailedWrite>>,
     on_failure: OnFailure,
+}
+
+/// A write that failed.
+#[derive(Clone)]
+struct FailedWrite {
+    error: String,
+    at: Instant,
 }
 
 /// Whom to tell whether it is safe.
@@ -109,7 +117,7 @@ impl Audit {
             handlers: settings.handlers,
             left_out: AtomicU64::new(0),
             health: Mutex::default(),
-            error: Mutex::default(),
+            failed: Mutex::default(),
             on_failure: settings.on_failure,
         });
         let ledger = Arc::new(Mutex::new(Ledger::new(trail, keys.clone(), rows)));
@@ -143,9 +151,15 @@ impl Audit {
 
     /// Why the trail cannot be written; nothing while it can.
     pub fn failure(&self) -> Option<WriteFailure> {
-        let Shared { error, on_failure, .. } = &*self.0.shared;
-        let error = error.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
-        Some(WriteFailure { error, on_failure: *on_failure })
+        let is_failing = self.0.shared.health().is_failing;
+        self.0.shared.last_failed().filter(|_| is_failing).map(|last| self.0.shared.failure(last))
+    }
+
+    /// Why the trail could not be written at some time in this long before now, although it can be now. A full disk still takes small
+    /// records between larger ones that fail.
+    pub fn failure_within(&self, time: Duration, now: Instant) -> Option<WriteFailure> {
+        let last = self.0.shared.last_failed()?;
+        (now.saturating_duration_since(last.at) < time).then(|| self.0.shared.failure(last))
     }
 
     /// Records what is no call of a module. Waits for room, not for the write.
@@ -203,9 +217,17 @@ impl Shared {
         self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps what went wrong with the last write; nothing if it succeeded.
-    pub(crate) fn fails(&self, error: Option<String>) {
-        *self.error.lock().unwrap_or_else(PoisonError::into_inner) = error;
+    /// Keeps what went wrong with a write.
+    pub(crate) fn fails(&self, error: String, at: Instant) {
+        *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(FailedWrite { error, at });
+    }
+
+    fn last_failed(&self) -> Option<FailedWrite> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn failure(&self, last: FailedWrite) -> WriteFailure {
+        WriteFailure { error: last.error, on_failure: self.on_failure }
     }
 }
 

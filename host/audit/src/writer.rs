@@ -326,13 +326,15 @@ impl Writer {
         self.not_written += calls;
         let is_of_policy = |(_, entry, _): &Timed| matches!(entry, Entry::Call(call) if matches!(call.record.subject, Subject::Policy(_)));
         self.unproved |= entries.iter().any(is_of_policy);
+        let at = Instant::now();
+        // Whoever sees that it fails finds out why.
+        self.shared.fails(error.to_string(), at);
         let mut health = self.shared.health();
         health.lost += calls;
         health.undone += decisions as u64;
         health.is_failing = true;
         drop(health);
-        self.shared.fails(Some(error.to_string()));
-        if let Some(left_out) = self.failures.allow(Instant::now()) {
+        if let Some(left_out) = self.failures.allow(at) {
             let follows = self.on_failure.consequence();
             tracing::error!(%error, left_out, "the audit trail cannot be written: {follows}");
         }
@@ -346,7 +348,6 @@ impl Writer {
         }
         let (lost, undone) = (health.lost, health.undone);
         drop(health);
-        self.shared.fails(None);
         if let Some(left_out) = self.recoveries.allow(Instant::now()) {
             tracing::warn!(lost, undone, left_out, "the audit trail can be written again");
         }

@@ -26,6 +26,10 @@ use std::{
 };
 use tokio::{runtime::Runtime, sync::mpsc};
 
+/// The message while modules are loaded.
+const LOADING: &str =
+    "loading modules: a component that was not seen before is compiled, an interpreter of Python for some 15 s";
+
 /// All that can go wrong before a server is there has not.
 pub struct Prepared {
     me: Proc,
@@ -118,9 +122,7 @@ impl Prepared {
         let wanted = peal_deploy::all(&resolved.modules, &resolved.config)?;
         let cleaning = config::cleanup_settings(&resolved.config, None);
         let (ground, loader) = Ground::new(resolved, notices, command, cleaning)?;
-        let loading = (!wanted.is_empty() || !job.handlers.is_empty()).then(|| {
-            WaitMessage::new("loading modules: a component that was not seen before is compiled, an interpreter of Python for some 15 s")
-        });
+        let loading = (!wanted.is_empty() || !job.handlers.is_empty()).then(|| WaitMessage::new(LOADING));
         let begun = Beginning::of_job(loader, wanted, job)?;
         drop(loading);
         let me = Proc::new(Nspace::new(me)?, Rank(0));
@@ -144,7 +146,9 @@ impl Prepared {
         let within = (config.wall.mode != WallMode::Off).then(|| config.wall.clean.clone());
         let cleaning = config::cleanup_settings(config, within);
         let (ground, loader) = Ground::new(resolved, notices, Box::new(|_| String::new()), cleaning)?;
+        let loading = WaitMessage::new(LOADING);
         let (begun, refused) = Beginning::of_server(loader, wanted)?;
+        drop(loading);
         if let Some(problems) = &refused {
             crate::say(&format!(
                 "the modules of the configuration cannot be used, those that ran last do:\n{problems}"
@@ -235,8 +239,7 @@ fn store(config: &Config) -> Result<Option<Arc<Store>>> {
 }
 
 fn open_sinks(resolved: &Resolved, store: Option<&Arc<Store>>) -> Result<Sinks> {
-    let settings = resolved.sinks.iter().map(|sink| sink.to_open()).collect::<Result<Vec<SinkSettings>, _>>();
-    let settings = settings.map_err(|problem| Problems(vec![problem]))?;
+    let settings = resolved.sinks.iter().map(|sink| sink.to_open()).collect::<Result<Vec<SinkSettings>, Problems>>()?;
     Sinks::open(settings, store).context("cannot open the sinks")
 }
 

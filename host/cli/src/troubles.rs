@@ -4,7 +4,13 @@ use peal_deploy::ModuleTroubles;
 use peal_model::counted;
 use peal_server::admin::{Trouble, TroubleKind};
 use peal_store::Store;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// How long a failed write of the audit trail is told although later ones succeed.
+const RECENT: Duration = Duration::from_secs(60);
 
 /// Where it is seen what is wrong. Nothing of it waits for anything.
 #[derive(Clone)]
@@ -40,9 +46,10 @@ impl Troubles {
 }
 
 fn audit(audit: &Audit) -> Option<Trouble> {
-    let (failure, health) = (audit.failure()?, audit.health());
+    let (failure, health) = (audit.failure_within(RECENT, Instant::now()).or_else(|| audit.failure())?, audit.health());
     let (calls, decisions) = (counted(health.lost, "call"), counted(health.undone, "decision"));
-    let message = format!("it cannot be written: {failure}; {calls} and {decisions} are not on record");
+    let when = if health.is_failing { "cannot be written" } else { "could not always be written in the last minute" };
+    let message = format!("it {when}: {failure}; {calls} and {decisions} are not on record");
     Some(Trouble { kind: TroubleKind::Audit, message })
 }
 

@@ -222,7 +222,7 @@ impl Layers<'_> {
         let Said { modules, sinks, .. } = &self.said;
         // What is wrong in itself makes no sense together.
         let sound = sinks.iter().filter(|sink| !sink.is_flawed());
-        self.problems.extend(sound.filter_map(|sink| sink.to_open().err()));
+        self.problems.extend(sound.filter_map(|sink| sink.to_open().err()).flat_map(|problems| problems.0));
         for module in modules {
             for wanted in &module.settings.sinks {
                 let SinkName::Opened(name) = wanted else { continue };

@@ -85,3 +85,10 @@ impl fmt::Display for Problem {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{}", .0.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n"))]
 pub struct Problems(pub Vec<Problem>);
+
+impl Problems {
+    /// Nothing where nothing is wrong, else these as the error.
+    pub(crate) fn or_none(self) -> Result<(), Problems> {
+        if self.0.is_empty() { Ok(()) } else { Err(self) }
+    }
+}

@@ -3,7 +3,7 @@ use crate::{
     document::SinkEntry,
     kinds::{FilePath, Millis, Number, Required, Unset, Words},
     module_kinds::List,
-    problem::Problem,
+    problem::Problems,
     sink_kinds::{Line, NewSink, Parsed, Permissions},
     table::{Listed, settings},
     values::{Encryption, FileSync, Keep},
@@ -126,13 +126,13 @@ impl Listed for Sink {
 }
 
 impl SinkEntry {
-    /// The sink as it is to be opened, or what is wrong with its settings together.
-    pub fn to_open(&self) -> Result<SinkSettings, Problem> {
-        let kind = self.kind()?;
-        let Sink { name, keep, queue, queue_bytes, retry_first, retry_longest, give_up, .. } = self.settings.clone();
-        if retry_first > retry_longest {
-            return Err(self.problem("sink.retry_first_ms", "sink.retry_first_ms is more than sink.retry_longest_ms"));
-        }
+    /// The sink as it is to be opened.
+    ///
+    /// # Errors
+    /// All that is wrong with its settings together.
+    pub fn to_open(&self) -> Result<SinkSettings, Problems> {
+        let (kind, retry) = both(self.kind(), self.retry())?;
+        let Sink { name, keep, queue, queue_bytes, .. } = self.settings.clone();
         let is_far = match &kind {
             SinkKind::Mail(_) => true,
             SinkKind::Syslog(syslog) => !matches!(syslog.address, Address::Unix(_)),
@@ -144,17 +144,24 @@ impl SinkEntry {
             None if is_far => Durability::Store,
             None => Durability::Memory,
         };
-        Ok(SinkSettings {
-            name,
-            kind,
-            queue: QueueBounds { messages: queue, bytes: queue_bytes },
-            durability,
-            retry: Retry { first: retry_first, longest: retry_longest, give_up },
-        })
+        Ok(SinkSettings { name, kind, queue: QueueBounds { messages: queue, bytes: queue_bytes }, durability, retry })
+    }
+
+    fn retry(&self) -> Result<Retry, Problems> {
+        let Sink { retry_first, retry_longest, give_up, .. } = self.settings.clone();
+        if retry_first > retry_longest {
+            return Err(self.wrong("sink.retry_first_ms", "sink.retry_first_ms is more than sink.retry_longest_ms"));
+        }
+        Ok(Retry { first: retry_first, longest: retry_longest, give_up })
+    }
+
+    /// The only thing that is wrong with a part of it.
+    fn wrong(&self, key: &str, message: impl Into<String>) -> Problems {
+        Problems(vec![self.problem(key, message)])
     }
 
     /// It is of the one kind whose place is given, and has no settings of others.
-    fn kind(&self) -> Result<SinkKind, Problem> {
+    fn kind(&self) -> Result<SinkKind, Problems> {
         const PLACES: [(&str, &str); 3] = [
             ("sink.syslog.", "sink.syslog.address"),
             ("sink.mail.", "sink.mail.server"),
@@ -162,69 +169,66 @@ impl SinkEntry {
         ];
         let mut given = PLACES.iter().filter(|(_, place)| self.given(place).is_some());
         let wanted = "a sink has one of `syslog.address`, `mail.server` and `file.path`";
-        let Some((section, place)) = given.next() else { return Err(self.problem("sink.name", wanted)) };
+        let Some((section, place)) = given.next() else { return Err(self.wrong("sink.name", wanted)) };
         if let Some((_, second)) = given.next() {
-            return Err(self.problem(second, format!("{wanted}; this one has {place} and {second}")));
+            return Err(self.wrong(second, format!("{wanted}; this one has {place} and {second}")));
         }
         let is_of_other = |key: &&&str| PLACES.iter().any(|(other, _)| other != section && key.starts_with(other));
-        if let Some(key) = self.origins.keys().find(|key| is_of_other(key)) {
-            return Err(self.problem(key, format!("{key} says nothing of a sink that has {place}")));
-        }
+        let message = |key| format!("{key} says nothing of a sink that has {place}");
+        let of_others = self.origins.keys().filter(is_of_other).map(|key| self.problem(key, message(key)));
+        let of_others = Problems(of_others.collect()).or_none();
         let Sink { syslog, mail, file, .. } = &self.settings;
-        match (&syslog.address, &mail.server, &file.path) {
-            (Some(address), ..) => Ok(SinkKind::Syslog(self.syslog(address)?)),
-            (_, Some(server), _) => Ok(SinkKind::Mail(Box::new(self.mail(server)?))),
+        let kind = match (&syslog.address, &mail.server, &file.path) {
+            (Some(address), ..) => self.syslog(address).map(SinkKind::Syslog),
+            (_, Some(server), _) => self.mail(server).map(|mail| SinkKind::Mail(Box::new(mail))),
             (.., Some(path)) => Ok(SinkKind::File(self.file(path))),
-            _ => Err(self.problem("sink.name", wanted)),
-        }
+            _ => Err(self.wrong("sink.name", wanted)),
+        };
+        both(kind, of_others).map(|(kind, ())| kind)
     }
 
-    fn syslog(&self, address: &Address) -> Result<SyslogSettings, Problem> {
+    fn syslog(&self, address: &Address) -> Result<SyslogSettings, Problems> {
         let Syslog { max_message, timeout, ca, certificate, key, .. } = self.settings.syslog.clone();
         let is_tls = matches!(address, Address::Tls(_));
         let of_tls = ["sink.syslog.ca", "sink.syslog.certificate", "sink.syslog.key"];
-        if let Some(key) = of_tls.iter().find(|key| !is_tls && self.given(key).is_some()) {
-            return Err(self.problem(key, format!("{key} is for an address that begins with tls://")));
-        }
+        let message = |key| format!("{key} is for an address that begins with tls://");
+        let in_vain = of_tls.iter().filter(|key| !is_tls && self.given(key).is_some());
+        let in_vain = Problems(in_vain.map(|key| self.problem(key, message(key))).collect()).or_none();
         let identity = match (certificate, key) {
-            (Some(certificate), Some(key)) => Some(TlsIdentity { certificate, key }),
-            (None, None) => None,
+            (Some(certificate), Some(key)) => Ok(Some(TlsIdentity { certificate, key })),
+            (None, None) => Ok(None),
             (Some(_), None) => {
-                return Err(self.problem("sink.syslog.certificate", "a certificate needs its key: sink.syslog.key"));
+                Err(self.wrong("sink.syslog.certificate", "a certificate needs its key: sink.syslog.key"))
             }
             (None, Some(_)) => {
-                return Err(self.problem("sink.syslog.key", "a key needs its certificate: sink.syslog.certificate"));
+                Err(self.wrong("sink.syslog.key", "a key needs its certificate: sink.syslog.certificate"))
             }
         };
+        let (identity, ()) = both(identity, in_vain)?;
         Ok(SyslogSettings { address: address.clone(), max_message, timeout, tls: TlsSettings { ca, identity } })
     }
 
-    fn mail(&self, server: &Server) -> Result<MailSettings, Problem> {
+    fn mail(&self, server: &Server) -> Result<MailSettings, Problems> {
         let Mail { encryption, ca, user, password_file, sender, .. } = self.settings.mail.clone();
-        let Some(sender) = sender else {
-            return Err(self.problem("sink.mail.server", "a sink of mail needs `mail.sender`, an address"));
-        };
+        let sender =
+            sender.ok_or_else(|| self.wrong("sink.mail.server", "a sink of mail needs `mail.sender`, an address"));
+        let has_password = user.is_some() || password_file.is_some();
         let credentials = match (user, password_file) {
-            (Some(user), Some(password_file)) => Some(Credentials { user, password_file }),
-            (None, None) => None,
-            (Some(_), None) => {
-                return Err(self.problem("sink.mail.user", "a user needs a password: sink.mail.password_file"));
-            }
-            (None, Some(_)) => {
-                return Err(self.problem("sink.mail.password_file", "a password needs a user: sink.mail.user"));
-            }
+            (Some(user), Some(password_file)) => Ok(Some(Credentials { user, password_file })),
+            (None, None) => Ok(None),
+            (Some(_), None) => Err(self.wrong("sink.mail.user", "a user needs a password: sink.mail.password_file")),
+            (None, Some(_)) => Err(self.wrong("sink.mail.password_file", "a password needs a user: sink.mail.user")),
         };
         let encryption = match encryption {
-            Encryption::StartTls => peal_sinks::Encryption::StartTls,
-            Encryption::StartTlsIfOffered => peal_sinks::Encryption::StartTlsIfOffered,
-            Encryption::Tls => peal_sinks::Encryption::Tls,
-            Encryption::None if credentials.is_some() => {
-                return Err(
-                    self.problem("sink.mail.encryption", "a password is not said in the open: encryption is needed")
-                );
+            Encryption::StartTls => Ok(peal_sinks::Encryption::StartTls),
+            Encryption::StartTlsIfOffered => Ok(peal_sinks::Encryption::StartTlsIfOffered),
+            Encryption::Tls => Ok(peal_sinks::Encryption::Tls),
+            Encryption::None if has_password => {
+                Err(self.wrong("sink.mail.encryption", "a password is not said in the open: encryption is needed"))
             }
-            Encryption::None => peal_sinks::Encryption::None,
+            Encryption::None => Ok(peal_sinks::Encryption::None),
         };
+        let ((sender, credentials), encryption) = both(both(sender, credentials), encryption)?;
         let Mail { allowed_senders, allowed_servers, allowed_recipients, max_recipients, max_bytes, .. } =
             self.settings.mail.clone();
         let Mail { hello, timeout, data_timeout, .. } = self.settings.mail.clone();
@@ -252,5 +256,15 @@ impl SinkEntry {
             FileSync::Each => peal_sinks::FileSync::Each,
         };
         FileSettings { path: path.to_owned(), mode, max_bytes, keep, max_message, sync }
+    }
+}
+
+/// Two parts of a sink, or what is wrong with either.
+fn both<A, B>(one: Result<A, Problems>, other: Result<B, Problems>) -> Result<(A, B), Problems> {
+    match (one, other) {
+        (Ok(one), Ok(other)) => Ok((one, other)),
+        (one, other) => {
+            Err(Problems(one.err().into_iter().chain(other.err()).flat_map(|problems| problems.0).collect()))
+        }
     }
 }

@@ -218,6 +218,17 @@ fn a_wrong_value_is_refused_with_what_would_be_right() {
     ] {
         assert!(sink(lines).starts_with(&format!("peal.toml:{says}")), "{lines}: {}", sink(lines));
     }
+    let all = sink(
+        "mail.server = \"m:25\"\nmail.user = \"u\"\nmail.encryption = \"none\"\nfile.keep = 1\nretry_first_ms = 9000\nretry_longest_ms = 10",
+    );
+    let kinds = [
+        "mail.sender",
+        "a user needs a password",
+        "encryption is needed",
+        "says nothing of a sink",
+        "retry_longest_ms",
+    ];
+    assert!(all.lines().count() == kinds.len() && kinds.iter().all(|kind| all.contains(kind)), "{all}");
     assert!(
         problem("[[sink]]\nname = \"stdout\"\n").starts_with("peal.toml:2:8: sink.name is \"stdout\"; it should be")
     );

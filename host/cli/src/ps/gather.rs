@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, PartialEq, Debug)]
 pub struct Job {
     pub nspace: Nspace,
+    pub uid: Option<u32>,
     pub size: Option<u64>,
     pub command: Option<String>,
     pub procs: Vec<Listed>,
@@ -46,9 +47,10 @@ fn job(infos: &[&Info]) -> Option<Job> {
         Value::Nspace(nspace) => nspace.clone(),
         value => Nspace::new(value.as_str()?).ok()?,
     };
+    let uid = value(key::PMIX_USERID).and_then(Value::as_u64).and_then(|uid| u32::try_from(uid).ok());
     let size = value(key::PMIX_JOB_SIZE).and_then(Value::as_u64);
     let command = value(key::PMIX_CMD_LINE).and_then(Value::as_str).map(str::to_owned);
-    Some(Job { nspace, size, command, procs: Vec::new() })
+    Some(Job { nspace, uid, size, command, procs: Vec::new() })
 }
 
 async fn procs(client: &Client, nspace: &Nspace) -> Result<Vec<ProcInfo>> {

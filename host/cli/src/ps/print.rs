@@ -38,10 +38,11 @@ fn text(jobs: &[Job]) -> String {
     if jobs.is_empty() {
         return "no jobs run here\n".to_owned();
     }
-    let rows: Vec<[String; 7]> = jobs.iter().flat_map(rows).collect();
+    let rows: Vec<[String; 8]> = jobs.iter().flat_map(rows).collect();
     let (left, right) = (Side::Left, Side::Right);
     let head = [
         ("job", left),
+        ("user", left),
         ("rank", right),
         ("state", left),
         ("pid", right),
@@ -53,20 +54,21 @@ fn text(jobs: &[Job]) -> String {
 }
 
 /// A row for each proc; one for a job of which no procs are known.
-fn rows(job: &Job) -> Vec<[String; 7]> {
+fn rows(job: &Job) -> Vec<[String; 8]> {
     let name = || job.nspace.as_str().to_owned();
     let unknown = || UNKNOWN.to_owned();
+    let user = || job.uid.map_or_else(unknown, units::user);
     let command = || job.command.clone().unwrap_or_else(unknown);
     if job.procs.is_empty() {
         let size = job.size.map_or_else(unknown, |size| format!("0-{}", size.saturating_sub(1)));
-        return vec![[name(), size, unknown(), unknown(), unknown(), unknown(), command()]];
+        return vec![[name(), user(), size, unknown(), unknown(), unknown(), unknown(), command()]];
     }
     let row = |listed: &Listed| {
         let Listed { info, usage } = listed;
         let pid = if info.pid == 0 { unknown() } else { info.pid.to_string() };
         let cpu = usage.as_ref().and_then(|usage| usage.cpu_percent).map_or_else(unknown, |cpu| format!("{cpu:.1}"));
         let memory = usage.as_ref().and_then(Usage::memory_mb).map_or_else(unknown, units::megabytes);
-        [name(), info.proc.rank.to_string(), state(listed).to_owned(), pid, cpu, memory, command()]
+        [name(), user(), info.proc.rank.to_string(), state(listed).to_owned(), pid, cpu, memory, command()]
     };
     job.procs.iter().map(row).collect()
 }
@@ -98,7 +100,7 @@ fn state(listed: &Listed) -> &'static str {
 
 fn job_json(job: &Job) -> Value {
     let procs: Vec<Value> = job.procs.iter().map(proc_json).collect();
-    json!({ "nspace": job.nspace.as_str(), "size": job.size, "command": job.command, "procs": procs })
+    json!({ "nspace": job.nspace.as_str(), "uid": job.uid, "size": job.size, "command": job.command, "procs": procs })
 }
 
 fn proc_json(listed: &Listed) -> Value {
@@ -137,17 +139,19 @@ mod tests {
         let procs = vec![listed(0, ProcState::RUNNING, Some(stopped)), listed(10, ProcState::TERMINATED, None)];
         let solver = Job {
             nspace: Nspace::new("solver").unwrap(),
+            uid: Some(0),
             size: Some(2),
             command: Some("./app\u{1b}[2J".to_owned()),
             procs,
         };
-        let far = Job { nspace: Nspace::new("far").unwrap(), size: Some(4), command: None, procs: Vec::new() };
+        let far =
+            Job { nspace: Nspace::new("far").unwrap(), uid: None, size: Some(4), command: None, procs: Vec::new() };
         let jobs = [solver, far];
         let expected = "\
-job     rank  state     pid  cpu%  memory  command
-solver     0  stopped  4711  12.3  3.0 MB  ./app\\u{1b}[2J
-solver    10  ended       -     -       -  ./app\\u{1b}[2J
-far      0-3  -           -     -       -  -
+job     user  rank  state     pid  cpu%  memory  command
+solver  root     0  stopped  4711  12.3  3.0 MB  ./app\\u{1b}[2J
+solver  root    10  ended       -     -       -  ./app\\u{1b}[2J
+far     -      0-3  -           -     -       -  -
 ";
         assert_eq!(snapshot(&jobs, Form::Plain, true).unwrap(), expected);
         assert_eq!(snapshot(&jobs, Form::Redrawn, false).unwrap(), format!("{CLEAR}{expected}"));

@@ -86,13 +86,14 @@ impl Listed {
         }
     }
 
-    /// Its name and, if that is known, what it runs.
+    /// Its name, its user, its size and, if that is known, what it runs.
     pub(super) fn info(&self) -> Info {
         let mut infos = vec![Info::new(key::PMIX_NSPACE, Value::string(self.nspace.as_str()))];
         if let Origin::Launched { apps, .. } = &self.origin {
             let line = Value::string(&launch::command(apps));
             infos.push(Info::new(key::PMIX_CMD_LINE, line));
         }
+        infos.push(Info::new(key::PMIX_USERID, Value::Uint32(self.owner.uid)));
         infos.push(Info::new(key::PMIX_JOB_SIZE, Value::Uint32(self.size)));
         Info::new(key::PMIX_JOB_INFO_ARRAY, Value::DataArray(DataArray::infos(infos)))
     }

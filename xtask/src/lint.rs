@@ -1,0 +1,27 @@
+//! `cargo xtask lint`: checks what needs no test to be seen wrong.
+use crate::{
+    codegen,
+    command::{self, cargo, step},
+    graphs, guests,
+};
+use anyhow::Result;
+use std::path::Path;
+
+/// Checks everything, what takes least time first.
+pub fn run(root: &Path) -> Result<()> {
+    step("generated code", || codegen::check(root))?;
+    step("features of the demo and the tests", || graphs::check(root))?;
+    step("format", || format(root))?;
+    step("lints", || lints(root))
+}
+
+fn format(root: &Path) -> Result<()> {
+    command::run(cargo(root).args(["fmt", "--all", "--check"]))?;
+    command::run(cargo(&root.join("guests")).args(["fmt", "--all", "--check"]))
+}
+
+fn lints(root: &Path) -> Result<()> {
+    let deny = ["--", "-D", "warnings"];
+    command::run(cargo(root).args(["clippy", "--workspace", "--all-targets"]).args(deny))?;
+    command::run(guests::cargo_on_host(root).args(["clippy", "--quiet", "--workspace", "--all-targets"]).args(deny))
+}
