@@ -156,7 +156,7 @@ fn audit_filter_with_unknown_word_is_wrong_command_line() {
         (&["list", "--user", "no such user"], "there is no user \"no such user\" here"),
         (&["list", "--since", "yesterday"], "neither as long ago as"),
         (&["list", "-n", "-1"], "unexpected argument"),
-        (&["show", "first"], "invalid digit"),
+        (&["show", "first"], "a whole number from 1 to"),
     ] {
         let refused = run(peal_tests::peal(["audit"]).args(args)).expect_status(2).stderr;
         assert!(refused.contains(says), "{args:?}: {refused}");

@@ -105,6 +105,24 @@ fn wrong_command_lines_end_with_status_two() {
 }
 
 #[test]
+fn numbers_that_cannot_be_used_are_told_with_their_range() {
+    for (words, range) in [
+        (&["run", "-n", "0", "true"][..], "from 1 to 65535"),
+        (&["job", "register", "a", "-n", "many"], "from 1 to 65535"),
+        (&["job", "environment", "a", "--rank", "65535"], "from 0 to 65534"),
+        (&["ps", "--pid", "0"], "from 1 to 4194304"),
+        (&["event", "watch", "--count", "1.5"], "from 1 to 18446744073709551615"),
+        (&["audit", "list", "-n", "few"], "from 0 to 4294967295"),
+        (&["module", "bench", "--calls", "0"], "from 1 to 10000000"),
+        (&["monitor", "file", "a", "--time", "1s", "--drops", "two"], "from 0 to 4294967295"),
+    ] {
+        let done = run(&mut peal(words)).expect_status(2);
+        let told = format!(": a whole number {range} is wanted");
+        assert!(done.stderr.contains(&told), "{words:?}: {:?}", done.stderr);
+    }
+}
+
+#[test]
 fn options_stand_on_either_side_of_the_verb() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("peal.toml");

@@ -176,7 +176,7 @@ impl Layers<'_> {
             }
             (Ok(None), Presence::Optional) => {}
             (Ok(None), Presence::Required) => {
-                let source = std::io::ErrorKind::NotFound.into();
+                let source = rustix::io::Errno::NOENT.into();
                 // What stands beside a file that is not there was not meant.
                 return self.not_read(&FileError::Read { path, source });
             }

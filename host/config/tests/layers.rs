@@ -145,7 +145,10 @@ fn the_file_is_found_where_it_is_named_or_where_it_usually_lies() {
         |file: &str| Sources { environment: vec![("PEAL_CONFIG".into(), file.into())], ..Sources::default() }.load();
     assert_eq!(by_variable(site.file().to_str().unwrap()).unwrap().config.events.ring_size, 7);
     let absent = by_variable("/no/such.toml").unwrap_err().to_string();
-    assert!(absent.starts_with("cannot read the configuration \"/no/such.toml\""), "{absent}");
+    assert!(
+        absent.starts_with("cannot read the configuration \"/no/such.toml\": No such file or directory"),
+        "{absent}"
+    );
     let mut both = site.sources();
     both.environment.push(("PEAL_CONFIG".into(), "/no/such.toml".into()));
     assert_eq!(both.load().unwrap().files, [site.file()], "--config comes before PEAL_CONFIG");

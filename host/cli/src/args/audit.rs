@@ -1,5 +1,5 @@
 //! The command line of `peal audit`.
-use super::ConfigArgs;
+use super::{ConfigArgs, number::whole};
 use clap::{Args as ClapArgs, Subcommand};
 use nix::unistd::User;
 use peal_audit::{OUTCOMES, kind};
@@ -116,7 +116,7 @@ pub struct AuditList {
     #[arg(long, value_name = "KIND", value_parser = clap::builder::PossibleValuesParser::new(kind::ALL))]
     pub kind: Vec<String>,
     /// At most so many, the latest; 0 for all
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 50)]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = whole(0..=u32::MAX))]
     pub most: u32,
     /// Print a line of JSON for each, with all that is known
     #[arg(long)]
@@ -127,7 +127,7 @@ pub struct AuditList {
 #[derive(ClapArgs)]
 pub struct AuditShow {
     /// The number of the record
-    #[arg(value_name = "NUMBER")]
+    #[arg(value_name = "NUMBER", value_parser = whole(1..=u64::MAX))]
     pub seq: u64,
     /// Where from.
     #[command(flatten)]
@@ -198,7 +198,7 @@ pub struct AuditReplay {
     #[arg(long, value_name = "FILE.wasm", value_hint = clap::ValueHint::FilePath)]
     pub with: Option<PathBuf>,
     /// At most so many differences are shown; they are all counted
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = whole(0..=u64::MAX))]
     pub most: u64,
     /// Print a line of JSON for each call
     #[arg(long)]

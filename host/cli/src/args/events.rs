@@ -1,5 +1,8 @@
 //! What can be said on the command line about events: raising and watching them, and the chains that they pass.
-use super::{ConfigArgs, ServerArgs};
+use super::{
+    ConfigArgs, ServerArgs,
+    number::{MAX_PID, whole},
+};
 use clap::{Args as ClapArgs, Subcommand};
 use peal_config::words;
 use peal_model::{Info, Nspace, Proc, Range, Status};
@@ -93,7 +96,7 @@ Examples:
 #[group(multiple = false)]
 pub struct ToolArgs {
     /// The server that has this process id; without --pid, --nspace and --uri the one that started this process, else the only one here
-    #[arg(long, value_name = "PID")]
+    #[arg(long, value_name = "PID", value_parser = whole(1..=MAX_PID))]
     pub pid: Option<u32>,
     /// The server of this name
     #[arg(long, value_name = "NSPACE", value_parser = words::nspace)]
@@ -142,7 +145,7 @@ pub struct EventWatch {
     #[arg(value_name = "CODE", value_parser = words::status, allow_negative_numbers = true)]
     pub codes: Vec<Status>,
     /// End after so many events
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole(1..=u64::MAX))]
     pub count: Option<u64>,
     /// Watch as a tool, without what handlers answer, also where the admin socket may be used
     #[arg(long, conflicts_with = "socket")]

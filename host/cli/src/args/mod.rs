@@ -7,6 +7,7 @@ mod groups;
 mod log;
 mod modules;
 mod monitor;
+mod number;
 mod placement;
 mod run;
 mod signing;
@@ -28,6 +29,7 @@ pub use run::{App, Run, spelled};
 pub use signing::{Keygen, PASSWORD_VARIABLE, PasswordArgs, Sign, Verify};
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
+use number::whole;
 use peal_config::{Given, words};
 use peal_model::Nspace;
 use peal_server::admin::MAX_JOB_SIZE;
@@ -248,13 +250,13 @@ pub struct Register {
     #[arg(value_name = "NSPACE", value_parser = words::nspace)]
     pub nspace: Nspace,
     /// How many procs
-    #[arg(short = 'n', long = "procs", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_JOB_SIZE)))]
+    #[arg(short = 'n', long = "procs", value_name = "N", default_value_t = 1, value_parser = whole(1..=MAX_JOB_SIZE))]
     pub procs: u32,
     /// The user that they run as, if it is not the caller; for root
-    #[arg(long, value_name = "UID")]
+    #[arg(long, value_name = "UID", value_parser = whole(0..=u32::MAX - 1))]
     pub uid: Option<u32>,
     /// Their group, if it is not that of the user; for root
-    #[arg(long, value_name = "GID")]
+    #[arg(long, value_name = "GID", value_parser = whole(0..=u32::MAX - 1))]
     pub gid: Option<u32>,
     /// What is printed.
     #[command(flatten)]
@@ -279,7 +281,7 @@ pub struct JobEnvironment {
 #[derive(ClapArgs)]
 pub struct Print {
     /// Print the environment of this rank alone, as lines for `env`
-    #[arg(long, value_name = "RANK")]
+    #[arg(long, value_name = "RANK", value_parser = whole(0..=MAX_JOB_SIZE - 1))]
     pub rank: Option<u32>,
     /// Print JSON
     #[arg(long, conflicts_with = "rank")]

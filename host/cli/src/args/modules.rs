@@ -2,6 +2,7 @@
 use super::{
     Ask, ConfigArgs, ServerArgs,
     control::time,
+    number::whole,
     signing::{KEYGEN_HELP, Keygen, SIGN_HELP, Sign, VERIFY_HELP, Verify},
 };
 use clap::{
@@ -158,7 +159,7 @@ pub struct ModuleRollback {
     #[command(flatten)]
     pub at: ServerArgs,
     /// The version, as `peal module list` shows it; the one before, if none is given
-    #[arg(value_name = "VERSION")]
+    #[arg(value_name = "VERSION", value_parser = whole(1..=u64::MAX))]
     pub to: Option<u64>,
 }
 
@@ -172,7 +173,7 @@ pub struct ModuleBench {
     #[arg(value_name = "CASES", value_hint = clap::ValueHint::FilePath)]
     pub cases: Option<PathBuf>,
     /// The most calls of each case that are measured
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = whole(1..=10_000_000_u32))]
     pub calls: u32,
     /// End a call that takes more processor time than this, as in 20ms or 2s, from 1ms to 10m
     #[arg(long, value_name = "TIME", value_parser = call_time, default_value = "100ms")]

@@ -1,5 +1,5 @@
 //! What can be said on the command line about looking at procs, nodes and files.
-use super::{ToolArgs, control::time};
+use super::{ToolArgs, control::time, number::whole};
 use clap::{Args as ClapArgs, Subcommand};
 use peal_config::words::{self, Targets};
 use peal_model::Nspace;
@@ -31,7 +31,7 @@ pub struct Ps {
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "2s", requires = "watch")]
     pub every: Duration,
     /// End after so many times, with --watch
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), requires = "watch")]
+    #[arg(long, value_name = "N", value_parser = whole(1..=u64::MAX), requires = "watch")]
     pub count: Option<u64>,
     /// Print JSON, with --watch a line for each time
     #[arg(long)]
@@ -91,7 +91,7 @@ pub struct MonitorUsage {
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub rate: Option<Duration>,
     /// End after so many updates, with --rate
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), requires = "rate")]
+    #[arg(long, value_name = "N", value_parser = whole(1..=u64::MAX), requires = "rate")]
     pub count: Option<u64>,
     /// Print JSON, with --rate a line for each update
     #[arg(long)]
@@ -111,7 +111,7 @@ pub struct MonitorFile {
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub time: Duration,
     /// How often in a row it may show no life
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole(0..=u32::MAX))]
     pub drops: u32,
     /// It lives if it grows; so it is unless --access or --modify is given
     #[arg(long, conflicts_with_all = ["access", "modify"])]
@@ -123,7 +123,7 @@ pub struct MonitorFile {
     #[arg(long)]
     pub modify: bool,
     /// Wait for so many alerts; after each it must have shown life again
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole(1..=u64::MAX))]
     pub count: u64,
     /// Print alerts as lines of JSON
     #[arg(long)]

@@ -1,5 +1,5 @@
 //! What can be said on the command line about a job that is to run.
-use super::{Args, ConfigArgs, log, placement::options_behind_verb};
+use super::{Args, ConfigArgs, log, number::whole, placement::options_behind_verb};
 use clap::{
     Args as ClapArgs, Command, CommandFactory, Parser,
     builder::{PossibleValuesParser, ValueParserFactory},
@@ -7,7 +7,10 @@ use clap::{
 };
 use peal_config::{OnAbort, Word};
 use peal_model::{Key, Rank};
-use peal_server::embedded::{Input, Kept, Reported};
+use peal_server::{
+    admin::MAX_JOB_SIZE,
+    embedded::{Input, Kept, Reported},
+};
 use std::{
     ffi::{OsStr, OsString},
     os::unix::ffi::OsStrExt,
@@ -72,7 +75,7 @@ pub struct Run {
 #[derive(ClapArgs, Clone)]
 pub struct App {
     /// How many procs (-np and --procs mean the same)
-    #[arg(short = 'n', long = "np", alias = "procs", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_535))]
+    #[arg(short = 'n', long = "np", alias = "procs", value_name = "N", default_value_t = 1, value_parser = whole(1..=MAX_JOB_SIZE))]
     pub procs: u32,
     /// A variable in the environment of its procs; without a value, as it is in ours; give it again for more
     #[arg(short = 'x', value_name = "NAME[=VALUE]")]
@@ -280,7 +283,7 @@ mod tests {
         for (line, word) in [
             ("peal run -n 2 prog :", "behind `:`"),
             ("peal run -n 2 : prog", "before the first `:`"),
-            ("peal run prog : -n 0 other", "0 is not in 1..=65535"),
+            ("peal run prog : -n 0 other", "a whole number from 1 to 65535 is wanted"),
             ("peal run prog : --tag-output other", "--tag-output"),
             ("peal run --timeout soon prog", "90s"),
             ("peal run --timeout 0 prog", "90s"),
