@@ -120,6 +120,6 @@ async fn a_module_that_keeps_failing_is_called_no_more() {
     drop(mine);
     daemon.tell(&["drain"]);
     let said = daemon.ends().stderr;
-    let told = said.matches("module bomb is quarantined: it failed 3 times within 60s, at last so: ").count();
+    let told = said.matches("module bomb is quarantined: it failed 3 times within 60s; the last failure: ").count();
     assert_eq!(told, 1, "{said}");
 }

@@ -63,11 +63,13 @@ fn status_in(info: &Info) -> Option<Status> {
 
 fn meaning(status: Status) -> &'static str {
     match status {
-        code::PMIX_ERR_PARTIAL_SUCCESS => "some channels have it, others failed: the server's trace says why",
+        code::PMIX_ERR_PARTIAL_SUCCESS => {
+            "some channels have it, others failed: the reason is in the trace of the server, which its administrators can read"
+        }
         code::PMIX_ERR_NOT_AVAILABLE => "nothing was logged: none of these channels is there",
         code::PMIX_ERR_BAD_PARAM => "nothing was logged: the request makes no sense to the server",
         code::PMIX_ERR_NO_PERMISSIONS => "nothing was logged: it is not allowed",
-        _ => "not logged as it should be: the server's trace says why",
+        _ => "not logged as it should be: the reason is in the trace of the server, which its administrators can read",
     }
 }
 

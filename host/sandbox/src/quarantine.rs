@@ -38,7 +38,10 @@ pub type OnQuarantine = Arc<dyn Fn(&Quarantined) + Send + Sync>;
 impl fmt::Display for Quarantined {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Quarantined { module, failures, window, last, .. } = self;
-        write!(f, "module {module} is quarantined: it failed {failures} times within {window:?}, at last so: {last}")
+        write!(
+            f,
+            "module {module} is quarantined: it failed {failures} times within {window:?}; the last failure: {last}"
+        )
     }
 }
 

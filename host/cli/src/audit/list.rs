@@ -3,6 +3,7 @@ use super::{filter, open, shown_time};
 use crate::{
     args::{AuditList, AuditShow},
     table::{Side, table},
+    units,
 };
 use anyhow::{Context, Result};
 use peal_audit::{Entry, Gist, Source, readable};
@@ -86,7 +87,7 @@ fn cells(row: &TrailRow) -> [String; 10] {
     };
     let or_none = |text: String| if text.is_empty() { "-".to_owned() } else { text };
     let given = |text: &Option<String>| or_none(text.clone().unwrap_or_default());
-    let user = uid.map_or("-".to_owned(), |uid| uid.to_string());
+    let user = uid.map_or("-".to_owned(), units::user);
     let (targets, Gist { what, by, why, .. }) = (gist.procs(), gist);
     [
         seq.to_string(),

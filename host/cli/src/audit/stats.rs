@@ -1,6 +1,6 @@
 //! `peal audit stats`: how often what was recorded.
 use super::{filter, open};
-use crate::args::AuditStats;
+use crate::{args::AuditStats, units};
 use anyhow::Result;
 use peal_audit::AuditError;
 use peal_model::counted;
@@ -54,7 +54,7 @@ pub(super) fn run(args: AuditStats) -> Result<ExitCode> {
         outcomes.into_iter().map(move |(outcome, count)| (format!("{module}: {outcome}"), count))
     });
     part("by module and outcome", modules.collect())?;
-    part("by user", stats.users.into_iter().map(|(uid, count)| (uid.to_string(), count)).collect())?;
+    part("by user", stats.users.into_iter().map(|(uid, count)| (units::user(uid), count)).collect())?;
     part("by job", stats.jobs.into_iter().collect())?;
     Ok(ExitCode::SUCCESS)
 }

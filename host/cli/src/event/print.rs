@@ -1,5 +1,6 @@
 //! Events as lines, for people and for programs. What programs and components put into events has nothing in it then that could end a
 //! line or move the cursor.
+use crate::units;
 use peal_server::admin::{ChainOwner, SeenChain, SeenEvent, SeenInfo, SeenResult, SeenStatus};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -73,7 +74,7 @@ pub fn info(info: &SeenInfo) -> String {
 fn results(chain: &SeenChain) -> impl Iterator<Item = String> {
     let owner = match &chain.owner {
         ChainOwner::Site => "site".to_owned(),
-        ChainOwner::User(uid) => format!("user {uid}"),
+        ChainOwner::User(uid) => format!("user {}", units::user(*uid)),
         ChainOwner::Namespace(nspace) => format!("namespace {}", plain(nspace)),
     };
     chain.results.iter().map(move |SeenResult { handler, status: of, infos }| {

@@ -3,6 +3,7 @@ use crate::{
     admin,
     args::{Ask, ModuleName, ModuleRollback},
     table::{Side, table},
+    units,
 };
 use anyhow::Result;
 use peal_model::counted;
@@ -93,7 +94,7 @@ fn print(out: &mut impl Write, list: &ModuleList) -> Result<()> {
 fn row(module: &ModuleStatus) -> [String; 6] {
     let owner = match &module.owner {
         ChainOwner::Site => "site".to_owned(),
-        ChainOwner::User(uid) => format!("user {uid}"),
+        ChainOwner::User(uid) => format!("user {}", units::user(*uid)),
         ChainOwner::Namespace(nspace) => format!("namespace {nspace}"),
     };
     let digest = module.sha256.chars().take(DIGEST).collect();
