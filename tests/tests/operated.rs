@@ -11,7 +11,7 @@ use std::{
     io::{BufRead, BufReader},
     os::unix::process::ExitStatusExt,
     path::Path,
-    process::Child,
+    process::{Child, Command},
 };
 
 /// A verb on a server, as a tool that finds it by its file.
@@ -94,6 +94,85 @@ fn registered_programs_of_libpmix_are_controlled() {
     assert_eq!(state(proc.id()).as_deref(), Some("T"));
     ask(&place, &daemon, &["ctl", "kill", "ours"]).expect_status(0);
     assert_eq!(proc.wait().unwrap().signal(), Some(9));
+}
+
+/// The procs of a job that have ended without leaving in order.
+fn lost(daemon: &Daemon, job: &str) -> u64 {
+    let jobs: Value = serde_json::from_str(&daemon.tell(&["job", "list", "--json"])).unwrap();
+    let job = jobs.as_array().unwrap().iter().find(|one| one["nspace"] == job).unwrap();
+    job["lost"].as_u64().unwrap()
+}
+
+#[test]
+fn named_processes_are_shown_controlled_and_watched_before_they_connect() {
+    let place = Place::new();
+    let daemon = place.start();
+    daemon.tell(&["job", "register", "ours", "-n", "2"]);
+    let mut absent = Command::new("sleep").arg("1000").spawn().unwrap();
+    let pid = absent.id().to_string();
+    daemon.tell(&["job", "started", "ours", "0", &pid]);
+    let told = procs(&place, &daemon, "ours");
+    assert_eq!((&told[0]["state"], &told[0]["pid"]), (&"running".into(), &absent.id().into()), "{told:?}");
+    assert_eq!(lost(&daemon, "ours"), 0);
+    ask(&place, &daemon, &["ctl", "kill", "ours:0"]).expect_status(0);
+    assert_eq!(absent.wait().unwrap().signal(), Some(9));
+    until("its end is noticed", || lost(&daemon, "ours") == 1);
+
+    // One that is named and leaves in order is not lost.
+    let mut orderly = daemon.proc("ours", 1, &program("peal-claim")).spawn().unwrap();
+    daemon.tell(&["job", "started", "ours", "1", &orderly.id().to_string()]);
+    let mut line = String::new();
+    BufReader::new(orderly.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    drop(orderly.stdin.take());
+    assert!(orderly.wait().unwrap().success());
+    until("it is known to have ended", || procs(&place, &daemon, "ours")[1]["state"] == "ended");
+    assert_eq!(lost(&daemon, "ours"), 1);
+}
+
+#[test]
+fn processes_that_cannot_be_procs_are_refused() {
+    let place = Place::new();
+    let daemon = place.start();
+    daemon.tell(&["job", "register", "ours", "-n", "2"]);
+    let mut gone = Command::new("true").spawn().unwrap();
+    gone.wait().unwrap();
+    let (own, gone) = (std::process::id().to_string(), gone.id().to_string());
+    let refused = |args: [&str; 3], reason: &str| {
+        let mut command = daemon.verb(&["job", "started"]);
+        let done = run(command.args(args)).expect_status(125);
+        assert!(done.stderr.contains(reason), "{args:?}: {}", done.stderr);
+    };
+    refused(["ours", "2", &own], "job \"ours\" has 2 procs: there is no rank 2");
+    refused(["theirs", "0", &own], "no job \"theirs\" was registered here");
+    refused(["ours", "0", &gone], &format!("there is no process {gone}"));
+    refused(["ours", "0", &daemon.pid().to_string()], "is this server");
+    for wrong in [["ours", "zero", "1"], ["ours", "0", "-1"], ["ours", "0", "0"], ["a/b", "0", "1"]] {
+        let mut command = daemon.verb(&["job", "started"]);
+        run(command.args(wrong)).expect_status(2);
+    }
+    // So many processes may be one proc, and no more.
+    let mut many: Vec<_> = (0..17).map(|_| Command::new("sleep").arg("1000").spawn().unwrap()).collect();
+    for child in &many[..16] {
+        daemon.tell(&["job", "started", "ours", "0", &child.id().to_string()]);
+    }
+    refused(["ours", "0", &many[16].id().to_string()], "16 processes of this proc run already");
+    for child in &mut many {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    until("their ends are noticed", || lost(&daemon, "ours") == 1);
+}
+
+#[needs(root)]
+#[test]
+fn process_of_another_user_is_no_proc() {
+    let place = Place::new();
+    let daemon = place.start();
+    let nobody = NOBODY.to_string();
+    daemon.tell(&["job", "register", "theirs", "-n", "1", "--uid", &nobody, "--gid", &nobody]);
+    let mut command = daemon.verb(&["job", "started", "theirs", "0", &std::process::id().to_string()]);
+    let refused = run(&mut command).expect_status(125);
+    assert!(refused.stderr.contains("runs as user 0, job \"theirs\" as user 65534"), "{}", refused.stderr);
 }
 
 /// A user that nobody needs.

@@ -196,7 +196,7 @@ impl Actor {
                 if let (ConnectionKind::Client, Some(pid)) = (kind, process)
                     && self.host.process_of(&proc) == ProcessOf::Unknown
                 {
-                    self.host.process_connected(&proc, pid);
+                    self.host.process_found(&proc, pid);
                 }
                 let proc = self.state.proc_of(peer).cloned().unwrap_or(proc);
                 (Ok((peer, proc)), actions)
@@ -295,6 +295,10 @@ impl Actor {
                     (code, infos)
                 });
                 self.state.proc_ended(&proc, abnormal, self.now())
+            }
+            Internal::ProcessNamed { proc, pid, process, done } => {
+                let _ = done.send(self.process_named(&proc, pid, process));
+                Vec::new()
             }
             Internal::ProcessEnded { proc } => self.process_ended(&proc),
             Internal::ProcRestarts { proc, checkpoint, done } => {

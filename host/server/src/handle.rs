@@ -1,5 +1,5 @@
 //! By which the host environment, the fabric and the server's own workers reach the actor: its queues.
-use crate::{chains::Asked, hosted::Hosted, notice::Wished, wanted::Wanted};
+use crate::{chains::Asked, hosted::Hosted, notice::Wished, process_watch::TooManyProcesses, wanted::Wanted};
 use peal_core::{
     defaults::Defaults,
     group::{Message, ServerId},
@@ -14,7 +14,7 @@ use peal_core::{
 };
 use peal_model::{Event, Info, Key, LogRequest, Nspace, Proc, Rank, Reply, Status, Text, code};
 use peal_wire::Output;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, os::fd::OwnedFd, sync::Arc};
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 
@@ -127,6 +127,13 @@ pub(crate) enum Internal {
     ProcEnded {
         proc: Proc,
         abnormal: Option<Abnormal>,
+    },
+    /// Another launcher says which process a proc is.
+    ProcessNamed {
+        proc: Proc,
+        pid: u32,
+        process: OwnedFd,
+        done: oneshot::Sender<Result<(), TooManyProcesses>>,
     },
     /// The last process of a proc that another launcher started has ended.
     ProcessEnded {
@@ -312,6 +319,19 @@ impl ServerHandle {
     /// These ranks of a job were started, each as this process.
     pub fn procs_started(&self, nspace: Nspace, pids: BTreeMap<Rank, u32>) {
         self.say(Internal::ProcsStarted { nspace, pids });
+    }
+
+    /// Another launcher says which process a proc is, by its number and a pidfd. Its end is noticed from now on; nothing if the
+    /// server has stopped.
+    pub(crate) async fn name_process(
+        &self,
+        proc: Proc,
+        pid: u32,
+        process: OwnedFd,
+    ) -> Option<Result<(), TooManyProcesses>> {
+        let (done, named) = oneshot::channel();
+        self.say(Internal::ProcessNamed { proc, pid, process, done });
+        named.await.ok()
     }
 
     /// A proc's process has ended; if abnormally, with this code and these details.

@@ -72,9 +72,9 @@ pub trait Host: Send + Sync + 'static {
     /// A proc connected for the first time.
     fn client_connected(&self, proc: &Proc) {}
 
-    /// A proc whose process this host does not know ([`ProcessOf::Unknown`]), or one of its clones, has connected by the process of
-    /// this id, by the kernel's word. Must not wait.
-    fn process_connected(&self, proc: &Proc, pid: u32) {}
+    /// A proc whose process this host does not know ([`ProcessOf::Unknown`]), or one of its clones, is the process of this id:
+    /// it has connected, by the kernel's word, or its launcher says so. Must not wait.
+    fn process_found(&self, proc: &Proc, pid: u32) {}
 
     /// A proc went from one stage of its life to the next: it left in order, or was lost.
     fn client_departed(&self, proc: &Proc, life: Life) {}

@@ -1,5 +1,5 @@
 //! Jobs and process sets come and go, as the host environment says.
-use crate::{actor::Actor, handle::AddJobError};
+use crate::{actor::Actor, handle::AddJobError, process_watch::TooManyProcesses};
 use peal_core::{
     job::{JobSpec, Life},
     psets::PsetError,
@@ -7,6 +7,8 @@ use peal_core::{
 };
 use peal_model::{Info, Nspace, Proc, Text, Value, code, key};
 use std::{
+    collections::BTreeMap,
+    os::fd::OwnedFd,
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -34,8 +36,21 @@ impl Actor {
         self.act_all(losses);
         self.fabric.forgets(self.id, nspace);
         self.host.job_removed(nspace);
+        self.processes.forget_job(nspace);
         self.jobs = Arc::new(self.jobs.iter().filter(|(known, _)| known != nspace).cloned().collect());
         self.state.remove_job(nspace)
+    }
+
+    /// The launcher of a proc says which process it is.
+    pub(crate) fn process_named(&mut self, proc: &Proc, pid: u32, process: OwnedFd) -> Result<(), TooManyProcesses> {
+        let is_first = !self.processes.is_alive(proc);
+        self.processes.watch_named(proc, pid, process)?;
+        self.host.process_found(proc, pid);
+        // A further process of a proc is no further start of it.
+        if is_first {
+            self.state.procs_started(&proc.nspace, &BTreeMap::from([(proc.rank, pid)]));
+        }
+        Ok(())
     }
 
     /// The last process of a proc has ended that another launcher started, in what way only that knows: where the proc has not left in
@@ -51,9 +66,11 @@ impl Actor {
                 let infos = vec![Info::new(key::PMIX_EVENT_TIMESTAMP, Value::Time(now))];
                 Some((code::PMIX_ERR_PROC_TERM_WO_SYNC, infos))
             }
+            // Its launcher had named the process, which did not connect: nobody needs to wait for it.
+            Some(Life::Expected) => None,
             // Fences need not wait for it to initialize again.
             Some(Life::Finalized) => None,
-            Some(Life::Expected | Life::Terminated) | None => return Vec::new(),
+            Some(Life::Terminated) | None => return Vec::new(),
         };
         self.state.proc_ended(proc, abnormal, self.now())
     }

@@ -29,7 +29,7 @@ pub use run::{App, Run, spelled};
 pub use signing::{Keygen, PASSWORD_VARIABLE, PasswordArgs, Sign, Verify};
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
-use number::whole;
+use number::{MAX_PID, whole};
 use peal_config::{Given, words};
 use peal_model::Nspace;
 use peal_server::admin::MAX_JOB_SIZE;
@@ -214,6 +214,13 @@ pub enum JobCommand {
     Register(Register),
     /// Print the environment of a registered job again
     Environment(JobEnvironment),
+    /// Name the process that was started as a proc of a registered job
+    ///
+    /// A server learns of the processes of such jobs when they connect, and tells the other procs when one of them ends. One that is
+    /// named here is watched, shown by `peal ps` and reached by `peal ctl` before it has connected, and when it ends without having
+    /// done so, nobody waits for it any longer. It must run as the user of the job.
+    #[command(after_help = STARTED_EXAMPLES)]
+    Started(Started),
     /// Forget a job that was registered; none of its procs may be connected
     Deregister(Deregister),
     /// Show the jobs and how far their procs are
@@ -286,6 +293,27 @@ pub struct Print {
     /// Print JSON
     #[arg(long, conflicts_with = "rank")]
     pub json: bool,
+}
+
+const STARTED_EXAMPLES: &str = "\
+Examples:
+  env $(peal job environment demo --rank 0) ./app & peal job started demo 0 $!";
+
+/// `peal job started`.
+#[derive(ClapArgs)]
+pub struct Started {
+    /// Which server is meant.
+    #[command(flatten)]
+    pub at: ServerArgs,
+    /// The job's name
+    #[arg(value_name = "NSPACE", value_parser = words::nspace)]
+    pub nspace: Nspace,
+    /// The proc's rank
+    #[arg(value_name = "RANK", value_parser = whole(0..=MAX_JOB_SIZE - 1))]
+    pub rank: u32,
+    /// The process id
+    #[arg(value_name = "PID", value_parser = whole(1..=MAX_PID))]
+    pub pid: u32,
 }
 
 /// `peal job deregister`.

@@ -36,6 +36,14 @@ pub fn run(command: JobCommand) -> Result<ExitCode> {
             let (reply, _) = admin::ask(args.at, &Call::Environment { nspace: args.nspace.to_string() })?;
             print(reply, &args.print)
         }
+        JobCommand::Started(args) => {
+            let call = Call::Started { nspace: args.nspace.to_string(), rank: args.rank, pid: args.pid };
+            let (reply, _) = admin::ask(args.at, &call)?;
+            match reply {
+                Reply::Started => Ok(ExitCode::SUCCESS),
+                reply => admin::unexpected(&reply),
+            }
+        }
         JobCommand::Deregister(args) => {
             let (reply, _) = admin::ask(args.at, &Call::Deregister { nspace: args.nspace.to_string() })?;
             match reply {

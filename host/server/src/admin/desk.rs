@@ -10,11 +10,13 @@ use crate::{
     chains::{ChainView, Standing},
     embedded::{EmbeddedHost, environment},
     handle::ServerHandle,
+    identity::{Process, user},
     metrics::Metrics,
     notice::Notices,
+    process_watch::open_process,
 };
 use peal_core::{job::JobSpec, owner::Owner};
-use peal_model::{Identity, Nspace, Rank, counted};
+use peal_model::{Identity, Nspace, Proc, Rank, counted};
 use peal_store::{AdminCall, Store, StoreError};
 use peal_wire::{ServerUri, variable};
 use std::{
@@ -76,8 +78,17 @@ pub(super) struct Desk {
     pub(super) phase: watch::Sender<Phase>,
     orders: mpsc::Sender<Order>,
     /// The jobs that were registered here; what others started is not ours to forget.
-    registered: Mutex<BTreeMap<Nspace, u32>>,
+    registered: Mutex<BTreeMap<Nspace, RegisteredJob>>,
     watchers: Watchers,
+}
+
+/// A job that was registered here.
+#[derive(Clone, Copy, Debug)]
+struct RegisteredJob {
+    /// How many procs it has.
+    size: u32,
+    /// The user that they run as.
+    uid: u32,
 }
 
 /// What a call comes to.
@@ -125,8 +136,9 @@ impl Desk {
             Call::Jobs => self.jobs().await.map(|jobs| Reply::Jobs { jobs }),
             Call::Register(job) => self.register(caller, job).await.map(Reply::Registered),
             Call::Environment { nspace } => {
-                self.find(&nspace).map(|(nspace, size)| Reply::Registered(self.registered_as(&nspace, size)))
+                self.find(&nspace).map(|(nspace, job)| Reply::Registered(self.registered_as(&nspace, job.size)))
             }
+            Call::Started { nspace, rank, pid } => self.started(&nspace, rank, pid).await.map(|()| Reply::Started),
             Call::Deregister { nspace } => self.deregister(&nspace).await.map(|()| Reply::Deregistered),
             Call::Drain => self.order(Order::Drain, Phase::Draining).await.map(|()| Reply::Draining),
             Call::Stop => self.order(Order::Stop, Phase::Stopping).await.map(|()| Reply::Stopping),
@@ -211,7 +223,7 @@ impl Desk {
         let hostname = self.parts.hostname.clone();
         let spec = JobSpec::new(nspace.clone(), job.size, hostname, Identity { uid, gid });
         self.parts.handle.add_job(spec.clone()).await.map_err(|error| error.to_string())?;
-        self.registered().insert(nspace.clone(), job.size);
+        self.registered().insert(nspace.clone(), RegisteredJob { size: job.size, uid });
         self.parts.host.adopt(&spec);
         self.jobs_changed().await;
         // What it runs only whoever starts it knows.
@@ -232,14 +244,41 @@ impl Desk {
         }
     }
 
-    /// A job that was registered, and its size.
-    fn find(&self, nspace: &str) -> Result<(Nspace, u32), String> {
+    /// A job that was registered.
+    fn find(&self, nspace: &str) -> Result<(Nspace, RegisteredJob), String> {
         let known = self
             .registered()
             .iter()
             .find(|known| known.0.as_str() == nspace)
-            .map(|(nspace, size)| (nspace.clone(), *size));
+            .map(|(nspace, job)| (nspace.clone(), *job));
         known.ok_or_else(|| format!("no job {nspace:?} was registered here"))
+    }
+
+    /// Watches a process as one of a proc. It must run as the user of the job: no other process's end is that of the proc.
+    async fn started(&self, nspace: &str, rank: u32, pid: u32) -> Result<(), String> {
+        let (nspace, job) = self.find(nspace)?;
+        if rank >= job.size {
+            let size = counted(job.size, "proc");
+            return Err(format!("job {:?} has {size}: there is no rank {rank}", nspace.as_str()));
+        }
+        if pid == std::process::id() {
+            return Err(format!("process {pid} is this server"));
+        }
+        let absent = || format!("there is no process {pid}");
+        let found = Process::of(pid).ok_or_else(absent)?;
+        let process = open_process(pid).map_err(|error| format!("process {pid} cannot be watched: {error}"))?;
+        let process = process.ok_or_else(absent)?;
+        let uid = user(pid).ok_or_else(absent)?;
+        // As long as it is there its number is no other's, so that all of this was about the same process.
+        if !found.is_there() {
+            return Err(absent());
+        }
+        if uid != job.uid {
+            return Err(format!("process {pid} runs as user {uid}, job {:?} as user {}", nspace.as_str(), job.uid));
+        }
+        let proc = Proc::new(nspace, Rank(rank));
+        let watched = self.parts.handle.name_process(proc, pid, process).await.ok_or(STOPPED)?;
+        watched.map_err(|error| error.to_string())
     }
 
     async fn deregister(&self, nspace: &str) -> Result<(), String> {
@@ -276,7 +315,7 @@ impl Desk {
         let _ = self.ask(Order::Jobs).await;
     }
 
-    fn registered(&self) -> MutexGuard<'_, BTreeMap<Nspace, u32>> {
+    fn registered(&self) -> MutexGuard<'_, BTreeMap<Nspace, RegisteredJob>> {
         self.registered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

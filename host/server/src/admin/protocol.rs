@@ -58,6 +58,15 @@ pub enum Call {
         /// Its name.
         nspace: String,
     },
+    /// Watch a process that the caller started as a proc of a job, so that its end is noticed even if it never connects.
+    Started {
+        /// The job's name.
+        nspace: String,
+        /// The proc's rank.
+        rank: u32,
+        /// The process id.
+        pid: u32,
+    },
     /// Forget a job that was registered. None of its procs may be connected.
     Deregister {
         /// Its name.
@@ -102,6 +111,7 @@ impl fmt::Display for Call {
                 write!(f, "register {nspace:?} with {}", counted(*size, "proc"))
             }
             Call::Environment { nspace } => write!(f, "environment {nspace:?}"),
+            Call::Started { nspace, rank, pid } => write!(f, "started {nspace:?} rank {rank} as process {pid}"),
             Call::Deregister { nspace } => write!(f, "deregister {nspace:?}"),
             Call::Drain => f.write_str("drain"),
             Call::Stop => f.write_str("stop"),
@@ -140,6 +150,8 @@ pub enum Reply {
     },
     /// To `register` and `environment`.
     Registered(Registered),
+    /// To `started`: it is watched.
+    Started,
     /// To `deregister`: it is done.
     Deregistered,
     /// To `drain`: it has begun.

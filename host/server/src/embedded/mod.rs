@@ -236,8 +236,8 @@ impl Host for EmbeddedHost {
         self.cleanups.runs(proc);
     }
 
-    fn process_connected(&self, proc: &Proc, pid: u32) {
-        self.table.connected(proc, pid);
+    fn process_found(&self, proc: &Proc, pid: u32) {
+        self.table.found(proc, pid);
     }
 
     fn supported(&self) -> &[Supported] {

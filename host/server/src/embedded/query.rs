@@ -53,10 +53,10 @@ impl JobTable {
         self.jobs().get(nspace).is_some_and(|job| job.registered().is_some())
     }
 
-    /// A proc of a job that was adopted has connected by the process of this id.
-    pub(super) fn connected(&self, proc: &Proc, pid: u32) {
+    /// A proc of a job that was adopted is the process of this id.
+    pub(super) fn found(&self, proc: &Proc, pid: u32) {
         if let Some(procs) = self.jobs().get(&proc.nspace).and_then(|job| job.registered()) {
-            procs.connected(proc.rank, pid);
+            procs.add(proc.rank, pid);
         }
     }
 

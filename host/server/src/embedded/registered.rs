@@ -1,5 +1,5 @@
-//! The processes of procs that others start, as under `peal serve`: those that connected, by the kernel's word, and all that descends
-//! from them. What is done to them is done as the user of their job, so that the kernel lets it reach no process of anybody else.
+//! The processes of procs that others start, as under `peal serve`: those that connected, by the kernel's word, those
+//! that the launcher named, and all that descends from them. What is done to them is done as the user of their job, so that the kernel lets it reach no process of anybody else.
 use super::{
     control::{RankNotDone, ended_already, signal_of},
     process::{Id, Process},
@@ -23,24 +23,24 @@ const STOPPING: Duration = Duration::from_secs(2);
 /// The time between two looks at processes that are about to stop or to end.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The processes by which the procs of a registered job have connected.
+/// The processes of the procs of a registered job.
 #[derive(Debug, Default)]
 pub(super) struct RegisteredProcs(Mutex<BTreeMap<Rank, Vec<Process>>>);
 
 /// The process of a registered proc.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ProcProcess {
-    /// It has not connected, or nobody may look at its process.
+    /// It has not connected and nobody named its process, or nobody may look at that.
     Unknown,
     /// It runs as this process.
     Running(u32),
-    /// All that connected have ended.
+    /// All have ended.
     Ended,
 }
 
 impl RegisteredProcs {
-    /// Notes that a proc has connected by the process of this id. Our own is no proc's: nobody has us signal ourselves.
-    pub(super) fn connected(&self, rank: Rank, pid: u32) {
+    /// Notes that a proc is the process of this id. Our own is no proc's: nobody has us signal ourselves.
+    pub(super) fn add(&self, rank: Rank, pid: u32) {
         let Some(process) = Process::of(pid).filter(|process| process.id.pid != std::process::id()) else { return };
         let mut all = self.all();
         let known = all.entry(rank).or_default();
@@ -68,7 +68,7 @@ impl RegisteredProcs {
         ranks.iter().filter_map(of).collect()
     }
 
-    /// All processes that connected.
+    /// All processes.
     pub(super) fn ids(&self) -> Vec<Id> {
         self.all().values().flatten().map(|process| process.id).collect()
     }
@@ -313,8 +313,8 @@ mod tests {
     fn registered_proc_is_paused_resumed_and_killed_with_descendants() {
         let procs = RegisteredProcs::default();
         let ((mut shell, child), (mut other, others_child)) = (family(), family());
-        procs.connected(Rank(0), shell.id());
-        procs.connected(Rank(1), other.id());
+        procs.add(Rank(0), shell.id());
+        procs.add(Rank(1), other.id());
         assert_eq!(procs.process_of(Rank(0)), ProcProcess::Running(shell.id()));
         assert_eq!(control(&procs, JobAction::Pause, 0, &procs.ids()), []);
         assert!(is_stopped(shell.id()) && is_stopped(child) && !is_stopped(other.id()) && !is_stopped(others_child));
@@ -336,8 +336,8 @@ mod tests {
     fn descendant_that_is_another_proc_is_spared() {
         let procs = RegisteredProcs::default();
         let (mut shell, child) = family();
-        procs.connected(Rank(0), shell.id());
-        procs.connected(Rank(1), child);
+        procs.add(Rank(0), shell.id());
+        procs.add(Rank(1), child);
         assert_eq!(control(&procs, JobAction::Kill, 0, &procs.ids()), []);
         assert!(!lives(shell.id()) && lives(child));
         assert_eq!(control(&procs, JobAction::Kill, 1, &procs.ids()), []);
@@ -349,15 +349,15 @@ mod tests {
     fn proc_without_a_process_is_named() {
         let procs = RegisteredProcs::default();
         // Our own process, and none at all.
-        procs.connected(Rank(0), std::process::id());
-        procs.connected(Rank(1), u32::MAX);
+        procs.add(Rank(0), std::process::id());
+        procs.add(Rank(1), u32::MAX);
         for rank in [0, 1] {
             assert_eq!(procs.process_of(Rank(rank)), ProcProcess::Unknown);
             let [refused] = &control(&procs, JobAction::Kill, rank, &[])[..] else { panic!("nobody is there") };
             assert_eq!(refused.status, code::PMIX_ERR_NOT_FOUND);
         }
         let (mut shell, _) = family();
-        procs.connected(Rank(2), shell.id());
+        procs.add(Rank(2), shell.id());
         let [refused] = &control(&procs, JobAction::Restart { checkpoint: None }, 2, &[])[..] else { panic!("it is") };
         assert_eq!(refused.status, code::PMIX_ERR_NOT_SUPPORTED);
         assert_eq!(control(&procs, JobAction::Kill, 2, &[]), []);

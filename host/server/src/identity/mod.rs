@@ -10,6 +10,7 @@ mod table;
 pub use self::observer::{Observer, observe};
 pub(crate) use self::{
     claims::Claim,
+    process::{Process, user},
     socket::{unread, untaken},
 };
 use self::{

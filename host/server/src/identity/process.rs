@@ -19,7 +19,7 @@ const LOOKS: u32 = 3;
 
 /// A process that no later one of the same number is taken for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(super) struct Process {
+pub(crate) struct Process {
     pub(super) pid: u32,
     /// When it was started, in ticks since the system was.
     started: u64,
@@ -27,13 +27,13 @@ pub(super) struct Process {
 
 impl Process {
     /// The process of that number, if there is one.
-    pub(super) fn of(pid: u32) -> Option<Process> {
+    pub(crate) fn of(pid: u32) -> Option<Process> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         Some(Process { pid, started: started(&stat)? })
     }
 
     /// Whether it has not ended.
-    pub(super) fn is_there(self) -> bool {
+    pub(crate) fn is_there(self) -> bool {
         Process::of(self.pid) == Some(self)
     }
 }
@@ -110,6 +110,11 @@ pub(super) fn groups(pid: u32) -> Option<Vec<u32>> {
     groups_in(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
 }
 
+/// The user that a process runs as, by its real user id.
+pub(crate) fn user(pid: u32) -> Option<u32> {
+    user_in(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
+}
+
 /// A process and its descendants, nearest first. Children are only looked for when those before them have been seen.
 fn tree(root: u32) -> impl Iterator<Item = u32> {
     let mut seen = HashSet::from([root]);
@@ -143,6 +148,11 @@ fn started(stat: &str) -> Option<u64> {
 fn parent(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Of `/proc/PID/status`: one line has the real, the effective, the saved user and that for files.
+fn user_in(status: &str) -> Option<u32> {
+    status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().next()?.parse().ok()
 }
 
 /// Of `/proc/PID/status`: one line has the real, the effective, the saved group and that for files, another those beside them.
@@ -180,6 +190,8 @@ mod tests {
         assert_eq!(groups_in("Gid:\t5\t6\t7\t8\nGroups:\t4 6 100 \n"), Some(vec![6, 4, 6, 100]));
         assert_eq!(groups_in("Gid:\t5\t6\t7\t8\nGroups:\t \n"), Some(vec![6]));
         assert_eq!(groups_in("Name:\tsh\n"), None);
+        assert_eq!((user_in(status), user_in("Name:\tsh\n")), (Some(1), None));
+        assert_eq!(user(std::process::id()), Some(rustix::process::getuid().as_raw()));
         let own = groups(std::process::id()).unwrap();
         assert_eq!(own[0], rustix::process::getegid().as_raw());
         let beside: Vec<u32> = rustix::process::getgroups().unwrap().iter().map(|gid| gid.as_raw()).collect();
