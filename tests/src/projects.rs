@@ -3,7 +3,11 @@ use crate::{Done, peal, root, run};
 use std::{
     path::{Path, PathBuf},
     process::Command,
+    time::Duration,
 };
+
+/// How long a component may be compiled, with an interpreter in it and on a busy machine.
+pub const COMPILING: Duration = Duration::from_secs(300);
 
 /// The file in which an author of a language writes.
 pub fn source(language: &str) -> &'static str {

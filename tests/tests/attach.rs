@@ -140,12 +140,14 @@ fn what_handlers_log_and_control_passes_the_channels_and_policies_of_the_server(
     assert_eq!(done.stdout.matches("nothing more").count(), 2, "the silent one is ended: {}", done.stdout);
     assert!(!done.stderr.contains("sends no heartbeat"), "the site writes that elsewhere: {}", done.stderr);
     let board = std::fs::read_to_string(place.path("board")).unwrap();
-    // Each proc has handlers of its own, the silent one, too; each is told as the proc that it is before.
+    // Each proc has handlers of its own, the silent one, too; each is told as the proc that it is before. Whether that of the silent
+    // one writes before another has ended it is left to chance.
     for rank in 0..3 {
         let by = format!(",{rank}] ");
         let lines =
             board.lines().filter(|line| line.contains(&by) && line.ends_with(":2 sends no heartbeat, action: kill"));
-        assert_eq!(lines.count(), 1, "rank {rank}: {board}");
+        let lines = lines.count();
+        assert!(lines == 1 || (rank == 2 && lines == 0), "rank {rank}: {board}");
     }
 }
 
@@ -170,7 +172,7 @@ fn the_end_of_the_program_is_its_own() {
 
 #[test]
 fn signals_are_passed_on() {
-    let script = "trap 'echo heard; exit 9' TERM; echo ready; while :; do sleep 1000 & wait $!; done";
+    let script = "trap 'echo heard; kill $!; exit 9' TERM; echo ready; while :; do sleep 1000 & wait $!; done";
     let mut attached = lonely(&attach(&[], &[], &words(&["sh", "-c", script])));
     let mut child = attached.stdout(Stdio::piped()).spawn().unwrap();
     let mut said = BufReader::new(child.stdout.take().unwrap()).lines();

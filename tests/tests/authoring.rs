@@ -11,8 +11,8 @@ use peal_sandbox::{
 use peal_tests::{
     daemon::Place,
     languages::{engine, handle, info},
-    projects::{Project, module, source},
-    root, run, until,
+    projects::{COMPILING, Project, module, source},
+    root, run, run_within, until,
 };
 use std::{
     fs,
@@ -266,10 +266,10 @@ async fn a_project_with_every_role_decides(language: &str) {
     assert!(done.stdout.contains(&format!("capabilities   {asked}\n")), "{}", done.stdout);
     let file = made.component();
 
-    let tried = run(&mut made.module(&["test"])).expect_status(1).stdout;
+    let tried = run_within(COMPILING, &mut made.module(&["test"])).expect_status(1).stdout;
     assert!(tried.contains("FAILED  an event for everybody is denied") && tried.contains(" 1 FAILED\n"), "{tried}");
     edit(&project.join("tests/example.toml"));
-    run(&mut made.module(&["test"])).expect_status(0);
+    run_within(COMPILING, &mut made.module(&["test"])).expect_status(0);
     decides_for_a_running_server(project, &name).await;
 
     let written = Arc::new(Written::default());
@@ -317,9 +317,10 @@ fn each_role_alone_makes_a_project_that_builds_and_loads() {
             let project = Project::new(dir.path(), language, &name, &[role]);
             let done = project.build().expect_status(0);
             assert!(done.stdout.contains(&format!("roles          {role}\n")), "{}", done.stdout);
-            run(&mut project.module(&["test"])).expect_status(0);
+            run_within(COMPILING, &mut project.module(&["test"])).expect_status(0);
             if language == "c" {
-                let measured = run(&mut project.module(&["bench", "--calls", "10"])).expect_status(0).stdout;
+                let measured =
+                    run_within(COMPILING, &mut project.module(&["bench", "--calls", "10"])).expect_status(0).stdout;
                 assert!(measured.contains(role), "{measured}");
             }
             let module = load(&project.component(), &Arc::default());

@@ -3,13 +3,10 @@
 use peal_needs::needs;
 use peal_tests::{
     peal, program,
-    projects::{Project, source},
+    projects::{COMPILING, Project, source},
     run, run_within,
 };
-use std::{fs, path::Path, time::Duration};
-
-/// How long a component may be compiled, with an interpreter in it and on a busy machine.
-const COMPILING: Duration = Duration::from_secs(300);
+use std::{fs, path::Path};
 
 /// What an author writes, and how a failure tells of it, in these parts.
 struct Throwing {

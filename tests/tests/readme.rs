@@ -44,7 +44,11 @@ fn the_demo_shows_a_job_its_events_and_what_each_handler_answered() {
     assert!(shown.contains("which ends the chain"), "{shown}");
     assert!(shown.contains("this line went through a log channel\nmy line was logged"), "{shown}");
     assert!(shown.contains("the other job stays: PMIx_Job_control") && shown.contains("same-user"), "{shown}");
-    assert!(shown.lines().count() < 100, "a short transcript, not {} lines", shown.lines().count());
+    // What cargo says of its work beside that differs: the other tests of this file build as well.
+    let of_cargo = ["Blocking ", "Compiling ", "Finished ", "Running "];
+    let transcript = shown.lines().filter(|line| !of_cargo.iter().any(|word| line.trim_start().starts_with(word)));
+    let count = transcript.count();
+    assert!(count < 100, "a short transcript, not {count} lines");
 }
 
 #[needs(openmpi4)]

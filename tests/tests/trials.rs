@@ -3,19 +3,17 @@ use peal_needs::needs;
 use peal_tests::{
     Done,
     daemon::{Daemon, Place},
-    guest, peal, root, run, run_within, text_form, until,
+    guest, peal,
+    projects::COMPILING,
+    root, run, run_within, text_form, until,
 };
 use serde_json::Value;
 use std::{
     fs,
     path::{Path, PathBuf},
     process::Stdio,
-    time::Duration,
 };
 use tempfile::TempDir;
-
-/// How long a component with an interpreter in it may be compiled on a busy machine.
-const COMPILING: Duration = Duration::from_secs(300);
 
 fn module(args: &[&str]) -> Done {
     run(&mut peal([&["module"], args].concat()))

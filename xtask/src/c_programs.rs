@@ -13,19 +13,29 @@ use std::{
 /// Why parts that need the C programs are left out, and what to do about it.
 pub const NOT_AVAILABLE: &str = "not available: install libpmix-dev";
 
+/// The program that the demo shows.
+pub const HELLO: &str = "hello";
+
 /// Compiles what is newer than its program and returns the directory of the programs; none where there is no `libpmix`.
 pub fn build(root: &Path) -> Result<Option<PathBuf>> {
     let Some(flags) = flags() else { return Ok(None) };
     let programs = root.join("target/c");
-    compile_all(&root.join("tests/c"), &programs, &flags)?;
-    compile_all(&root.join("tests/c/bench"), &programs.join("bench"), &flags)?;
+    compile(&root.join("tests/c"), &programs, &flags, |_| true)?;
+    compile(&root.join("tests/c/bench"), &programs.join("bench"), &flags, |_| true)?;
     Ok(Some(programs))
+}
+
+/// Compiles [`HELLO`] alone. Whether there is a `libpmix` to link it with.
+pub fn build_hello(root: &Path) -> Result<bool> {
+    let Some(flags) = flags() else { return Ok(false) };
+    compile(&root.join("tests/c"), &root.join("target/c"), &flags, |name| name == HELLO)?;
+    Ok(true)
 }
 
 /// What is linked into other programs by `LD_PRELOAD`, and is no program itself.
 const PRELOADED: &str = "nodelay";
 
-fn compile_all(from: &Path, programs: &Path, flags: &str) -> Result<()> {
+fn compile(from: &Path, programs: &Path, flags: &str, is_wanted: impl Fn(&OsStr) -> bool) -> Result<()> {
     fs::create_dir_all(programs).with_context(|| format!("creating {}", programs.display()))?;
     let files = files(from)?;
     let (sources, rest): (Vec<_>, Vec<_>) = files.iter().partition(|file| file.extension() == Some(OsStr::new("c")));
@@ -33,6 +43,9 @@ fn compile_all(from: &Path, programs: &Path, flags: &str) -> Result<()> {
     let newest_header = headers.map(|header| changed(header)).max().flatten();
     for source in sources {
         let name = source.file_stem().unwrap_or_default();
+        if !is_wanted(name) {
+            continue;
+        }
         let is_preloaded = name == PRELOADED;
         let program = programs.join(name).with_extension(if is_preloaded { "so" } else { "" });
         if changed(&program) > changed(source).max(newest_header) {

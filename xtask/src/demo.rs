@@ -1,10 +1,7 @@
 //! `cargo xtask demo`: a small job under Peal, with its events handled by sandboxed components.
 use crate::{c_programs, graphs, guests, mpi};
 use anyhow::{Context, Result, ensure};
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{path::Path, process::Command};
 
 /// One thing to look at.
 struct Scene<'a> {
@@ -35,9 +32,9 @@ pub fn run(root: &Path) -> Result<()> {
         );
     }
     graphs::build_programs(root)?;
-    guests::build(root)?;
-    let programs = c_programs::build(root)?;
-    let job = job(programs.map(|programs| programs.join("hello")));
+    // What the scenes show, and no more: components in other languages and the other C programs are for the tests.
+    guests::build_rust(root)?;
+    let job = if c_programs::build_hello(root)? { c_job() } else { own_job() };
 
     let wasm = "target/guests";
     let scenes = [
@@ -95,19 +92,15 @@ fn mourning() -> [Scene<'static>; 2] {
     ]
 }
 
-/// The program to run: one in C, linked with the real `libpmix`, or else one that uses Peal's own client.
-fn job(c_program: Option<PathBuf>) -> String {
-    match c_program {
-        Some(_) => {
-            println!("\nThe job is tests/c/hello.c, an ordinary C program linked with libpmix.");
-            "target/c/hello".to_owned()
-        }
-        None => {
-            println!(
-                "\nThe job uses Peal's own client. One in C with the real libpmix is {}.",
-                c_programs::NOT_AVAILABLE
-            );
-            "target/debug/peal-example".to_owned()
-        }
-    }
+/// The program to run: one in C, linked with the real `libpmix`.
+fn c_job() -> String {
+    let name = c_programs::HELLO;
+    println!("\nThe job is tests/c/{name}.c, an ordinary C program linked with libpmix.");
+    format!("target/c/{name}")
+}
+
+/// The program to run where there is no `libpmix`: one that uses Peal's own client.
+fn own_job() -> String {
+    println!("\nThe job uses Peal's own client. One in C with the real libpmix is {}.", c_programs::NOT_AVAILABLE);
+    "target/debug/peal-example".to_owned()
 }

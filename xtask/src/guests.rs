@@ -26,29 +26,34 @@ pub fn tools(root: &Path) -> Tools {
 /// Builds all guests and returns the directory of the components. What has not changed stays untouched. Those in languages whose
 /// tools are not to be had are left out, which is said.
 pub fn build(root: &Path) -> Result<PathBuf> {
-    let components = root.join("target/guests");
-    fs::create_dir_all(&components).with_context(|| format!("creating {}", components.display()))?;
-    build_rust(root, &components)?;
+    let components = build_rust(root)?;
     for dir in guests(&root.join("guests"), MANIFEST)? {
         build_other(root, &dir, &components)?;
     }
     Ok(components)
 }
 
-fn build_rust(root: &Path, components: &Path) -> Result<()> {
+/// Builds the guests in Rust alone, and returns the directory of the components.
+pub fn build_rust(root: &Path) -> Result<PathBuf> {
+    let components = root.join("target/guests");
+    fs::create_dir_all(&components).with_context(|| format!("creating {}", components.display()))?;
     let toolchain = rust::find(&tools(root), &mut |words| println!("{words}"))?;
     let built = target_dir(root).join(TARGET).join("release");
-    let hint = if built.exists() { "" } else { " (first time: up to two minutes)" };
-    println!("building the guests{hint}");
     let mut cargo = toolchain.cargo(&root.join("guests"));
-    cargo.args(["build", "--quiet", "--release", "--workspace", "--target", TARGET]);
+    cargo.args(["build", "--release", "--workspace", "--target", TARGET]);
+    if built.exists() {
+        println!("building the guests");
+        cargo.arg("--quiet");
+    } else {
+        println!("building the guests (first time: up to a minute on two cores)");
+    }
     command::run(cargo.args(toolchain.build_args()).env("CARGO_TARGET_DIR", target_dir(root)))?;
     for dir in guests(&root.join("guests"), "Cargo.toml")? {
         let name = name(&dir);
         let module = built.join(format!("peal_{}.wasm", name.replace('-', "_")));
         write_if_changed(&components.join(format!("{name}.wasm")), &encode(&module)?)?;
     }
-    Ok(())
+    Ok(components)
 }
 
 /// A failure is that of the guest, unless there are no tools for it: then it is said and the component taken away, so that no

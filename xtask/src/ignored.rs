@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     fmt::{Display, Formatter},
     io::{BufRead, BufReader, Write},
+    ops::AddAssign,
     process::{Command, Stdio},
 };
 
@@ -29,14 +30,25 @@ impl Ignored {
         Ok(ignored)
     }
 
+    /// Whether some were ignored because nobody had looked yet for what they need.
+    pub fn has_unrecorded_needs(&self) -> bool {
+        self.0.keys().any(|reason| reason.contains("run `cargo xtask test`"))
+    }
+
     /// Counts a line such as `test groups::form ... ignored, needs root`.
-    fn read(&mut self, line: &str) {
+    pub fn read(&mut self, line: &str) {
         let Some((_, end)) = line.trim_end().strip_prefix("test ").and_then(|rest| rest.rsplit_once(" ... ignored"))
         else {
             return;
         };
         let reason = end.strip_prefix(", ").unwrap_or("without a reason");
         *self.0.entry(reason.to_owned()).or_default() += 1;
+    }
+}
+
+impl AddAssign for Ignored {
+    fn add_assign(&mut self, other: Ignored) {
+        other.0.into_iter().for_each(|(reason, count)| *self.0.entry(reason).or_default() += count);
     }
 }
 

@@ -1,6 +1,7 @@
 //! The chores of the repository: `cargo xtask demo`, `test`, `soak`, `bench`, `guests`, `peers`, `needs`, `deny`, `codegen`.
 #![allow(clippy::print_stdout, reason = "a person reads along")]
 mod bench;
+mod binaries;
 mod c_programs;
 mod codegen;
 mod command;
@@ -38,8 +39,8 @@ enum Chore {
     Demo,
     /// Set up whatever the tests need and run them all
     ///
-    /// The tests of the SDK and the guests, and those of the host. With arguments, only the tests of the host, and the arguments go
-    /// to `cargo test --workspace`.
+    /// The tests of the SDK and the guests, and those of the host: several binaries at a time, whose output is printed when they have
+    /// ended and kept in target/test-output. With arguments, only the tests of the host, and the arguments go to `cargo test --workspace`.
     Test {
         /// Passed to `cargo test --workspace`, such as the name of one test
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

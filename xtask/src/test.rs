@@ -1,18 +1,18 @@
 //! `cargo xtask test`: sets up what the tests need and runs them.
 use crate::{
-    c_programs,
+    binaries, c_programs,
     command::{self, cargo, step},
     graphs, guests,
     ignored::Ignored,
     needs, peers,
 };
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use std::{path::Path, process::Command, time::Instant};
 
 /// Runs everything; with arguments, the tests of the host with those.
 pub fn run(root: &Path, args: &[String]) -> Result<()> {
     let start = Instant::now();
-    let components = step("guests", || guests::build(root))?;
+    let components = step("components", || guests::build(root))?;
     let programs = step("C programs", || c_programs::build(root))?;
     step("programs of others", || {
         provide("chromium-headless-shell", &["chromium-headless-shell", "chromium"]);
@@ -20,29 +20,33 @@ pub fn run(root: &Path, args: &[String]) -> Result<()> {
         Ok(())
     })?;
     let peers = step("peers", || peers::get(root))?;
+    let mut variables = vec![("PEAL_GUESTS", components.into_os_string()), ("PEAL_PEERS", peers.into_os_string())];
+    variables.extend(programs.map(|programs| ("PEAL_C_PROGRAMS", programs.into_os_string())));
+    // Before any test is compiled: what is missing decides then which tests are ignored.
     step("what tests need", || needs::record(root))?;
-    if args.is_empty() {
-        step("tests of the SDK and the guests", || {
-            command::run(guests::cargo_on_host(root).args(["test", "--quiet", "--workspace"]))
-        })?;
-    }
     step("programs", || graphs::build_programs(root))?;
-    let ignored = step("tests of the host", || {
-        let mut tests = cargo(root);
-        // One run tells of all that fails.
-        tests
-            .args(["test", "--workspace", "--no-fail-fast"])
-            .args(args)
-            .env("PEAL_GUESTS", &components)
-            .env("PEAL_PEERS", &peers);
-        match &programs {
-            Some(programs) => tests.env("PEAL_C_PROGRAMS", programs),
-            None => tests.env_remove("PEAL_C_PROGRAMS"),
-        };
-        Ignored::count(&mut tests)
+    if !args.is_empty() {
+        let ignored = step("tests of the host", || {
+            // One run tells of all that fails.
+            Ignored::count(cargo(root).args(["test", "--workspace", "--no-fail-fast"]).args(args).envs(variables))
+        })?;
+        tell_end(&ignored, start);
+        return Ok(());
+    }
+    let binaries = step("tests of the host, compiled", || binaries::build(root))?;
+    step("tests of the SDK and the guests", || {
+        command::run(guests::cargo_on_host(root).args(["test", "--quiet", "--workspace"]))
     })?;
-    println!("\n{ignored}\nall others passed in {} s", start.elapsed().as_secs());
+    let mut ignored = step("tests of the host", || binaries::run_all(root, binaries, &variables))?;
+    ignored +=
+        step("examples in documentation", || Ignored::count(cargo(root).args(["test", "--workspace", "--doc"])))?;
+    ensure!(!ignored.has_unrecorded_needs(), "tests were compiled before it was recorded what they need\n{ignored}");
+    tell_end(&ignored, start);
     Ok(())
+}
+
+fn tell_end(ignored: &Ignored, start: Instant) {
+    println!("\n{ignored}\nall others passed in {} s", start.elapsed().as_secs());
 }
 
 /// A package that has one of these programs. Without it the tests that need one are ignored.

@@ -1,0 +1,148 @@
+//! Runs the binaries of the host's tests, several at a time: many tests wait for something, so that one binary alone leaves cores idle.
+use crate::{
+    command::{cargo, run_quietly},
+    ignored::Ignored,
+};
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::{
+    collections::VecDeque,
+    env,
+    ffi::OsString,
+    fs::{self, File},
+    io::{BufRead, BufReader, Write},
+    num::NonZero,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::{Mutex, PoisonError, mpsc},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// The binary of the tests of one target.
+struct TestBinary {
+    /// The name of its file, without the hash.
+    name: String,
+    program: PathBuf,
+    /// The directory of its package, in which cargo runs it.
+    package: PathBuf,
+}
+
+/// The binaries of all tests of the host.
+pub struct TestBinaries(VecDeque<TestBinary>);
+
+/// The end of a binary.
+struct Ended {
+    name: String,
+    took: Duration,
+    /// Both streams, in the order in which they were written.
+    output: Vec<u8>,
+    result: Result<()>,
+}
+
+/// Runs the binaries in this environment. Prints what each printed when it has ended, and counts the tests that were ignored.
+///
+/// # Errors
+/// Names the binaries that failed, once all have run.
+pub fn run_all(root: &Path, binaries: TestBinaries, variables: &[(&str, OsString)]) -> Result<Ignored> {
+    let queue = Mutex::new(binaries.0);
+    // Each binary runs as many tests at a time as there are cores, and one binary more keeps the cores busy while tests wait.
+    let at_once = thread::available_parallelism().map_or(1, NonZero::get) + 1;
+    let libraries = library_path(root)?;
+    let outputs = root.join("target/test-output");
+    fs::create_dir_all(&outputs).with_context(|| format!("creating {}", outputs.display()))?;
+    let (mut ignored, mut failed) = (Ignored::default(), Vec::new());
+    thread::scope(|scope| {
+        let (tell, ended) = mpsc::channel();
+        for _ in 0..at_once {
+            let (tell, queue, outputs, libraries) = (tell.clone(), &queue, &outputs, &libraries);
+            scope.spawn(move || {
+                loop {
+                    let next = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+                    let Some(binary) = next else { break };
+                    if tell.send(binary.run(outputs, variables, libraries)).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(tell);
+        for Ended { name, took, output, result } in ended {
+            let mut printed = std::io::stdout().lock();
+            writeln!(printed, "\nran {name} in {:.1} s", took.as_secs_f32())?;
+            printed.write_all(&output)?;
+            output.split(|byte| *byte == b'\n').for_each(|line| ignored.read(&String::from_utf8_lossy(line)));
+            if let Err(error) = result {
+                writeln!(printed, "{name} failed: {error:#}")?;
+                failed.push(name);
+            }
+        }
+        anyhow::Ok(())
+    })?;
+    ensure!(failed.is_empty(), "the tests of {} failed\n{ignored}", failed.join(", "));
+    Ok(ignored)
+}
+
+/// Compiles the binaries with cargo's own progress, and finds them in what it tells.
+pub fn build(root: &Path) -> Result<TestBinaries> {
+    let mut command = cargo(root);
+    command.args(["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().context("running cargo test --no-run")?;
+    let messages = BufReader::new(child.stdout.take().context("the output is piped")?);
+    let mut binaries = VecDeque::new();
+    for line in messages.lines() {
+        let message: Value = serde_json::from_str(&line.context("reading what cargo tells")?)?;
+        binaries.extend(TestBinary::of(&message));
+    }
+    let status = child.wait().context("waiting for cargo")?;
+    ensure!(status.success(), "the tests cannot be built: {status}");
+    ensure!(!binaries.is_empty(), "cargo told of no tests");
+    // Cargo tells of them as they are built, which is not the same twice.
+    binaries.make_contiguous().sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(TestBinaries(binaries))
+}
+
+/// The search path for libraries that cargo sets for tests: those of procedural macros need the compiler's.
+fn library_path(root: &Path) -> Result<OsString> {
+    const VARIABLE: &str = "LD_LIBRARY_PATH";
+    let rustc = env::var_os("RUSTC").unwrap_or_else(|| OsString::from("rustc"));
+    let told = run_quietly(Command::new(rustc).args(["--print", "target-libdir"]).current_dir(root))?;
+    let before = env::var_os(VARIABLE).unwrap_or_default();
+    let all = std::iter::once(PathBuf::from(told.trim())).chain(env::split_paths(&before));
+    env::join_paths(all).context("joining the search path for libraries")
+}
+
+impl TestBinary {
+    /// The binary that a message of cargo tells of, if it tells of one.
+    fn of(message: &Value) -> Option<TestBinary> {
+        let text = |pointer: &str| message.pointer(pointer)?.as_str();
+        if text("/reason")? != "compiler-artifact" || message.pointer("/profile/test") != Some(&Value::Bool(true)) {
+            return None;
+        }
+        let program = PathBuf::from(text("/executable")?);
+        let package = Path::new(text("/manifest_path")?).parent()?.to_owned();
+        let target = text("/target/name")?;
+        let crate_name = package.file_name()?.to_string_lossy();
+        Some(TestBinary { name: format!("{crate_name}/{target}"), program, package })
+    }
+
+    fn run(&self, outputs: &Path, variables: &[(&str, OsString)], libraries: &OsString) -> Ended {
+        let start = Instant::now();
+        let file = outputs.join(self.name.replace('/', "-")).with_extension("txt");
+        let result = self.run_into(&file, variables, libraries);
+        let output = fs::read(&file).unwrap_or_default();
+        Ended { name: self.name.clone(), took: start.elapsed(), output, result }
+    }
+
+    /// Runs it with its output in a file. A pipe would have to be read to its end, and a process that a test left behind may hold it.
+    fn run_into(&self, file: &Path, variables: &[(&str, OsString)], libraries: &OsString) -> Result<()> {
+        let output = File::create(file).with_context(|| format!("creating {}", file.display()))?;
+        let mut command = Command::new(&self.program);
+        command.current_dir(&self.package).stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+        command.env("CARGO_MANIFEST_DIR", &self.package).env("LD_LIBRARY_PATH", libraries);
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
+        let status = command.status().with_context(|| format!("running {}", self.program.display()))?;
+        ensure!(status.success(), "it ended with {status}");
+        Ok(())
+    }
+}
