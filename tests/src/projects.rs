@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-/// How long a component may be compiled, with an interpreter in it and on a busy machine.
+/// The time that compiling a component may take, with an interpreter in it and on a busy machine.
 pub const COMPILING: Duration = Duration::from_secs(300);
 
 /// The file in which an author of a language writes.

@@ -84,7 +84,7 @@ fn starts_in_a_row_hang_never() {
     }
 }
 
-/// How long a suite may take: ranks wait by asking again and again, so that on busy cores each message costs a turn.
+/// The time that a suite may take: ranks wait by asking again and again, so that on busy cores each message costs a turn.
 const SUITE: Duration = Duration::from_secs(400);
 
 /// Runs tests of `mpi4py` under Peal and under the launcher of that release, and compares what passes and what fails.

@@ -23,7 +23,7 @@ fn troubles(done: &Done) -> Vec<(String, String)> {
     status["troubles"].as_array().unwrap().iter().map(|one| (text(one, "kind"), text(one, "message"))).collect()
 }
 
-/// Whether a status in words says that the audit trail fails, or failed just before smaller records were written.
+/// Tells whether a status in words says that the audit trail fails, or failed just before smaller records were written.
 fn tells_of_audit(status: &str) -> bool {
     ["cannot be written", "could not always be written in the last minute"]
         .iter()

@@ -1,13 +1,9 @@
 //! Runs the binaries of the host's tests, several at a time: many tests wait for something, so that one binary alone leaves cores idle.
-use crate::{
-    command::{cargo, run_quietly},
-    ignored::Ignored,
-};
+use crate::{command::cargo, ignored::Ignored};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::{
     collections::VecDeque,
-    env,
     ffi::OsString,
     fs::{self, File},
     io::{BufRead, BufReader, Write},
@@ -48,19 +44,18 @@ pub fn run_all(root: &Path, binaries: TestBinaries, variables: &[(&str, OsString
     let queue = Mutex::new(binaries.0);
     // Each binary runs as many tests at a time as there are cores, and one binary more keeps the cores busy while tests wait.
     let at_once = thread::available_parallelism().map_or(1, NonZero::get) + 1;
-    let libraries = library_path(root)?;
     let outputs = root.join("target/test-output");
     fs::create_dir_all(&outputs).with_context(|| format!("creating {}", outputs.display()))?;
     let (mut ignored, mut failed) = (Ignored::default(), Vec::new());
     thread::scope(|scope| {
         let (tell, ended) = mpsc::channel();
         for _ in 0..at_once {
-            let (tell, queue, outputs, libraries) = (tell.clone(), &queue, &outputs, &libraries);
+            let (tell, queue, outputs) = (tell.clone(), &queue, &outputs);
             scope.spawn(move || {
                 loop {
                     let next = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
                     let Some(binary) = next else { break };
-                    if tell.send(binary.run(outputs, variables, libraries)).is_err() {
+                    if tell.send(binary.run(outputs, variables)).is_err() {
                         break;
                     }
                 }
@@ -102,16 +97,6 @@ pub fn build(root: &Path) -> Result<TestBinaries> {
     Ok(TestBinaries(binaries))
 }
 
-/// The search path for libraries that cargo sets for tests: those of procedural macros need the compiler's.
-fn library_path(root: &Path) -> Result<OsString> {
-    const VARIABLE: &str = "LD_LIBRARY_PATH";
-    let rustc = env::var_os("RUSTC").unwrap_or_else(|| OsString::from("rustc"));
-    let told = run_quietly(Command::new(rustc).args(["--print", "target-libdir"]).current_dir(root))?;
-    let before = env::var_os(VARIABLE).unwrap_or_default();
-    let all = std::iter::once(PathBuf::from(told.trim())).chain(env::split_paths(&before));
-    env::join_paths(all).context("joining the search path for libraries")
-}
-
 impl TestBinary {
     /// The binary that a message of cargo tells of, if it tells of one.
     fn of(message: &Value) -> Option<TestBinary> {
@@ -126,20 +111,21 @@ impl TestBinary {
         Some(TestBinary { name: format!("{crate_name}/{target}"), program, package })
     }
 
-    fn run(&self, outputs: &Path, variables: &[(&str, OsString)], libraries: &OsString) -> Ended {
+    fn run(&self, outputs: &Path, variables: &[(&str, OsString)]) -> Ended {
         let start = Instant::now();
         let file = outputs.join(self.name.replace('/', "-")).with_extension("txt");
-        let result = self.run_into(&file, variables, libraries);
+        let result = self.run_into(&file, variables);
         let output = fs::read(&file).unwrap_or_default();
         Ended { name: self.name.clone(), took: start.elapsed(), output, result }
     }
 
-    /// Runs it with its output in a file. A pipe would have to be read to its end, and a process that a test left behind may hold it.
-    fn run_into(&self, file: &Path, variables: &[(&str, OsString)], libraries: &OsString) -> Result<()> {
+    /// Runs it, in the search path for libraries that cargo gave us, with its output in a file. A pipe would have to be read to its end,
+    /// and a process that a test left behind may hold it.
+    fn run_into(&self, file: &Path, variables: &[(&str, OsString)]) -> Result<()> {
         let output = File::create(file).with_context(|| format!("creating {}", file.display()))?;
         let mut command = Command::new(&self.program);
         command.current_dir(&self.package).stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
-        command.env("CARGO_MANIFEST_DIR", &self.package).env("LD_LIBRARY_PATH", libraries);
+        command.env("CARGO_MANIFEST_DIR", &self.package);
         command.envs(variables.iter().map(|(name, value)| (name, value)));
         let status = command.status().with_context(|| format!("running {}", self.program.display()))?;
         ensure!(status.success(), "it ended with {status}");

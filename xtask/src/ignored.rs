@@ -30,7 +30,7 @@ impl Ignored {
         Ok(ignored)
     }
 
-    /// Whether some were ignored because nobody had looked yet for what they need.
+    /// Tells whether some were ignored because nobody had looked yet for what they need.
     pub fn has_unrecorded_needs(&self) -> bool {
         self.0.keys().any(|reason| reason.contains("run `cargo xtask test`"))
     }

@@ -61,15 +61,13 @@ fn status_in(info: &Info) -> Option<Status> {
     if let Value::Status(status) = info.value { Some(status) } else { None }
 }
 
-fn meaning(status: Status) -> &'static str {
+fn meaning(status: Status) -> String {
     match status {
-        code::PMIX_ERR_PARTIAL_SUCCESS => {
-            "some channels have it, others failed: the reason is in the trace of the server, which its administrators can read"
-        }
-        code::PMIX_ERR_NOT_AVAILABLE => "nothing was logged: none of these channels is there",
-        code::PMIX_ERR_BAD_PARAM => "nothing was logged: the request makes no sense to the server",
-        code::PMIX_ERR_NO_PERMISSIONS => "nothing was logged: it is not allowed",
-        _ => "not logged as it should be: the reason is in the trace of the server, which its administrators can read",
+        code::PMIX_ERR_PARTIAL_SUCCESS => format!("some channels have it, others failed: {}", crate::REASON_IN_TRACE),
+        code::PMIX_ERR_NOT_AVAILABLE => "nothing was logged: none of these channels is there".to_owned(),
+        code::PMIX_ERR_BAD_PARAM => "nothing was logged: the request makes no sense to the server".to_owned(),
+        code::PMIX_ERR_NO_PERMISSIONS => "nothing was logged: it is not allowed".to_owned(),
+        _ => format!("not logged as it should be: {}", crate::REASON_IN_TRACE),
     }
 }
 

@@ -102,6 +102,9 @@ fn completions(shell: Shell) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The meaning of a status that says nothing more to whoever asked.
+const REASON_IN_TRACE: &str = "the reason is in the trace of the server, which its administrators can read";
+
 /// Tells whoever reads our standard error. If nobody does, there is nobody to tell.
 fn say(text: &str) {
     let lines: String = text.lines().map(|line| format!("peal: {line}\n")).collect();

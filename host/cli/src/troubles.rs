@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a failed write of the audit trail is told although later ones succeed.
+/// The time for which a failed write of the audit trail is told although later ones succeed.
 const RECENT: Duration = Duration::from_secs(60);
 
 /// Where it is seen what is wrong. Nothing of it waits for anything.

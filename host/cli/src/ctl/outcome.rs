@@ -199,6 +199,6 @@ fn meaning(status: Status) -> &'static str {
         code::PMIX_ERR_NOT_FOUND => "the server knows none of these",
         code::PMIX_ERR_NOT_SUPPORTED => "this server cannot do that",
         code::PMIX_ERR_BAD_PARAM => "the request makes no sense to the server",
-        _ => "the reason is in the trace of the server, which its administrators can read",
+        _ => crate::REASON_IN_TRACE,
     }
 }

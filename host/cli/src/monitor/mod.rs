@@ -91,7 +91,7 @@ fn refused(error: ClientError) -> Result<ExitCode> {
         code::PMIX_ERR_NOT_SUPPORTED => "this server does not monitor".to_owned(),
         code::PMIX_ERR_NO_PERMISSIONS => "it is not allowed".to_owned(),
         code::PMIX_ERR_NOT_FOUND => "it is not there".to_owned(),
-        _ => "the reason is in the trace of the server, which its administrators can read".to_owned(),
+        _ => crate::REASON_IN_TRACE.to_owned(),
     };
     crate::say(&format!("the server refuses: {why} ({status})"));
     Ok(ExitCode::from(REFUSED))

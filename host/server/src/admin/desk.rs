@@ -85,7 +85,7 @@ pub(super) struct Desk {
 /// A job that was registered here.
 #[derive(Clone, Copy, Debug)]
 struct RegisteredJob {
-    /// How many procs it has.
+    /// The number of its procs.
     size: u32,
     /// The user that they run as.
     uid: u32,
