@@ -153,8 +153,9 @@ fn watching(place: &Place) -> (Daemon, PathBuf) {
     (place.start(), drop_ins)
 }
 
+/// The settings of a module. Its calls may take long: a shadow runs at the lowest priority, behind all else on a busy machine.
 fn module(name: &str, rest: &str) -> String {
-    format!("name = {name:?}\npath = {:?}\n{rest}\n", guest(name))
+    format!("name = {name:?}\npath = {:?}\nlimits.call_time_ms = 60000\n{rest}\n", guest(name))
 }
 
 /// Waits until the modules that run have these names.
@@ -369,7 +370,10 @@ async fn a_shadow_says_what_it_would_do_and_does_nothing_until_it_is_promoted() 
     assert_eq!(next(&mut heard).await.range, Range::Namespace);
     // Another component of that name looks on again.
     put(&place.path("other.wasm"), variant(&fs::read(guest("discreet")).unwrap(), 1));
-    let other = format!("name = \"discreet\"\npath = {:?}\nmode = \"shadow\"\n", place.path("other.wasm"));
+    let other = format!(
+        "name = \"discreet\"\npath = {:?}\nmode = \"shadow\"\nlimits.call_time_ms = 60000\n",
+        place.path("other.wasm")
+    );
     put(&drop_ins.join("a.toml"), other);
     let demoted = async {
         while place.modules().modules[0].state != ModuleState::Shadow {
