@@ -171,13 +171,13 @@ async fn a_late_answer_is_nobody_elses() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_call_ends_when_its_time_is_over() {
-    let limit = Duration::from_millis(10);
+    // The job data are waited for so long as well, by which the server that answers may be delayed on a busy machine.
+    let limit = Duration::from_millis(500);
     let settings = ClientSettings { answer_timeout: limit, meeting_timeout: Some(limit), ..ClientSettings::default() };
     let (client, server) = deceived(settings).await;
     let me = client.me().clone();
     client.put(Scope::Local, KeyName("test.key").into(), Value::Bool(true));
     let second = [Info::new(key::PMIX_TIMEOUT, Value::Int(1))];
-    let start = Instant::now();
     let ask = async {
         let unanswered = [
             client.commit().await,
@@ -194,10 +194,11 @@ async fn every_call_ends_when_its_time_is_over() {
             assert!(matches!(error, ClientError::TimedOut { .. }), "{error}");
             let server = client.server().unwrap();
             let named =
-                format!("was not answered within 10ms by the server at {}.{};tcp4://", server.nspace, server.rank);
+                format!("was not answered within 500ms by the server at {}.{};tcp4://", server.nspace, server.rank);
             assert!(error.to_string().contains(&named), "{error}");
         }
         // Here the server is to keep the time, and has all of it.
+        let start = Instant::now();
         let asked = client.fence(&[], &second).await.unwrap_err();
         assert!(matches!(asked, ClientError::TimedOut { .. }), "{asked}");
         assert!(start.elapsed() >= Duration::from_secs(1));

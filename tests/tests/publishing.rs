@@ -78,9 +78,13 @@ async fn what_is_published_stays_as_long_as_it_should() {
         one.publish(&data(PORT, 1, &[stays(persistence)])).await.unwrap();
         let there = async || look_up(&two, &[PORT], &[]).await.is_ok();
         assert!(there().await);
+        let proc = one.me().clone();
         one.finalize().await.unwrap();
         assert_eq!(there().await, after_proc, "{persistence}");
-        node.server.handle().remove_job(peal_model::Nspace::new("one").unwrap());
+        let handle = node.server.handle();
+        handle.remove_job(peal_model::Nspace::new("one").unwrap());
+        // It is carried out behind that.
+        assert_eq!(handle.life(proc).await, None);
         assert_eq!(there().await, after_job, "{persistence}");
     }
 }
