@@ -3,7 +3,7 @@ use peal_tests::{program, running::Running, until};
 use std::fs;
 
 /// The bound on the growth for one client, in KiB, in a build for tests. The bench compares a release build with the C library's server.
-const MAX_GROWTH: f64 = 20.0;
+const MAX_GROWTH: f64 = 12.0;
 
 /// The clients of the smaller and of the larger job.
 const FEW: usize = 64;

@@ -148,8 +148,12 @@ impl Job {
             if let JobEntry::Rank(of, kvals) = entry
                 && *of == rank
             {
-                kvals.retain(|kval| kval.key != key);
-                kvals.extend(value.clone().map(|value| Kval::new(key, value)));
+                let at = kvals.iter().position(|kval| kval.key == key);
+                match (at.and_then(|at| kvals.get_mut(at)), value.clone()) {
+                    (Some(said), Some(value)) => said.value = value,
+                    (Some(_), None) => kvals.retain(|kval| kval.key != key),
+                    (None, value) => kvals.extend(value.map(|value| Kval::new(key, value))),
+                }
             }
         }
     }

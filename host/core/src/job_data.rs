@@ -1,6 +1,6 @@
 //! What the procs of a job are told of it (`pmix-wire.md`, section 6).
 use crate::job::{AppSpec, JobSpec};
-use peal_model::{DataArray, Info, JobEntry, JobInfo, KeyName, Kval, Proc, Rank, Value, key};
+use peal_model::{DataArray, Info, JobEntry, JobInfo, Key, KeyName, Kval, Proc, Rank, Value, key};
 
 impl JobSpec {
     /// What a `libpmix` program and Open MPI look for on one node.
@@ -20,10 +20,9 @@ impl JobSpec {
         entries.extend(self.parentage().map(JobEntry::Job));
         entries.push(array(key::PMIX_NODE_INFO_ARRAY, self.node_values()));
         entries.extend(self.placed().map(|place| array(key::PMIX_APP_INFO_ARRAY, place.values())));
-        entries.extend(self.placed().flat_map(|place| place.ranks()).map(|(place, rank)| {
-            let kvals = self.rank_values(&place, rank).into_iter().chain(self.parentage());
-            JobEntry::Rank(rank, kvals.collect())
-        }));
+        let shared = SharedRankData::of(self);
+        let ranks = self.placed().flat_map(|place| place.ranks());
+        entries.extend(ranks.map(|(place, rank)| JobEntry::Rank(rank, self.rank_values(&shared, &place, rank))));
         JobInfo { nspace: self.nspace.clone(), entries }
     }
 
@@ -47,21 +46,21 @@ impl JobSpec {
         self.offset.saturating_add(self.size()) > self.slots
     }
 
-    fn rank_values(&self, place: &Place<'_>, rank: Rank) -> Vec<Kval> {
+    fn rank_values(&self, shared: &SharedRankData, place: &Place<'_>, rank: Rank) -> Vec<Kval> {
         let in_all = self.offset.saturating_add(rank.0);
         let number = |number: u32| Value::Uint16(u16::try_from(number).unwrap_or(u16::MAX));
-        vec![
-            Kval::new(key::PMIX_LOCAL_RANK, number(rank.0)),
-            Kval::new(key::PMIX_NODE_RANK, number(in_all)),
-            Kval::new(key::PMIX_APPNUM, Value::Uint32(place.number)),
-            Kval::new(key::PMIX_APP_RANK, Value::Rank(Rank(rank.0 - place.leader))),
-            Kval::new(key::PMIX_GLOBAL_RANK, Value::Rank(Rank(in_all))),
-            Kval::new(key::PMIX_HOSTNAME, Value::string(&self.hostname)),
-            Kval::new(key::PMIX_NODEID, Value::Uint32(0)),
-            Kval::new(key::PMIX_REINCARNATION, Value::Uint32(0)),
-            // It is bound to no processors.
-            Kval::new(key::PMIX_LOCALITY_STRING, Value::String(None)),
-        ]
+        let own = [
+            number(rank.0),
+            number(in_all),
+            Value::Uint32(place.number),
+            Value::Rank(Rank(rank.0 - place.leader)),
+            Value::Rank(Rank(in_all)),
+        ];
+        let own = shared.own_keys.iter().zip(own).map(|(key, value)| Kval { key: key.clone(), value });
+        let mut kvals = Vec::with_capacity(own.len() + shared.common.len() + SAID_AT_START);
+        kvals.extend(own);
+        kvals.extend_from_slice(&shared.common);
+        kvals
     }
 
     /// By whom it was spawned, if by somebody.
@@ -81,6 +80,33 @@ impl JobSpec {
             leader += app.size;
             place
         })
+    }
+}
+
+/// Values that are said of a rank only when its process has started: its process id.
+const SAID_AT_START: usize = 1;
+
+/// The part of the data of a rank that all ranks of a job have in common. A job of thousands of ranks keeps it once.
+struct SharedRankData {
+    /// The keys of the values that differ from rank to rank, in the order of [`JobSpec::rank_values`].
+    own_keys: [Key; 5],
+    /// The values that do not differ.
+    common: Vec<Kval>,
+}
+
+impl SharedRankData {
+    fn of(spec: &JobSpec) -> SharedRankData {
+        let own_keys =
+            [key::PMIX_LOCAL_RANK, key::PMIX_NODE_RANK, key::PMIX_APPNUM, key::PMIX_APP_RANK, key::PMIX_GLOBAL_RANK];
+        let common = [
+            Kval::new(key::PMIX_HOSTNAME, Value::string(&spec.hostname)),
+            Kval::new(key::PMIX_NODEID, Value::Uint32(0)),
+            Kval::new(key::PMIX_REINCARNATION, Value::Uint32(0)),
+            // It is bound to no processors.
+            Kval::new(key::PMIX_LOCALITY_STRING, Value::String(None)),
+        ];
+        let common = common.into_iter().chain(spec.parentage()).collect();
+        SharedRankData { own_keys: own_keys.map(Key::from), common }
     }
 }
 

@@ -3,19 +3,20 @@ use crate::{
     admission::{self, Admitted, ToolNames, Unwelcome},
     delivery::Delivery,
     host::Host,
-    identity::Checker,
+    identity::{Checker, Claim},
     line::Line,
     metrics::Metrics,
     office::{Closed, Office},
     open_requests::OpenRequests,
-    outbox::{Outbox, Outgoing},
+    outbox::{MessageQueue, Outbox},
     packing::Packing,
-    process_watch::ProcessWatch,
+    process_watch::{OpenConnection, ProcessWatch},
     reading::Reading,
     turns::Turns,
 };
 use peal_audit::{Audit, Entry};
-use peal_model::{Hook, Status};
+use peal_core::server::PeerId;
+use peal_model::{Hook, Proc, Status};
 use peal_store::TraceRateLimit;
 use peal_wire::{Codec, Limits, WireError};
 use std::{
@@ -26,12 +27,11 @@ use std::{
 use thiserror::Error;
 use tokio::{
     net::{TcpStream, tcp::OwnedReadHalf},
-    sync::{mpsc, watch},
+    sync::{OwnedSemaphorePermit, watch},
     task::{JoinError, JoinSet},
 };
 
 /// What every connection of a server shares.
-#[derive(Clone)]
 pub(crate) struct Lobby {
     pub(crate) office: Arc<Office>,
     pub(crate) metrics: Arc<Metrics>,
@@ -104,73 +104,88 @@ impl Fault {
     }
 }
 
-/// Serves a connection until it ends.
-pub(crate) async fn serve(stream: TcpStream, lobby: Lobby) {
-    let from = stream.peer_addr().map(|addr| addr.to_string()).unwrap_or_default();
-    // Without this the answer to a small request waits for the acknowledgement of the one before.
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "small messages will be delayed");
-    }
-    // In a box, because a connection lives on for days and a handshake does not: its memory is given back.
-    let Some(greeted) = Box::pin(greet(stream, &from, &lobby)).await else { return };
-    let Greeted { reader, rest, line, inbox, admitted } = greeted;
-    let (peer, proc) = (admitted.id, &admitted.proc);
-    let delivery = Delivery { line: line.clone(), office: lobby.office.clone(), packing: lobby.packing.clone(), peer };
-    // In a task of its own: it has something to do for few of the requests that are read, and is woken for these.
-    let mut delivering = JoinSet::new();
-    delivering.spawn(delivery.run(inbox, admitted.welcome.encode()));
-    let reading = Reading::of((peer, proc), &line, &lobby);
-    let mut violation = None;
-    let ended = tokio::select! {
-        biased;
-        ended = reading.run(reader, rest) => {
-            violation = ended.as_ref().err().and_then(Fault::violation);
-            ended
-        }
-        Some(delivered) = delivering.join_next() => delivered.map_err(Fault::from).flatten(),
-    };
-    // Nobody is told anything on a connection that has ended.
-    drop(delivering);
-    match ended {
+/// Serves a connection until it ends; it has its seat for as long.
+pub(crate) async fn serve(stream: TcpStream, lobby: Arc<Lobby>, _seat: OwnedSemaphorePermit) {
+    // In boxes, because a connection lives on for days and a handshake does not: its memory is given back. What it leaves behind is in
+    // one as well: an async function keeps more than one place for what passes through its hands.
+    let Some(mut session) = Box::pin(greet(stream, &lobby)).await else { return };
+    let ended = session.run(&lobby).await;
+    let proc = &session.proc;
+    match &ended {
         Ok(()) => {}
         // How clients that die end; the host knows more.
-        Err(Fault::Io(ref error)) => tracing::debug!(%proc, %error, "a connection broke off"),
-        Err(ref fault) => match lobby.refusals.allow(Instant::now()) {
+        Err(Fault::Io(error)) => tracing::debug!(%proc, %error, "a connection broke off"),
+        Err(fault) => match lobby.refusals.allow(Instant::now()) {
             Some(left_out) => tracing::warn!(%proc, %fault, left_out, "a connection is closed"),
             None => tracing::debug!(%proc, %fault, "a connection is closed"),
         },
     }
     // A server that has stopped need not be told.
     let _ = lobby.office.enter(|actor| {
-        if let Some(status) = violation {
-            actor.garbled(peer, status);
+        if let Some(status) = session.violation {
+            actor.garbled(session.peer, status);
         }
-        actor.gone(peer);
+        actor.gone(session.peer);
     });
 }
 
 /// A connection whose peer has been admitted.
-struct Greeted {
+struct Session {
     reader: OwnedReadHalf,
     /// The bytes that came behind the handshake.
     rest: Vec<u8>,
     line: Arc<Line>,
-    inbox: mpsc::Receiver<Outgoing>,
-    admitted: Admitted,
+    peer: PeerId,
+    proc: Proc,
+    /// The task that writes. One of its own: it has something to do for few of the requests that are read, and is woken for these.
+    delivering: JoinSet<Result<(), Fault>>,
+    /// What the client did against the protocol.
+    violation: Option<Status>,
+    /// Kept as long as the connection is.
+    _claim: Option<Claim>,
+    /// Dropped when the server has heard that the connection is closed.
+    _open: Option<OpenConnection>,
+}
+
+impl Session {
+    /// Reads and writes until the connection ends.
+    async fn run(&mut self, lobby: &Lobby) -> Result<(), Fault> {
+        let mut reading = Reading::of((self.peer, &self.proc), &self.line, lobby);
+        let ended = tokio::select! {
+            biased;
+            ended = reading.run(&mut self.reader, &self.rest) => {
+                self.violation = ended.as_ref().err().and_then(Fault::violation);
+                ended
+            }
+            Some(delivered) = self.delivering.join_next() => delivered.map_err(Fault::from).flatten(),
+        };
+        // Nobody is told anything on a connection that has ended.
+        self.delivering.abort_all();
+        ended
+    }
 }
 
 /// Reads the handshake and has the peer admitted; none where it is refused. Closing without a byte is the only refusal that every
 /// client understands. It is counted and told before the connection closes.
-async fn greet(mut stream: TcpStream, from: &str, lobby: &Lobby) -> Option<Greeted> {
-    let refused = |reason: &Unwelcome| refuse(lobby, from, reason);
+async fn greet(mut stream: TcpStream, lobby: &Lobby) -> Option<Box<Session>> {
+    let from = stream.peer_addr().map(|addr| addr.to_string()).unwrap_or_default();
+    // Without this the answer to a small request waits for the acknowledgement of the one before.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "small messages will be delayed");
+    }
+    let refused = |reason: &Unwelcome| refuse(lobby, &from, reason);
     let (hello, rest) = admission::hello(&mut stream, lobby).await.inspect_err(refused).ok()?;
-    let (queue, inbox) = mpsc::channel(lobby.outbox);
     let (reader, writer) = stream.into_split();
     let open = OpenRequests::new(lobby.max_open_requests);
-    let line = Arc::new(Line::new(writer, Codec::of(&hello, lobby.limits), open));
-    let outbox = Outbox { queue, line: line.clone() };
+    let queue = MessageQueue::new(lobby.outbox);
+    let line = Arc::new(Line::new(writer, Codec::of(&hello, lobby.limits), open, queue));
+    let (outbox, inbox) = Outbox::of(&line);
     let admitted = admission::admit(reader.as_ref(), &hello, outbox, lobby).await.inspect_err(refused).ok()?;
-    Some(Greeted { reader, rest, line, inbox, admitted })
+    let Admitted { id: peer, proc, welcome, _claim, _open } = admitted;
+    let delivery = Delivery { line: line.clone(), office: lobby.office.clone(), packing: lobby.packing.clone(), peer };
+    let mut delivering = JoinSet::new();
+    delivering.spawn(delivery.run(inbox, welcome.encode()));
+    Some(Box::new(Session { reader, rest, line, peer, proc, delivering, violation: None, _claim, _open }))
 }
 
 /// Refuses a connection that was accepted although there is no room for it.

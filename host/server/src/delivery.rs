@@ -3,14 +3,13 @@ use crate::{
     connection::Fault,
     line::Line,
     office::Office,
-    outbox::Outgoing,
+    outbox::{Inbox, Outgoing},
     pace::Pace,
     packing::{self, Packing},
     quiet::warn_once,
 };
 use peal_core::server::PeerId;
 use std::sync::Arc;
-use tokio::sync::mpsc;
 
 /// The writing side of a connection.
 pub(crate) struct Delivery {
@@ -29,28 +28,38 @@ struct Bunch {
 
 impl Delivery {
     /// Welcomes the client and writes what comes; ends when the server has no more for this client, or cuts it off.
-    pub(crate) async fn run(self, inbox: mpsc::Receiver<Outgoing>, welcome: Vec<u8>) -> Result<(), Fault> {
+    pub(crate) async fn run(self, inbox: Inbox, welcome: Vec<u8>) -> Result<(), Fault> {
         tokio::select! {
             // Then not even what waits is written.
             biased;
             () = self.line.is_cut() => Err(Fault::NotReading),
-            ended = self.deliver(inbox, &welcome) => ended,
+            ended = self.deliver(&inbox, welcome) => ended,
         }
     }
 
-    async fn deliver(&self, mut inbox: mpsc::Receiver<Outgoing>, welcome: &[u8]) -> Result<(), Fault> {
-        self.line.welcome(welcome).await?;
+    async fn deliver(&self, inbox: &Inbox, welcome: Vec<u8>) -> Result<(), Fault> {
+        // In boxes, as all that is kept while something is written: most connections wait for something to write.
+        Box::pin(self.welcome(welcome)).await?;
         while let Some(first) = inbox.recv().await {
-            // A new one for each batch: a connection that waits holds no buffer. The job data of a large job would leave 32 KiB.
-            let mut bunch = Bunch::default();
-            let mut next = Some(first);
-            while let Some(outgoing) = next {
-                self.take(outgoing, &mut bunch).await?;
-                next = inbox.try_recv().ok();
-            }
-            self.write(&mut bunch).await?;
+            Box::pin(self.write_batch(first, inbox)).await?;
         }
         self.line.end()
+    }
+
+    async fn welcome(&self, message: Vec<u8>) -> Result<(), Fault> {
+        self.line.welcome(&message).await
+    }
+
+    /// Writes a message and those that wait behind it.
+    async fn write_batch(&self, first: Outgoing, inbox: &Inbox) -> Result<(), Fault> {
+        // A new one for each batch: the job data of a large job would leave 32 KiB.
+        let mut bunch = Bunch::default();
+        let mut next = Some(first);
+        while let Some(outgoing) = next {
+            self.take(outgoing, &mut bunch).await?;
+            next = inbox.try_recv();
+        }
+        self.write(&mut bunch).await
     }
 
     /// Puts one message to those that are written next; writes these first if it is too many for them.

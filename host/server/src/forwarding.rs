@@ -10,8 +10,8 @@ impl Actor {
             let Some(outbox) = self.outboxes.get(&peer) else { continue };
             let outgoing = Outgoing::Output(Box::new(output.clone()));
             let bytes = outgoing.bytes();
-            let is_room = outbox.line.waiting().saturating_add(bytes) <= self.outbox_bytes / 2
-                && outbox.queue.capacity() > outbox.queue.max_capacity() / 2;
+            let is_room =
+                outbox.line.waiting().saturating_add(bytes) <= self.outbox_bytes / 2 && outbox.is_half_empty();
             if is_room {
                 self.send(peer, outgoing);
             } else {

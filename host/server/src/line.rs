@@ -1,6 +1,13 @@
 //! A client's line: what its connection and the actor share. An answer goes out at once where nothing else is on its way; to wake
 //! the connection for it would take longer than all the rest.
-use crate::{connection::Fault, open_requests::OpenRequests, outbox::Outgoing, pace::Pace, packing, quiet::Once};
+use crate::{
+    connection::Fault,
+    open_requests::OpenRequests,
+    outbox::{MessageQueue, Outgoing},
+    pace::Pace,
+    packing,
+    quiet::Once,
+};
 use peal_model::Reply;
 use peal_wire::Codec;
 use std::{
@@ -25,6 +32,8 @@ pub(crate) struct Line {
     pace: Pace,
     pub(crate) codec: Codec,
     pub(crate) open: OpenRequests,
+    /// What waits to be written.
+    pub(crate) queue: MessageQueue,
     /// Whether the client is welcome: nothing is written before it is told.
     welcome: AtomicBool,
     /// Whether more that it asks has been read already: several answers are written together.
@@ -42,11 +51,11 @@ pub(crate) struct Line {
 
 impl Line {
     /// That of a client who is not welcome yet.
-    pub(crate) fn new(writer: OwnedWriteHalf, codec: Codec, open: OpenRequests) -> Line {
+    pub(crate) fn new(writer: OwnedWriteHalf, codec: Codec, open: OpenRequests, queue: MessageQueue) -> Line {
         let pace = Pace::of(writer.as_ref());
         let (written, cut, unfit) = (Notify::new(), Notify::new(), Once::default());
         let (welcome, asks_on, waiting) = (AtomicBool::new(false), AtomicBool::new(false), AtomicUsize::new(0));
-        Line { writer, pace, codec, open, welcome, asks_on, waiting, written, cut, unfit }
+        Line { writer, pace, codec, open, queue, welcome, asks_on, waiting, written, cut, unfit }
     }
 
     /// Tells the client that it is welcome.
@@ -125,10 +134,15 @@ impl Line {
         self.written.notify_one();
     }
 
-    /// Waits while as many requests are open as may be and some of their answers are on their way: whoever does not read them is
-    /// read no further. That there are too many without answers is found out when the next is opened.
+    /// Whether as many requests are open as may be and some of their answers are on their way. That there are too many without
+    /// answers is found out when the next is opened.
+    pub(crate) fn is_full(&self) -> bool {
+        self.open.is_full() && self.waiting() > 0
+    }
+
+    /// Waits while it is full: a client that does not read its answers is read no further.
     pub(crate) async fn room(&self) {
-        while self.open.is_full() && self.waiting() > 0 {
+        while self.is_full() {
             self.written.notified().await;
         }
     }
@@ -165,7 +179,7 @@ mod tests {
         let release: Release = "4.2.2".parse().unwrap();
         let dialect = Dialect::new(release.version(), Encoding::V41);
         let codec = Codec { dialect, buffer_type: BufferType::NonDescribed, limits: Limits::default() };
-        Line::new(writer, codec, OpenRequests::new(max_open))
+        Line::new(writer, codec, OpenRequests::new(max_open), MessageQueue::new(8))
     }
 
     /// A line, and its client's end.

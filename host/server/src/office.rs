@@ -60,6 +60,11 @@ impl Office {
         Ok(said)
     }
 
+    /// Whether the disk has not come so far that more may be spilled.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.backlog.is_long()
+    }
+
     /// Waits until the disk has come so far that more may be spilled: whoever floods waits with it.
     pub(crate) async fn breathe(&self) {
         self.backlog.breathe().await;

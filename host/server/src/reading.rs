@@ -10,6 +10,7 @@ use peal_model::{CommandCode, Proc};
 use peal_wire::{Frame, FrameDecoder, Tag, WireError};
 use std::{
     cell::RefCell,
+    collections::VecDeque,
     future::poll_fn,
     pin::Pin,
     sync::Arc,
@@ -50,63 +51,66 @@ impl<'a> Reading<'a> {
     }
 
     /// Reads until the client has no more to say; what was read already comes first.
-    pub(crate) async fn run(mut self, mut reader: OwnedReadHalf, read: Vec<u8>) -> Result<(), Fault> {
+    pub(crate) async fn run(&mut self, reader: &mut OwnedReadHalf, read: &[u8]) -> Result<(), Fault> {
         let mut decoder = FrameDecoder::new(&self.lobby.limits);
-        let mut cut = cut_frames(&mut decoder, &read);
-        drop(read);
+        let mut cut = cut_frames(&mut decoder, read);
         loop {
-            let mut frames = cut.first.into_iter().chain(cut.further).peekable();
-            while let Some(frame) = frames.next() {
+            while let Some(frame) = cut.next() {
                 // Before whatever is behind it is asked: who has an answer to that knows that the heartbeat was had.
                 if frame.tag == Tag::HEARTBEAT && !self.pulse.beat() {
                     continue;
                 }
-                self.line.read(if frames.peek().is_none() { Behind::Nothing } else { Behind::More });
-                self.carry_out(frame).await?;
+                // In boxes, as there is seldom anything to wait for, and each connection would keep room for it.
+                if self.line.is_full() {
+                    Box::pin(self.line.room()).await;
+                }
+                self.line.read(if cut.is_empty() { Behind::Nothing } else { Behind::More });
+                self.carry_out(frame)?;
+                if self.lobby.office.is_behind() {
+                    Box::pin(self.lobby.office.breathe()).await;
+                }
+                self.turn += 1;
+                if self.turn == TURN {
+                    self.turn = 0;
+                    tokio::task::yield_now().await;
+                }
             }
             if let Some(error) = cut.error {
                 self.lobby.metrics.counters().messages_malformed.count();
                 return Err(error.into());
             }
-            match poll_fn(|context| receive(&mut reader, &mut decoder, context)).await? {
+            match poll_fn(|context| receive(reader, &mut decoder, context)).await? {
                 Some(received) => cut = received,
                 None => return Ok(()),
             }
         }
     }
 
-    async fn carry_out(&mut self, frame: Frame) -> Result<(), Fault> {
+    fn carry_out(&self, frame: Frame) -> Result<(), Fault> {
         if frame.tag == Tag::HEARTBEAT {
-            self.lobby.office.enter(|actor| actor.beat(self.peer, self.pulse.clone()))?;
+            Ok(self.lobby.office.enter(|actor| actor.beat(self.peer, self.pulse.clone()))?)
         } else {
-            self.request(frame).await?;
-            self.lobby.office.breathe().await;
+            self.request(&frame)
         }
-        self.turn += 1;
-        if self.turn == TURN {
-            self.turn = 0;
-            tokio::task::yield_now().await;
-        }
-        Ok(())
     }
 
-    async fn request(&self, frame: Frame) -> Result<(), Fault> {
+    fn request(&self, frame: &Frame) -> Result<(), Fault> {
         let Reading { peer, line, lobby, .. } = *self;
         let to = RequestId { peer, tag: frame.tag.0 };
         let request = match line.codec.decode_request_of(&self.proc.nspace, &frame.payload) {
             Ok(request) => request,
-            Err(error) => return self.unfit(to, &frame, error).await,
+            Err(error) => return self.unfit(to, frame, error),
         };
         let command = request.command();
         // The one request without an answer.
         if command != CommandCode::DeregisterEvents {
-            self.open(to, command).await?;
+            self.open(to, command)?;
         }
         Ok(lobby.office.enter(|actor| actor.request(to, request))?)
     }
 
     /// A request is not understood: its answer says so, if it can.
-    async fn unfit(&self, to: RequestId, frame: &Frame, error: WireError) -> Result<(), Fault> {
+    fn unfit(&self, to: RequestId, frame: &Frame, error: WireError) -> Result<(), Fault> {
         let counters = self.lobby.metrics.counters();
         match error {
             WireError::UnknownCommand { .. } => counters.requests_unknown.count(),
@@ -120,14 +124,13 @@ impl<'a> Reading<'a> {
             Some(CommandCode::JobData) => Err(Fault::JobData(error)),
             _ => {
                 // An answer that is a status is packed as that to a finalize.
-                self.open(to, CommandCode::Finalize).await?;
+                self.open(to, CommandCode::Finalize)?;
                 Ok(office.enter(|actor| actor.unfit(to, error.status()))?)
             }
         }
     }
 
-    async fn open(&self, to: RequestId, command: CommandCode) -> Result<(), Fault> {
-        self.line.room().await;
+    fn open(&self, to: RequestId, command: CommandCode) -> Result<(), Fault> {
         let opened = self.line.open.open(to.tag, command);
         opened.inspect_err(|_| self.lobby.metrics.counters().clients_too_greedy.count())
     }
@@ -152,8 +155,19 @@ fn receive(
 struct Cut {
     /// Nearly always the only one.
     first: Option<Frame>,
-    further: Vec<Frame>,
+    further: VecDeque<Frame>,
     error: Option<WireError>,
+}
+
+impl Cut {
+    fn next(&mut self) -> Option<Frame> {
+        self.first.take().or_else(|| self.further.pop_front())
+    }
+
+    /// Whether there is no frame left.
+    fn is_empty(&self) -> bool {
+        self.first.is_none() && self.further.is_empty()
+    }
 }
 
 fn cut_frames(decoder: &mut FrameDecoder, mut received: &[u8]) -> Cut {
@@ -161,7 +175,7 @@ fn cut_frames(decoder: &mut FrameDecoder, mut received: &[u8]) -> Cut {
     loop {
         match decoder.feed(&mut received) {
             Ok(Some(frame)) if cut.first.is_none() => cut.first = Some(frame),
-            Ok(Some(frame)) => cut.further.push(frame),
+            Ok(Some(frame)) => cut.further.push_back(frame),
             Ok(None) => return cut,
             Err(error) => return Cut { error: Some(error), ..cut },
         }

@@ -239,7 +239,7 @@ impl Server {
             chains: view,
             shadows,
             office: tokio::spawn(office.run(inbox)),
-            listener: Some(tokio::spawn(listen(listener, lobby, settings.max_connections, stage))),
+            listener: Some(tokio::spawn(listen(listener, Arc::new(lobby), settings.max_connections, stage))),
             stopping,
             fabric: parts.fabric,
             id,
@@ -332,7 +332,7 @@ fn report(ended: Result<(), JoinError>) {
     }
 }
 
-async fn listen(listener: TcpListener, lobby: Lobby, max_connections: usize, mut stage: watch::Receiver<Stage>) {
+async fn listen(listener: TcpListener, lobby: Arc<Lobby>, max_connections: usize, mut stage: watch::Receiver<Stage>) {
     let room = Arc::new(Semaphore::new(max_connections.min(Semaphore::MAX_PERMITS)));
     let mut connections = JoinSet::new();
     loop {
@@ -341,16 +341,8 @@ async fn listen(listener: TcpListener, lobby: Lobby, max_connections: usize, mut
                 Ok((stream, from)) => {
                     lobby.metrics.counters().connections.count();
                     match room.clone().try_acquire_owned() {
-                        Ok(seat) => {
-                            let lobby = lobby.clone();
-                            connections.spawn(async move {
-                                connection::serve(stream, lobby).await;
-                                drop(seat);
-                            });
-                        }
-                        Err(_) => {
-                            connection::refuse_for_want_of_room(&lobby, from, max_connections);
-                        }
+                        Ok(seat) => drop(connections.spawn(connection::serve(stream, lobby.clone(), seat))),
+                        Err(_) => connection::refuse_for_want_of_room(&lobby, from, max_connections),
                     }
                 }
                 Err(error) => {

@@ -53,10 +53,14 @@ pub(crate) struct Spiller {
 pub(crate) struct Backlog(watch::Receiver<usize>);
 
 impl Backlog {
+    /// Whether the disk has not come so far that more may be spilled. Asked after every message.
+    pub(crate) fn is_long(&self) -> bool {
+        *self.0.borrow() > BACKLOG
+    }
+
     /// Waits until the disk has come so far that more may be spilled.
     pub(crate) async fn breathe(&self) {
-        // After every message: mostly there is nothing to wait for.
-        if *self.0.borrow() > BACKLOG {
+        if self.is_long() {
             // Who writes is gone only with the server.
             let _ = self.0.clone().wait_for(|backlog| *backlog <= BACKLOG).await;
         }

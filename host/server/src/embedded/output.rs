@@ -125,10 +125,10 @@ impl Outlets {
     /// Forwards a proc's output until it ends.
     pub(super) fn forward(self, child: &mut Child, writers: &watch::Receiver<Writers>, tasks: &mut JoinSet<()>) {
         if let Some(out) = child.stdout.take() {
-            tasks.spawn(copy(out, self.stdout, writers.clone()));
+            tasks.spawn(copy(out, Box::new(self.stdout), writers.clone()));
         }
         if let Some(err) = child.stderr.take() {
-            tasks.spawn(copy(err, self.stderr, writers.clone()));
+            tasks.spawn(copy(err, Box::new(self.stderr), writers.clone()));
         }
     }
 }
@@ -189,9 +189,12 @@ async fn keep(file: Arc<File>, ready: Arc<[u8]>) -> io::Result<()> {
 }
 
 /// Whoever reads our output may take any time; whoever writes to us may not, once the job is gone.
+///
+/// The outlet is in a box, and so is what is done when there is something to write: most procs are silent most of the time, and an
+/// async function keeps room for all that it may wait for, and more than one place for its arguments.
 async fn copy<W: AsyncWrite + Unpin>(
     mut from: impl AsyncRead + Unpin,
-    mut to: Outlet<W>,
+    mut to: Box<Outlet<W>>,
     mut writers: watch::Receiver<Writers>,
 ) {
     let (mut lines, mut room) = (Lines::default(), LEAST_READ);
@@ -218,10 +221,10 @@ async fn copy<W: AsyncWrite + Unpin>(
         let ready = lines.take(end);
         lines.waiting.shrink_to(room);
         if !ready.is_empty() {
-            to.write(ready).await;
+            Box::pin(to.write(ready)).await;
         }
         if end == End::Reached {
-            return to.end().await;
+            return Box::pin(to.end()).await;
         }
     }
 }
@@ -229,7 +232,7 @@ async fn copy<W: AsyncWrite + Unpin>(
 async fn idle(writers: &mut watch::Receiver<Writers>) {
     // If the job's task is gone, so are its writers.
     let _ = writers.wait_for(|writers| *writers == Writers::Gone).await;
-    tokio::time::sleep(IDLE).await;
+    Box::pin(tokio::time::sleep(IDLE)).await;
 }
 
 #[cfg(test)]
@@ -240,15 +243,15 @@ mod tests {
         task::{Context, Poll},
     };
 
-    fn shown<W>(to: W) -> Outlet<W> {
-        Outlet {
+    fn shown<W>(to: W) -> Box<Outlet<W>> {
+        Box::new(Outlet {
             rank: Rank(0),
             shown: Some(to),
             logged: (Outputs::default(), Stream::Stdout),
             tagger: Tagger::new(Rank(0), Tagging::Plain),
             file: None,
             pulled: None,
-        }
+        })
     }
 
     /// Takes its time over every piece.
