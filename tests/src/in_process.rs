@@ -8,12 +8,14 @@ use peal_server::{
     embedded::{EmbeddedHost, environment},
 };
 use std::{
+    future::poll_fn,
     path::Path,
     process::{Command, Stdio},
     sync::{Arc, LazyLock},
+    task::Poll,
     time::Duration,
 };
-use tokio::{sync::mpsc, time::timeout};
+use tokio::{sync::mpsc, task::JoinHandle, time::timeout};
 
 /// How long something that must happen may take before it counts as not happening. Nothing takes a tenth of it.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -21,6 +23,19 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Waits for what must happen.
 pub async fn soon<T>(what: &str, happens: impl Future<Output = T>) -> T {
     timeout(PATIENCE, happens).await.unwrap_or_else(|_| panic!("in {PATIENCE:?} this did not happen: {what}"))
+}
+
+/// Begins a call of a client, which has sent its request when this returns; what the client asks next is behind that. The handle waits
+/// for its end.
+pub async fn begin<T: Send + 'static>(call: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+    let mut call = Box::pin(call);
+    let first = poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await;
+    tokio::spawn(async move {
+        match first {
+            Poll::Ready(end) => end,
+            Poll::Pending => call.await,
+        }
+    })
 }
 
 /// The directives of a registration for events of both classes.

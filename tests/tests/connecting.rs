@@ -7,7 +7,7 @@ use peal_needs::needs;
 use peal_server::{EmbeddedFabric, ServerSettings, embedded::environment};
 use peal_tests::{
     Done, c_program, finish,
-    in_process::{Node, everything, listener, next, soon},
+    in_process::{Node, begin, everything, listener, next, soon},
     libpmix::Release,
 };
 use std::process::{Command, Stdio};
@@ -139,7 +139,7 @@ async fn nobody_waits_to_connect_with_who_is_gone_unknown_or_does_not_come() {
     let timeout = [Info::new(key::PMIX_TIMEOUT, Value::Uint32(1))];
     assert_eq!(refused(&one, &pair, &timeout).await, code::PMIX_ERR_TIMEOUT);
     let (waits, named) = (one.clone(), pair.clone());
-    let waits = tokio::spawn(async move { refused(&waits, &named, &[]).await });
+    let waits = begin(async move { refused(&waits, &named, &[]).await }).await;
     // Its next request is behind that.
     two.connect_procs(&[two.me().clone()], &[]).await.unwrap();
     two.finalize().await.unwrap();
@@ -261,7 +261,7 @@ async fn nobody_waits_to_connect_with_who_is_gone_at_another_server_or_nobody_th
     for (gone, dies) in [(two, false), (other, true)] {
         let named = [one.me().clone(), gone.me().clone()];
         let waits = one.clone();
-        let waits = tokio::spawn(async move { refused(&waits, &named, &[]).await });
+        let waits = begin(async move { refused(&waits, &named, &[]).await }).await;
         // Its next request is behind that.
         one.connect_procs(&[one.me().clone()], &[]).await.unwrap();
         if dies {

@@ -8,7 +8,7 @@ use peal_server::{EmbeddedFabric, ServerSettings};
 use peal_tests::{
     Done, c_program, finish,
     grouped::{NOTE, alike, construct, destruct, joins, note, procs_of, refused},
-    in_process::{Node, everything, listener, next, soon},
+    in_process::{Node, begin, everything, listener, next, soon},
 };
 use std::process::Child;
 
@@ -106,10 +106,12 @@ async fn a_server_that_goes_takes_its_procs_out_of_groups_and_ends_those_that_wa
             heard.push(hears);
         }
 
-        let waits = left.clone().map(|client| {
+        let mut waits = Vec::new();
+        for client in left.clone() {
             let named = everybody.clone();
-            tokio::spawn(async move { client.group_construct("during", Construct::of(&named)).await })
-        });
+            let call = async move { client.group_construct("during", Construct::of(&named)).await };
+            waits.push(begin(call).await);
+        }
         // What they ask for next is answered behind that.
         for client in &left {
             assert_eq!(client.group_members("before").await.unwrap(), everybody);

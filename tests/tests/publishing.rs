@@ -3,7 +3,7 @@
 use peal_client::{Client, ClientError};
 use peal_model::{Info, Key, KeyName, Persistence, Range, Status, Value, code, key};
 use peal_server::{EmbeddedFabric, ServerSettings};
-use peal_tests::in_process::{Node, soon};
+use peal_tests::in_process::{Node, begin, soon};
 use std::time::Duration;
 
 const PORT: KeyName = KeyName("test.port");
@@ -50,18 +50,18 @@ async fn a_lookup_waits_for_what_it_wants_and_no_longer_than_it_may() {
     let (one, two) = (node.client_of("one", 0).await, node.client_of("two", 0).await);
     let second = Info::new(key::PMIX_TIMEOUT, Value::Int(1));
     assert_eq!(look_up(&two, &[PORT], &[wait(0), second]).await, Err(code::PMIX_ERR_TIMEOUT));
-    let waits: Vec<_> = [(1, vec![1]), (0, vec![2, 1])]
-        .map(|(wanted, found)| {
-            let two = two.clone();
-            tokio::spawn(async move { assert_eq!(look_up(&two, &[PORT, OTHER], &[wait(wanted)]).await, Ok(found)) })
-        })
-        .into();
+    let mut waits = Vec::new();
+    for (wanted, found) in [(1, vec![1]), (0, vec![2, 1])] {
+        let two = two.clone();
+        let lookup = async move { look_up(&two, &[PORT, OTHER], &[wait(wanted)]).await };
+        waits.push((begin(lookup).await, found));
+    }
     // What it asks for next is answered behind these.
     assert_eq!(look_up(&two, &[PORT], &[]).await, Err(code::PMIX_ERR_NOT_FOUND));
     one.publish(&data(PORT, 1, &[])).await.unwrap();
     one.publish(&data(OTHER, 2, &[])).await.unwrap();
-    for wait in waits {
-        soon("the lookup ends", wait).await.unwrap();
+    for (wait, found) in waits {
+        assert_eq!(soon("the lookup ends", wait).await.unwrap(), Ok(found));
     }
 }
 
