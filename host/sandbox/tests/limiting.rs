@@ -6,6 +6,9 @@ use peal_sandbox::{FailureKind, Grants, HandlerResult, Limit, Limits, Module, Se
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use support::{edited, engine, handle, load, patient, traced};
 
+/// The time that something may take which only a busy machine delays.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// That it failed in that way, with nothing come out of it.
 fn failed(result: HandlerResult, kind: FailureKind, limit: Option<Limit>, status: Status) -> String {
     let failure = result.failure.unwrap_or_else(|| panic!("returned {}", result.status));
@@ -154,13 +157,18 @@ fn a_fresh_instance_has_the_time_of_one_call_for_its_init_and_again_for_the_call
         assert_eq!(handle(&module, 0).failure, None);
         start.elapsed()
     };
-    let work = (0..5).map(timed).min().unwrap();
+    let mut work = (0..5).map(timed).min().unwrap();
     // Enough for one of the two, however the machine is used otherwise, if tried often enough; never for both.
-    let module = load("worker", Limits { call_time: work * 3 / 2, instances: 0, ..Limits::default() });
-    while module.init(&[]).is_err() {}
-    assert!((0..100).any(|_| handle(&module, 0).failure.is_none()), "never in {:?}", work * 3 / 2);
-    // Whichever does not fit is named.
-    let module = load("worker", Limits { call_time: work / 4, ..Limits::default() });
-    let error = module.init(&[]).unwrap_err().to_string();
+    let limited = load("worker", Limits { call_time: work * 3 / 2, instances: 0, ..Limits::default() });
+    while limited.init(&[]).is_err() {}
+    let start = Instant::now();
+    let mut tries = std::iter::repeat_with(|| handle(&limited, 0)).take_while(|_| start.elapsed() < PATIENCE);
+    assert!(tries.any(|result| result.failure.is_none()), "never in {:?}", work * 3 / 2);
+    // Whichever does not fit is named. On a machine that was busy the work was measured too long.
+    let too_short = std::iter::repeat_with(|| {
+        work = work.min(timed(0));
+        load("worker", Limits { call_time: work / 4, ..Limits::default() }).init(&[])
+    });
+    let error = too_short.take(100).find_map(Result::err).unwrap().to_string();
     assert!(error.starts_with("module worker failed in init: its init ran longer than"), "{error}");
 }
