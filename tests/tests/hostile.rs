@@ -324,14 +324,23 @@ async fn a_client_that_floods_and_reads_nothing_is_read_no_further_and_later_tol
     assert_eq!(siege.count(|counters| &counters.clients_too_greedy), 0);
 }
 
-/// A value too large for many of them to lie in the system's buffers.
+/// The bytes of a text that is too large for many of them to lie in the system's buffers.
+const LOAD: usize = 256 * 1024;
+
+/// Such a text.
 fn load() -> Value {
-    Value::string(&"x".repeat(256 * 1024))
+    Value::string(&"x".repeat(LOAD))
 }
 
 /// An event of that size.
 async fn flood(from: &Client, number: u32) {
-    let infos = vec![Info::new(KeyName("test.load"), load()), Info::new(NUMBER, Value::Uint32(number))];
+    flood_of(from, number, LOAD).await;
+}
+
+/// An event with a text of so many bytes.
+async fn flood_of(from: &Client, number: u32, size: usize) {
+    let load = Value::string(&"x".repeat(size));
+    let infos = vec![Info::new(KeyName("test.load"), load), Info::new(NUMBER, Value::Uint32(number))];
     soon("an event is taken", from.notify(FLOOD, Range::Namespace, infos)).await.unwrap();
 }
 
@@ -378,6 +387,33 @@ async fn a_client_that_does_not_read_holds_up_nobody_and_is_told_everything_when
         assert_eq!(siege.count(|counters| &counters.clients_too_slow), 0);
         siege.is_withstood().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn batch_behind_the_last_one_waits_until_that_is_written() {
+    const MIB: usize = 1 << 20;
+    let mut settings = ServerSettings { outbox_bytes: 16 * MIB, ..Siege::settings() };
+    settings.core.event_batch_bytes = 16 * MIB;
+    settings.core.max_event_bytes = 16 * MIB;
+    let mut siege = Siege::of_size(settings, ATTACKER + 1).await;
+    // The first two are owed to it and come as one batch, of which the system does not take the first as a whole. All that is raised
+    // then has no room behind what is left of that batch.
+    for (number, size) in (0..).zip([8 * MIB, 6 * MIB]) {
+        flood_of(&siege.first, number, size).await;
+        assert_eq!(next(&mut siege.heard).await.code, FLOOD);
+    }
+    let mut deaf = deaf(&siege.node, ATTACKER).await;
+    for number in 2..5 {
+        flood_of(&siege.first, number, 4 * MIB).await;
+        assert_eq!(next(&mut siege.heard).await.code, FLOOD);
+    }
+    for number in 0..5 {
+        let frame = deaf.next().await.unwrap();
+        let event = deaf.codec.decode_event(&frame.payload).unwrap();
+        assert_eq!(event.infos.value_of(NUMBER), Some(&Value::Uint32(number)));
+    }
+    assert_eq!(siege.count(|counters| &counters.clients_too_slow), 0);
+    siege.is_withstood().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

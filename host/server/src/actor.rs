@@ -337,20 +337,24 @@ impl Actor {
     }
 
     pub(crate) fn act_all(&mut self, actions: Vec<Action>) {
-        actions.into_iter().for_each(|action| self.act(action));
+        let mut actions = actions.into_iter().peekable();
+        while let Some(action) = actions.next() {
+            let peer = event_peer(&action);
+            self.act(action);
+            // Behind all events of a batch and not among them: the next batch has room when these have been written.
+            let is_last = peer != actions.peek().and_then(event_peer);
+            if let Some(peer) = peer.filter(|peer| is_last && self.is_filling(*peer)) {
+                let actions = self.state.behind(peer);
+                self.act_all(actions);
+            }
+        }
     }
 
     fn act(&mut self, action: Action) {
         match action {
             Action::Reply { to, reply } if to.peer == PeerId::MODULES => self.answered(to.tag, &reply),
             Action::Reply { to, reply } => self.reply(to, reply),
-            Action::Deliver { peer, event } => {
-                self.send(peer, Outgoing::Event(event));
-                if self.is_filling(peer) {
-                    let actions = self.state.behind(peer);
-                    self.act_all(actions);
-                }
-            }
+            Action::Deliver { peer, event } => self.send(peer, Outgoing::Event(event)),
             Action::Pause { peer } => self.send(peer, Outgoing::Milestone),
             Action::Spill { at, event } => self.spiller.write(at, event),
             Action::Forget { first, last } => self.spiller.forget(first, last),
@@ -420,5 +424,13 @@ impl Actor {
         if let Some(outbox) = self.outboxes.remove(&peer) {
             outbox.line.cut();
         }
+    }
+}
+
+/// The connection that an action delivers an event to.
+fn event_peer(action: &Action) -> Option<PeerId> {
+    match action {
+        Action::Deliver { peer, .. } => Some(*peer),
+        _ => None,
     }
 }
