@@ -89,14 +89,38 @@ impl Place {
     /// Starts a server and waits until it is ready.
     #[track_caller]
     pub fn start(&self) -> Daemon {
+        self.start_under(|serve| serve)
+    }
+
+    /// Starts a server by another program, which is to become the server, and waits until it is ready.
+    #[track_caller]
+    pub fn start_under(&self, wrap: impl FnOnce(Command) -> Command) -> Daemon {
         static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let (mut command, states) = self.serve(&format!("notify-{number}"));
-        let mut daemon = Daemon { child: Some(command.spawn().unwrap()), states, socket: self.socket() };
+        let (serve, states) = self.serve(&format!("notify-{number}"));
+        let child = wrap(serve).spawn().unwrap();
+        let mut daemon = Daemon { child: Some(child), states, socket: self.socket() };
         let told = daemon.state();
         assert!(told.contains("READY=1"), "{told}");
         daemon
     }
+}
+
+/// Runs a command by another one: its program and arguments come behind those of `wrapper`, and it has the same environment and
+/// outputs.
+pub fn wrapped(mut wrapper: Command, command: &Command) -> Command {
+    wrapper.arg(command.get_program()).args(command.get_args());
+    if let Some(directory) = command.get_current_dir() {
+        wrapper.current_dir(directory);
+    }
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => wrapper.env(name, value),
+            None => wrapper.env_remove(name),
+        };
+    }
+    wrapper.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    wrapper
 }
 
 impl Daemon {

@@ -1,4 +1,5 @@
 //! What the end-to-end tests share: where things are, and running a command that must not hang.
+pub mod attacks;
 pub mod c_server;
 pub mod compared;
 pub mod daemon;

@@ -423,7 +423,11 @@ fn a_launcher_logs_of_its_job_what_it_is_asked_to() {
 async fn who_logs_to_a_record_that_is_full_is_told_and_nobody_else_suffers() {
     let site = Site::new();
     let config = fs::read_to_string(site.place.path("peal.toml")).unwrap();
-    site.place.configure(&config.replacen("[store]\n", "[store]\nmax_bytes = 1048576\n", 1));
+    site.place.configure(&config.replacen(
+        "[store]\n",
+        "[store]\nmax_bytes = 1048576\nmax_job_record_bytes = 262144\n",
+        1,
+    ));
     let daemon = site.place.start();
     daemon.tell(&["job", "register", "demo"]);
     let client = daemon.client("demo", 0).await;

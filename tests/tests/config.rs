@@ -136,6 +136,31 @@ fn what_the_file_says_of_handlers_that_a_module_registers_itself_is_not_dropped_
     assert!(refused.contains("leave out module.oneshot"), "{refused}");
 }
 
+#[test]
+fn retention_that_cannot_be_is_refused_with_what_would_be_right() {
+    for (given, wanted) in [
+        (
+            "decision_percent = 0",
+            "peal.toml:2:20: audit.decision_percent is 0; it should be a whole number from 1 to 90",
+        ),
+        ("decision_percent = 100", "a whole number from 1 to 90"),
+        ("user_decision_percent = 0", "a whole number from 1 to 90"),
+        ("decision_days = 0", "a whole number from 1 to 36500"),
+        ("refusal_interval_ms = 0", "a whole number of milliseconds from 100 to 3600000"),
+        ("decision_days = 9\nkeep_days = 8", "peal.toml:2:1: audit.decision_days: decisions cannot stay for 9 days"),
+        ("decision_percent = 10", "peal.toml:2:1: audit.user_decision_percent is 25, and audit.decision_percent 10"),
+        ("user_decision_percent = 60", "the share of one user is 50 at most"),
+    ] {
+        let (_dir, file) = site(&format!("[audit]\n{given}\n"));
+        let told = check(&file).expect_status(1).stderr;
+        assert!(told.contains(wanted), "{given}: {told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+    }
+    // Where records are kept for less than a week, decisions are.
+    let (_dir, file) = site("[audit]\nkeep_days = 3\n");
+    check(&file).expect_status(0);
+}
+
 #[needs(root)]
 #[test]
 fn config_check_tells_mistakes_of_all_kinds_at_once() {

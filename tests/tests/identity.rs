@@ -240,13 +240,15 @@ async fn another_user_is_nobody_else_and_does_not_become_so_by_vanishing() {
             tokio::task::spawn_blocking(move || say_and_vanish(65_534, port, &bytes)).await.unwrap().expect_status(0);
         }
         let all = async {
-            while counts(&node).0 < 2 * round {
+            while counts(&node).1 < 2 * round {
                 tokio::task::yield_now().await;
             }
         };
-        soon("both are counted as impostors", all).await;
+        // As impostors, where the kernel was asked before they had gone.
+        soon("both are refused", all).await;
     }
-    assert_eq!(counts(&node), (20, 20));
+    let (impostors, refused) = counts(&node);
+    assert!(impostors <= 20 && refused == 20, "{impostors} impostors among {refused}");
     assert_eq!(node.server.handle().life(node.proc(0)).await, Some(Life::Expected));
     node.client(0).await.finalize().await.unwrap();
 }

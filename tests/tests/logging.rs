@@ -234,7 +234,7 @@ async fn one_request_does_not_hold_up_others_for_longer_than_it_may() {
 async fn a_slow_channel_delays_neither_events_nor_other_requests_and_what_is_too_much_is_refused() {
     let (dry, err) = (Arc::new(Paper::default()), Arc::new(Paper::with_ink()));
     let mut settings = ServerSettings::default();
-    settings.channels.queue = 1;
+    settings.channels.queue.requests = 1;
     let (node, _) = node(settings, &dry, &err).await;
     let (client, other) = (node.client(0).await, node.client(1).await);
     let (handler, mut heard) = listener();
@@ -262,6 +262,34 @@ async fn a_slow_channel_delays_neither_events_nor_other_requests_and_what_is_too
     // The worker may have taken the first before or after the second came.
     assert!(refused >= 1 && refused + done == 3, "{refused} and {done}");
     assert_eq!(dry.written().len(), done);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_channel_holds_up_no_other_channel_and_each_keeps_its_order() {
+    let (dry, err) = (Arc::new(Paper::default()), Arc::new(Paper::with_ink()));
+    let (node, _) = node(ServerSettings::default(), &dry, &err).await;
+    let client = node.client(0).await;
+    let lines = ["one", "two", "three"];
+    let slow = lines.map(|line| [text(key::PMIX_LOG_STDOUT, line)]);
+    let logs = async {
+        let [one, two, three] = &slow;
+        let answers = tokio::join!(client.log(one, &[]), client.log(two, &[]), client.log(three, &[]));
+        [answers.0, answers.1, answers.2].map(status)
+    };
+    let others = async {
+        for line in lines {
+            assert_eq!(status(client.log(&[text(key::PMIX_LOG_STDERR, line)], &[]).await), code::PMIX_SUCCESS);
+        }
+        assert!(dry.written().is_empty());
+        dry.fill();
+    };
+    let (statuses, ()) = soon("the slow channel is over", async { tokio::join!(logs, others) }).await;
+    assert_eq!(statuses, [code::PMIX_SUCCESS; 3]);
+    for paper in [&dry, &err] {
+        let written = paper.written();
+        assert!(written.iter().zip(lines).all(|(found, line)| found.contains(line)), "{written:?}");
+        assert_eq!(written.len(), lines.len());
+    }
 }
 
 /// Runs the program as a job of two procs that log.

@@ -57,7 +57,7 @@ async fn an_event_is_told_before_its_first_handler_and_once_behind_its_last_chai
         node.server.handle().notify(Event { code, source: None, range: Range::Global, infos: Vec::new() });
         for listener in [&mut first, &mut second] {
             let Notice::Raised(raised) = next(listener).await else { panic!("it is not told before its handlers") };
-            let Notice::Passed { event, results } = next(listener).await else { panic!("it is told twice") };
+            let Notice::Passed { event, results, .. } = next(listener).await else { panic!("it is told twice") };
             assert!(Arc::ptr_eq(&raised, &event) && event.code == code);
             assert_eq!(results.iter().map(|chain| chain.owner.clone()).collect::<Vec<_>>(), owners);
             for chain in results.iter() {

@@ -235,7 +235,7 @@ async fn who_handles(policies: HostedPolicies) -> Vec<(Status, Owner)> {
     // The last to hear of the second event heard of the first before, if at all.
     while !handled.contains(&(RM_NEWS, namespace("theirs"))) {
         let heard = soon("an event has passed", told.recv()).await.unwrap();
-        if let Heard::Notice(Notice::Passed { event, results }) = heard
+        if let Heard::Notice(Notice::Passed { event, results, .. }) = heard
             && [NEWS, RM_NEWS].contains(&event.code)
         {
             handled.extend(results.iter().map(|chain| (event.code, chain.owner.clone())));

@@ -87,7 +87,8 @@ async fn event_for_the_manager_reaches_only_site_handlers() {
     let mut told = notices.listen(Notice::is_passed);
     let node = node_with(Modules { hosted: Hosted { chains, ..Hosted::default() }, notices }).await;
     let mut passed = async || {
-        let Some(Heard::Notice(Notice::Passed { event, results })) = soon("it has passed", told.recv()).await else {
+        let Some(Heard::Notice(Notice::Passed { event, results, .. })) = soon("it has passed", told.recv()).await
+        else {
             panic!("nothing is told")
         };
         (event, results.iter().map(|chain| chain.owner.clone()).collect::<Vec<_>>())

@@ -33,6 +33,7 @@ fn settings(dir: &Path) -> AuditSettings {
         retention: Retention::default(),
         // So that none is left out: how many would be is another test's matter.
         queue: 100_000,
+        refusal_interval: Duration::from_secs(1),
         secrets: Secrets::default(),
         handlers: NonZeroU32::MIN,
         checkpoint_records: 1000,

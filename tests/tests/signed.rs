@@ -1,12 +1,12 @@
 //! Signatures of modules: the commands that make and check them, and servers that load nothing else, whoever brings it.
 use peal_client::{Client, Environment};
 use peal_model::Status;
-use peal_server::admin::{Call, ModuleCall, ModuleList, Reply, ask};
+use peal_server::admin::{Call, ModuleCall, ModuleList, ModuleState, Reply, ask};
 use peal_tests::{
     daemon::{Daemon, Place},
     guest,
     in_process::{everything, listener, next, soon},
-    peal, run,
+    peal, run, until,
 };
 use std::{
     fs::{self, Permissions},
@@ -249,13 +249,22 @@ async fn users_may_be_asked_for_signatures_or_not_and_by_keys_of_their_own() {
     let daemon = place.start();
     daemon.tell(&["module", "reload"]);
     let names = || list(&place).modules.into_iter().map(|module| module.name).collect::<Vec<_>>();
-    assert_eq!(names(), [format!("{uid}/report")], "only the site's must be signed");
+    // What users install is read and compiled while the server goes on.
+    let runs = || {
+        let is_active =
+            |list: &ModuleList| list.modules.first().is_some_and(|module| module.state == ModuleState::Active);
+        until("what the user installed runs", || is_active(&list(&place)));
+        assert_eq!(names(), [format!("{uid}/report")]);
+    };
+    // Only the site's must be signed.
+    runs();
     daemon.tell(&["stop", "--wait"]);
     drop(daemon);
 
     configure("[\"site\", \"user\"]");
     let daemon = place.start();
     daemon.tell(&["module", "reload"]);
+    until("what the user installed is refused", || !list(&place).refused.is_empty());
     let refused = list(&place).refused;
     assert!(names().is_empty() && refused[0].uid == uid, "{refused:?}");
     assert!(refused[0].why.contains("modules.require_signature has \"user\""), "{refused:?}");
@@ -266,8 +275,9 @@ async fn users_may_be_asked_for_signatures_or_not_and_by_keys_of_their_own() {
         sign(&place, key, &component);
         put("report.wasm.minisig", &fs::read(signature(&component)).unwrap());
         daemon.tell(&["module", "reload"]);
-        assert_eq!(names(), [format!("{uid}/report")]);
-        assert!(list(&place).modules[0].signer.is_some() && list(&place).refused.is_empty());
+        until("the signature is seen", || list(&place).modules.first().is_some_and(|module| module.signer.is_some()));
+        runs();
+        assert!(list(&place).refused.is_empty());
     }
     daemon.tell(&["stop", "--wait"]);
 }
@@ -293,4 +303,24 @@ fn a_handler_that_a_job_brings_is_signed_where_that_is_wanted() {
     assert_eq!(brought("[\"brought\"]").expect_status(0).stdout, "ran\n");
     flip(&component);
     assert!(brought("[\"brought\"]").expect_status(125).stderr.contains("is of other bytes"));
+}
+
+#[test]
+fn signature_for_another_module_or_one_that_has_ended_counts_for_nothing() {
+    let place = Place::new();
+    let key = keygen(&place, "site");
+    let component = site(&place, &format!("require_signature = [\"site\"]\ntrusted_keys = [{key:?}]"));
+    let signed = |conditions: &[&str]| {
+        let key = place.path("site.key");
+        run(peal(["module", "sign", "--key"]).arg(key).args(conditions).arg(&component)).expect_status(0);
+        run(peal(["config", "check", "--config"]).arg(place.path("peal.toml")))
+    };
+    for conditions in [&[][..], &["--module", "discreet"], &["--module", "discreet", "--valid-for", "1d"]] {
+        signed(conditions).expect_status(0);
+    }
+    let told = signed(&["--module", "other"]).expect_status(1);
+    assert!(told.stderr.contains("is for a module \"other\""), "{told:?}");
+    let told = signed(&["--module", "discreet", "--valid-for", "1ms"]).expect_status(1);
+    assert!(told.stderr.contains("holds no longer: it ended today"), "{told:?}");
+    run(peal(["module", "verify", "--key", &key]).arg(&component)).expect_status(1);
 }

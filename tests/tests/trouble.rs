@@ -3,16 +3,12 @@ use peal_model::{Range, Status};
 use peal_needs::needs;
 use peal_tests::{
     Done,
-    daemon::{Place, put},
-    finish, guest, peal, run, until,
+    daemon::{Daemon, Place, put, wrapped},
+    guest, peal, run, until,
 };
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
-use std::{
-    fs,
-    path::Path,
-    process::{Child, Command, Stdio},
-};
+use std::{fs, path::Path, process::Command};
 
 const NEWS: Status = Status(-3101);
 
@@ -74,23 +70,12 @@ async fn status_of_full_trail_says_what_follows_once() {
 }
 
 /// A server that alone sees a small file system on this directory.
-fn serve_on_small_disk(place: &Place, small: &Path) -> Child {
-    let mount = "mount -t tmpfs -o size=3m tmpfs \"$0\" && exec \"$@\"";
-    let (serve, states) = place.serve("states");
-    let mut command = Command::new("unshare");
-    command.args(["-m", "sh", "-c", mount]).arg(small).arg(serve.get_program()).args(serve.get_args());
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    for (name, value) in serve.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    let child = command.spawn().unwrap();
-    let mut told = [0; 256];
-    let count = states.recv(&mut told).unwrap();
-    assert!(String::from_utf8_lossy(&told[..count]).contains("READY=1"));
-    child
+fn serve_on_small_disk(place: &Place, small: &Path) -> Daemon {
+    place.start_under(|serve| {
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-c", "mount -t tmpfs -o size=3m tmpfs \"$0\" && exec \"$@\""]).arg(small);
+        wrapped(command, &serve)
+    })
 }
 
 #[needs(root, mounts)]
@@ -105,9 +90,9 @@ fn full_disk_is_told_in_one_line_of_each_kind() {
         guest("same-user")
     ));
     let server = serve_on_small_disk(&place, &small);
-    let seen = format!("/proc/{}/root{}", server.id(), small.display());
+    let seen = format!("/proc/{}/root{}", server.pid(), small.display());
     assert!(fs::write(Path::new(&seen).join("fill"), vec![0; 4 << 20]).is_err(), "it is small");
-    let pid = server.id().to_string();
+    let pid = server.pid().to_string();
     let mut refusals = 0;
     // A full disk still takes a small record where a page has room for it.
     until("six tools are refused", || {
@@ -123,8 +108,8 @@ fn full_disk_is_told_in_one_line_of_each_kind() {
     });
     let told = run(peal(["status", "--socket"]).arg(place.socket())).expect_status(1).stdout;
     assert!(tells_of_audit(&told), "{told}");
-    kill_process(Pid::from_raw(server.id().cast_signed()).unwrap(), Signal::TERM).unwrap();
-    let said = finish(server).stderr;
+    server.signal(Signal::TERM);
+    let said = server.ends().stderr;
     assert!(said.contains("the audit trail cannot be written"), "{said}");
     let lines = [
         "the audit trail cannot be written",

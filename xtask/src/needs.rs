@@ -87,6 +87,7 @@ fn find(root: &Path) -> Result<Vec<Need>> {
         need("script", "needs script, which makes a terminal (Debian: bsdutils)", runs("script", &["--version"])),
         need("git", "needs a repository of git", root.join(".git").exists() && runs("git", &["--version"])),
         need("mounts", "needs to mount a file system (unshare, mount)", can_mount(is_root)),
+        need("networks", "needs networks of its own (unshare, ip)", can_isolate_network(is_root)),
         need("cgroups", "needs control groups (cgroup v2) in which it may make others", kernel::has_control_groups()),
         need("socket_diagnosis", "needs a kernel that tells of TCP sockets by netlink", kernel::tells_of_sockets()),
         need("landlock", "needs a kernel with Landlock and seccomp", kernel::confines()),
@@ -98,6 +99,11 @@ fn runs(program: &str, args: &[&str]) -> bool {
     let mut command = Command::new(program);
     command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
+}
+
+/// Whether a process can have a network of its own.
+fn can_isolate_network(is_root: bool) -> bool {
+    is_root && runs("unshare", &["--net", "ip", "link", "set", "lo", "up"])
 }
 
 /// Whether a process can have a file system of its own.

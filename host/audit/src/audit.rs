@@ -1,14 +1,17 @@
 //! The trail as those see it who have something to record.
 use crate::{
-    AuditError, AuditSettings, Decision, Entry, GapReason, Health, Keys, OnFailure, WriteFailure,
+    AuditError, AuditSettings, Decision, Denial, Entry, GapReason, Health, Keys, OnFailure, WriteFailure,
     chain::{FIRST, Link},
     entry::kind,
     journal::{Journal, Left, boot, has_restarted},
     ledger::Ledger,
     now,
+    pending::Pending,
     queue::{By, Full, Queue},
-    recorder::Held,
-    writer::{Writer, keep_writing},
+    refusals::{Noted, Refusals},
+    secret::Scrubber,
+    writer::Writer,
+    writer_thread::keep_writing,
 };
 use peal_store::{Durability, Filter, SealKind, Trail, TrailRow, TrailSettings};
 use std::{
@@ -27,6 +30,7 @@ pub struct Audit(Arc<Inner>);
 
 struct Inner {
     queue: Arc<Queue>,
+    scrubber: Scrubber,
     writer: Arc<Mutex<Writer>>,
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -42,6 +46,7 @@ pub(crate) struct Shared {
     /// The last write that failed, also when later ones succeeded.
     failed: Mutex<Option<FailedWrite>>,
     on_failure: OnFailure,
+    pub(crate) refusals: Refusals,
 }
 
 /// A write that failed.
@@ -63,35 +68,13 @@ pub enum Safe {
     No,
 }
 
-/// An entry that is to be written.
-pub(crate) struct Pending {
-    pub(crate) at: u64,
-    pub(crate) entry: Entry,
-    pub(crate) held: Option<Arc<Held>>,
-    pub(crate) done: Option<Done>,
-}
-
-impl Pending {
-    pub(crate) fn new(entry: Entry) -> Pending {
-        Pending { at: now(), entry, held: None, done: None }
-    }
-
-    /// Whether somebody waits for it.
-    pub(crate) fn is_awaited(&self) -> bool {
-        self.done.is_some()
-    }
-
-    pub(crate) fn about(self, held: Arc<Held>) -> Pending {
-        Pending { held: Some(held), ..self }
-    }
-}
-
 impl Audit {
     /// Opens a trail, and begins a run in it. A trail that somebody has cut off is refused, and so is a journal that somebody has
     /// changed.
     pub fn open(settings: AuditSettings) -> Result<Audit, AuditError> {
         let keys = Arc::new(Keys::open(&settings.key)?);
-        let kept = TrailSettings { max_bytes: settings.max_bytes, durability: settings.durability };
+        let AuditSettings { max_bytes, durability, .. } = settings;
+        let kept = TrailSettings { max_bytes, durability, lasting: &kind::LASTING };
         let trail = Trail::open(&settings.path, kept)?;
         // From here on nobody else writes.
         let journal = Journal::open(trail.path(), kept, keys.clone())?;
@@ -119,7 +102,9 @@ impl Audit {
             health: Mutex::default(),
             failed: Mutex::default(),
             on_failure: settings.on_failure,
+            refusals: Refusals::new(settings.refusal_interval),
         });
+        let scrubber = Scrubber::new(settings.secrets.clone(), keys.clone());
         let ledger = Arc::new(Mutex::new(Ledger::new(trail, keys.clone(), rows)));
         let mut writer = Writer::new(&settings, keys, shared.clone(), (journal, ledger.clone()), head);
         // What was left goes before them.
@@ -130,7 +115,7 @@ impl Audit {
             .name("peal-audit".into())
             .spawn(move || keep_writing(&theirs.0, &theirs.1, &theirs.2, patience));
         let thread = Mutex::new(Some(started.map_err(AuditError::Thread)?));
-        Ok(Audit(Arc::new(Inner { queue, writer, shared, thread })))
+        Ok(Audit(Arc::new(Inner { queue, scrubber, writer, shared, thread })))
     }
 
     /// The record at which this run began.
@@ -164,20 +149,41 @@ impl Audit {
 
     /// Records what is no call of a module. Waits for room, not for the write.
     pub fn note(&self, entry: Entry) {
-        self.insist(Pending::new(entry));
+        self.insist(self.pending(entry));
     }
 
     /// Records what is no call of a module, unless there is no room.
     pub fn mention(&self, entry: Entry) {
-        self.offer(Pending::new(entry));
+        self.offer(self.pending(entry));
+    }
+
+    /// Records that a request was denied or a connection refused. What is refused again and again is counted, and recorded in groups.
+    pub fn refuse(&self, denial: Denial) {
+        let denial = denial.bounded();
+        if !self.counts(&denial) {
+            self.mention(Entry::Denied(denial));
+        }
+    }
+
+    /// Whether a refusal is counted, so that it is not to be recorded by itself.
+    pub(crate) fn counts(&self, denial: &Denial) -> bool {
+        self.0.shared.refusals.note(denial, now(), Instant::now()) == Noted::Counted
+    }
+
+    /// An entry on its way. Secrets are taken out of it here: nobody waits for that but the caller.
+    pub(crate) fn pending(&self, entry: Entry) -> Pending {
+        Pending { scrubbed: self.0.scrubber.scrubbed(&entry), ..Pending::new(entry) }
     }
 
     /// Records a decision, and says whether what was granted may be: not before it is written. That is here and now if the
     /// caller can take the time and nobody else is writing, else on another thread.
     pub fn decide(&self, decision: Decision, by: By, done: impl FnOnce(Safe) + Send + 'static) {
+        if decision.refused_connection().is_some_and(|denial| self.counts(&denial.bounded())) {
+            return done(Safe::Yes);
+        }
         let done: Option<Done> = Some(Box::new(done));
         let Inner { queue, writer, .. } = &*self.0;
-        queue.insist(Pending { done, ..Pending::new(Entry::Decision(decision)) }, by);
+        queue.insist(Pending { done, ..self.pending(Entry::Decision(decision)) }, by);
         // Whoever lets go of the writer looks again, for those who came meanwhile and found it taken.
         while by == By::Caller && queue.is_awaited() {
             match writer.try_lock() {
@@ -280,7 +286,7 @@ mod tests {
     fn only_where_the_machine_went_down_the_journal_may_miss_what_comes_before_it() {
         let dir = tempfile::tempdir().unwrap();
         let (path, keys) = (dir.path().join("audit.db"), Arc::new(Keys::of(&[7; 32])));
-        let settings = TrailSettings { max_bytes: 1 << 30, durability: Durability::Process };
+        let settings = TrailSettings { max_bytes: 1 << 30, durability: Durability::Process, lasting: &[] };
         let trail = Trail::open(&path, settings).unwrap();
         let handlers = NonZeroU32::MIN;
         let began = Entry::Began { server: "test".into(), key: String::new(), handlers, boot: Some("then".into()) };

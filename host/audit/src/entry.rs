@@ -1,5 +1,10 @@
 //! What there is to record, and how: in CBOR (RFC 8949), beside the columns that one looks for.
-use crate::outcome::outcome;
+use crate::{
+    DropSummary, HandshakeFacts, RefusalGroup,
+    gist::{reasons, shortened},
+    handshake,
+    outcome::outcome,
+};
 use peal_core::policy::{DecidedBy, Verdict};
 use peal_model::{Info, Matter, PolicyRequest, Proc, Status};
 use peal_sandbox::{CallRecord, Digest, Failure, Grants, Limits, Subject};
@@ -34,6 +39,10 @@ pub enum Entry {
     Decision(Decision),
     /// A request was denied, or a connection refused, without a decision that is on record.
     Denied(Denial),
+    /// Requests of one user were denied, or its connections refused, often for the same cause.
+    Refusals(RefusalGroup),
+    /// Records were dropped.
+    Dropped(DropSummary),
     /// Other modules have taken the place of those that ran.
     Deployed {
         /// The number of their version.
@@ -82,6 +91,9 @@ pub struct Call {
     pub facts: Digest,
     /// What was called, and what came of it.
     pub record: CallRecord,
+    /// What is known of the handshake that it was about. What that said, and what the module made of it, is not in the record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handshake: Option<HandshakeFacts>,
 }
 
 /// What is known of a module as it was loaded. Kept once, whatever it is called for.
@@ -124,6 +136,9 @@ pub struct Decision {
     /// Why not, if it was denied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<Info>,
+    /// What is known of the handshake that it was about. What that said is not in the record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handshake: Option<HandshakeFacts>,
 }
 
 /// What was said of a request.
@@ -159,6 +174,9 @@ pub struct Denial {
     /// The address that a connection came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
+    /// Why, in a few words that are the same for all who are refused for the same cause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
 }
 
 /// Why something is missing.
@@ -206,8 +224,15 @@ pub mod kind {
     pub const BEGAN: &str = "began";
     /// [`super::Entry::Ended`].
     pub const ENDED: &str = "ended";
+    /// [`super::Entry::Dropped`].
+    pub const DROPPED: &str = "dropped";
+    /// [`super::Entry::Deployed`].
+    pub const DEPLOYED: &str = "deployed";
     /// All of them.
-    pub const ALL: [&str; 9] = [CALL, DECISION, "denied", "deployed", "refused", "quarantined", "gap", BEGAN, ENDED];
+    pub const ALL: [&str; 11] =
+        [CALL, DECISION, "denied", "refusals", DEPLOYED, "refused", "quarantined", "gap", DROPPED, BEGAN, ENDED];
+    /// Those that stay where there is no room for others. Nobody but administrators makes many of them, decisions excepted.
+    pub(crate) const LASTING: [&str; 5] = [DECISION, BEGAN, ENDED, DEPLOYED, DROPPED];
 }
 
 /// The columns that one looks for.
@@ -228,7 +253,9 @@ impl Entry {
             Entry::Call(_) => kind::CALL,
             Entry::Decision(_) => kind::DECISION,
             Entry::Denied(_) => "denied",
-            Entry::Deployed { .. } => "deployed",
+            Entry::Refusals(_) => "refusals",
+            Entry::Dropped(_) => kind::DROPPED,
+            Entry::Deployed { .. } => kind::DEPLOYED,
             Entry::Refused { .. } => "refused",
             Entry::Quarantined { .. } => "quarantined",
             Entry::Gap { .. } => "gap",
@@ -267,10 +294,16 @@ impl Entry {
                 let outcome = status.map_or("denied".to_owned(), |status| format!("denied:{status}"));
                 Columns { job: job.clone(), uid: *uid, outcome: Some(outcome), ..none }
             }
-            Entry::Quarantined { module, .. } => Columns { module: Some(module.clone()), ..none },
-            Entry::Began { .. } | Entry::Ended | Entry::Deployed { .. } | Entry::Refused { .. } | Entry::Gap { .. } => {
-                none
+            Entry::Refusals(RefusalGroup { uid, example, .. }) => {
+                Columns { uid: *uid, ..Entry::Denied(example.clone()).columns(module) }
             }
+            Entry::Quarantined { module, .. } => Columns { module: Some(module.clone()), ..none },
+            Entry::Began { .. }
+            | Entry::Ended
+            | Entry::Dropped(_)
+            | Entry::Deployed { .. }
+            | Entry::Refused { .. }
+            | Entry::Gap { .. } => none,
         }
     }
 }
@@ -286,8 +319,30 @@ impl Decision {
             Verdict::Granted { by, .. } => (Ruling::Granted, by, Vec::new()),
             Verdict::Denied { by, status, reasons } => (Ruling::Denied(*status), by, reasons.clone()),
         };
+        let handshake = HandshakeFacts::of(&asked);
+        let (asked, reasons) = match handshake {
+            Some(_) => (handshake::kept_request(&asked), handshake::kept_reasons(&reasons)),
+            None => (asked, reasons),
+        };
         let policy = if let DecidedBy::Policy(name) = by { Some(name.clone()) } else { None };
-        Decision { request, hook: hook.to_owned(), asked, ruling, by: by.to_string(), policy, reasons }
+        Decision { request, hook: hook.to_owned(), asked, ruling, by: by.to_string(), policy, reasons, handshake }
+    }
+
+    /// The denial, if a connection was refused.
+    pub(crate) fn refused_connection(&self) -> Option<Denial> {
+        let (true, Ruling::Denied(status)) = (self.handshake.is_some(), self.ruling) else { return None };
+        let reason = reasons(&self.reasons);
+        Some(Denial { status: Some(status), by: Some(self.by.clone()), reason, ..self.as_denial() })
+    }
+
+    /// A denial of what was asked.
+    pub(crate) fn as_denial(&self) -> Denial {
+        Denial {
+            uid: self.asked.identity.map(|identity| identity.uid),
+            job: self.asked.requester.as_ref().map(|proc| proc.nspace.as_str().to_owned()),
+            hook: Some(self.hook.clone()),
+            ..Denial::default()
+        }
     }
 
     /// What was granted is denied: what led to it could not be recorded.
@@ -297,6 +352,18 @@ impl Decision {
             (self.ruling, self.by, self.policy) = (Ruling::Denied(status), by.to_string(), None);
             self.reasons = reasons;
         }
+    }
+}
+
+impl Denial {
+    /// The same with bounded texts.
+    pub(crate) fn bounded(mut self) -> Denial {
+        self.reason = shortened(&self.reason);
+        for text in [&mut self.job, &mut self.hook, &mut self.by, &mut self.from, &mut self.cause].into_iter().flatten()
+        {
+            *text = shortened(text);
+        }
+        self
     }
 }
 

@@ -1,7 +1,7 @@
 //! What can go wrong with the trail.
 use crate::{EntryError, ExportError, Fault, KeyError};
 use peal_store::StoreError;
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 use thiserror::Error;
 
 /// Why the trail cannot do what it should.
@@ -10,6 +10,17 @@ pub enum AuditError {
     /// The database.
     #[error("the audit trail: {0}")]
     Store(#[from] StoreError),
+    /// It is full, and nothing in it may go.
+    #[error(
+        "the audit trail: {full}; nothing in it may go, since decisions stay for {} (audit.decision_days), so make audit.max_bytes larger",
+        humantime::format_duration(*.age)
+    )]
+    NothingToDrop {
+        /// What the database says.
+        full: StoreError,
+        /// The age below which decisions stay.
+        age: Duration,
+    },
     /// The key that it is signed with.
     #[error(transparent)]
     Key(#[from] KeyError),

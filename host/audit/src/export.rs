@@ -5,11 +5,12 @@
 //! {"record":{"seq":1,"at":1789000000000,"kind":"call","module":"quota",...,"body":"<CBOR in base64>","hash":"<64 digits>"}}
 //! {"blob":{"digest":"<64 digits>","bytes":"<base64>"}}
 //! {"seal":"peal-audit 1 head 1 1789000000000 <hash> <signature>"}
+//! {"dropped":{"last":2000,"body":"<CBOR in base64>","signature":"<base64>"}}
 //! ```
 use crate::{AuditError, Source, Statement, source::call_of};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use peal_sandbox::Digest;
-use peal_store::{Filter, SealKind, TrailRow};
+use peal_store::{DroppedRows, Filter, SealKind, TrailRow};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -49,6 +50,7 @@ pub enum ExportError {
 pub struct Exported {
     pub(crate) rows: Vec<TrailRow>,
     pub(crate) seals: Vec<Statement>,
+    pub(crate) dropped: Vec<DroppedRows>,
     pub(crate) blobs: BTreeMap<Digest, Vec<u8>>,
 }
 
@@ -58,6 +60,7 @@ enum Line {
     Record(Record),
     Blob { digest: Digest, bytes: String },
     Seal(String),
+    Dropped { last: u64, body: String, signature: String },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -110,6 +113,9 @@ pub fn export(source: &Source, filter: &Filter, out: &mut impl Write) -> Result<
         seal?.map_or(Ok(()), |seal| line(&Line::Seal(seal.to_string())))?;
     }
     source.checkpoints()?.iter().try_for_each(|seal| line(&Line::Seal(seal.to_string())))?;
+    for DroppedRows { last, body, signature } in source.dropped()? {
+        line(&Line::Dropped { last, body: STANDARD.encode(body), signature: STANDARD.encode(signature) })?;
+    }
     Ok(count)
 }
 
@@ -130,6 +136,9 @@ impl Exported {
                 Line::Record(Record { seq, at, kind, module, job, uid, outcome, body, hash }) => {
                     let body = bytes(&body)?;
                     exported.rows.push(TrailRow { seq, at, kind, module, job, uid, outcome, body, hash: hash.0 });
+                }
+                Line::Dropped { last, body, signature } => {
+                    exported.dropped.push(DroppedRows { last, body: bytes(&body)?, signature: bytes(&signature)? });
                 }
                 Line::Blob { digest, bytes: text } => drop(exported.blobs.insert(digest, bytes(&text)?)),
                 Line::Seal(text) => {

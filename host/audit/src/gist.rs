@@ -1,5 +1,5 @@
 //! The gist of a record, for people: what it is about, who decided that, and why it came out so.
-use crate::{Call, Decision, Denial, Entry, GapReason, Ruling};
+use crate::{Call, Decision, Denial, Entry, GapReason, RefusalGroup, Ruling};
 use peal_model::{Info, Matter, PolicyRequest, Proc, counted};
 use peal_sandbox::{End, Subject};
 use std::{collections::BTreeSet, fmt::Display};
@@ -47,6 +47,12 @@ impl Entry {
             Entry::Call(call) => of_call(call, module),
             Entry::Decision(decision) => decision.gist(),
             Entry::Denied(denial) => denial.gist(),
+            Entry::Refusals(group) => group.gist(),
+            Entry::Dropped(dropped) => Gist {
+                what: format!("{} from {} to {}", counted(dropped.count(), "record"), dropped.from, dropped.to),
+                why: dropped.of_kinds(),
+                ..Gist::default()
+            },
             Entry::Began { server, .. } => Gist { what: shortened(server), ..Gist::default() },
             Entry::Ended => Gist { what: "in good order".to_owned(), ..Gist::default() },
             Entry::Deployed { version, cause, changes } => {
@@ -83,10 +89,11 @@ impl Decision {
 
 impl Denial {
     pub(crate) fn gist(&self) -> Gist {
-        let Denial { hook, by, status, targets, reason, .. } = self;
-        let why = match (shortened(reason), status) {
-            (reason, Some(status)) if reason.is_empty() => status.to_string(),
-            (reason, _) => reason,
+        let Denial { hook, by, status, targets, reason, cause, .. } = self;
+        let why = match (shortened(reason), status, cause) {
+            (reason, _, Some(cause)) if reason.is_empty() => cause.clone(),
+            (reason, Some(status), None) if reason.is_empty() => status.to_string(),
+            (reason, ..) => reason,
         };
         Gist {
             what: hook.as_deref().map_or("a request".to_owned(), shortened),
@@ -94,6 +101,15 @@ impl Denial {
             by: by.as_deref().map_or("the server".to_owned(), decided_by),
             why,
         }
+    }
+}
+
+impl RefusalGroup {
+    pub(crate) fn gist(&self) -> Gist {
+        let RefusalGroup { count, first, last, .. } = self;
+        let gist = self.example.gist();
+        let seconds = last.saturating_sub(*first).div_ceil(1000).max(1);
+        Gist { why: format!("{count} times within {}: {}", counted(seconds, "second"), gist.why), ..gist }
     }
 }
 

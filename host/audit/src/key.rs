@@ -68,6 +68,15 @@ pub struct Keys {
     codes: Code,
 }
 
+/// Writes a file in the place of one of that name. A link of that name is removed, and what it points to stays as it is.
+fn write_anew(path: &Path, text: &str) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    OpenOptions::new().write(true).create_new(true).mode(0o644).open(path)?.write_all(text.as_bytes())
+}
+
 /// The key by which anybody can see who sealed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct PublicKey(VerifyingKey);
@@ -92,7 +101,7 @@ impl Keys {
         };
         writeln!(file, "{SECRET}{}", STANDARD.encode(seed)).and_then(|()| file.sync_all()).map_err(io(path))?;
         let beside = path.with_added_extension("pub");
-        fs::write(&beside, format!("{}\n", keys.public())).map_err(io(&beside))?;
+        write_anew(&beside, &format!("{}\n", keys.public())).map_err(io(&beside))?;
         Ok(keys)
     }
 
@@ -194,5 +203,17 @@ mod tests {
     fn digests_are_what_they_were_when_records_were_written() {
         let digest = peal_sandbox::Digest(Keys::of(&[7; 32]).digest(b"correct horse")).to_string();
         assert_eq!(digest, "83d7ca323395ec8ca1d7d335f0562a9175f4ca9ecf9200b6096802403a5a92c1");
+    }
+
+    #[test]
+    fn public_key_is_not_written_through_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let (key, target) = (dir.path().join("audit.key"), dir.path().join("target"));
+        fs::write(&target, "theirs").unwrap();
+        std::os::unix::fs::symlink(&target, dir.path().join("audit.key.pub")).unwrap();
+        let keys = Keys::open(&key).unwrap();
+        assert_eq!(fs::read_to_string(&target).unwrap(), "theirs");
+        let public = fs::read_to_string(dir.path().join("audit.key.pub")).unwrap();
+        assert_eq!(public.trim_end(), keys.public().to_string());
     }
 }

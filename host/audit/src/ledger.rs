@@ -1,9 +1,6 @@
 //! The database's side of the trail: what is in it, and what is in the journal and not yet here.
 use crate::{
-    Keys, Retention, Statement,
-    chain::Link,
-    now,
-    retention::{Dropped, Need},
+    AuditError, DropSummary, Keys, Retention, Statement, chain::Link, decision_room::DecisionRoom, now, retention::Need,
 };
 use peal_store::{Blob, Seal, SealKind, StoreError, TraceRateLimit, Trail, TrailRow};
 use std::{
@@ -66,13 +63,25 @@ impl Ledger {
         self.write(&[], &[], (seq, hash), None).map(|()| Settled::Moved)
     }
 
-    /// Drops what is to go now.
-    pub(crate) fn drop_old(&self, retention: Retention, need: Need) -> Dropped {
-        retention.apply(&self.trail, &self.keys, need).unwrap_or_else(|error| {
+    /// Drops what is to go now; tells what went.
+    pub(crate) fn drop_old(&self, retention: Retention, need: Need) -> Option<DropSummary> {
+        self.told(retention.apply(&self.trail, &self.keys, need)).flatten()
+    }
+
+    /// Tells what users have of the room, and whether there is enough.
+    pub(crate) fn measure(&self, retention: Retention, room: &mut DecisionRoom) {
+        let measured = || Ok((self.trail.used()?, retention.supply(&self.trail)?));
+        if let Some((used, supply)) = self.told(measured()) {
+            room.set(&used, supply);
+        }
+    }
+
+    fn told<T>(&self, done: Result<T, AuditError>) -> Option<T> {
+        let tell = |error: &AuditError| {
             if let Some(left_out) = self.failures.allow(Instant::now()) {
                 tracing::error!(%error, left_out, "old records of the audit trail cannot be dropped");
             }
-            Dropped::Nothing
-        })
+        };
+        done.inspect_err(tell).ok()
     }
 }

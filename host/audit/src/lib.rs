@@ -6,8 +6,10 @@
 //!   Recorder   takes the calls of one module (peal-sandbox records them)
 //!   journal    where decisions are until the database has them (ledger.rs), so that nobody waits for that
 //!   entry      what there is to record, in CBOR
+//!   handshake  what is kept of those who were not let in; refusals  how often that was
 //!   gist       the same for people, in a few words
 //!   chain      each row's hash follows from it and all before; seals are signed with a key (key.rs)
+//! retention  what goes where there is no room; dropped  how that is told apart from what somebody removed
 //! verify     names the first row that was altered, removed, reordered or inserted
 //! export     the same as lines of JSON, and read from there
 //! report     what one wants to see of it at a glance, and as a page
@@ -19,17 +21,23 @@
 mod audit;
 mod chain;
 mod checkpoint;
+mod decision_room;
+mod drop_summary;
+mod dropped;
 mod entry;
 mod error;
 mod export;
 mod gist;
+mod handshake;
 mod journal;
 mod key;
 mod ledger;
 mod outcome;
+mod pending;
 mod queue;
 mod readable;
 mod recorder;
+mod refusals;
 mod replay;
 mod report;
 mod retention;
@@ -38,26 +46,30 @@ mod settings;
 mod source;
 mod verify;
 mod writer;
+mod writer_thread;
 
 pub use audit::{Audit, Safe};
 pub use chain::{Statement, hash_of};
 pub use checkpoint::{Destinations, Syslog};
+pub use drop_summary::DropSummary;
 pub use entry::{Call, Decision, Denial, Entry, EntryError, Facts, GapReason, Ruling, kind};
 pub use error::AuditError;
 pub use export::{ExportError, Exported, export};
 pub use gist::{Gist, reasons};
+pub use handshake::{HandshakeFacts, InfoFacts};
 pub use journal::{Fault, Waiting};
 pub use key::{KeyError, Keys, PublicKey};
 pub use outcome::OUTCOMES;
 pub use queue::By;
 pub use readable::{readable, shown_time};
+pub use refusals::RefusalGroup;
 pub use replay::{Difference, Outcome, ReplayError, Replayed, Replayer};
 pub use report::{Counts, OfModule, Report, Timeline, page};
 pub use retention::Retention;
 pub use secret::Secrets;
 pub use settings::{AuditSettings, Health, OnFailure, WriteFailure};
 pub use source::Source;
-pub use verify::{Finding, Verified, verify};
+pub use verify::{DroppedRecords, Finding, Verified, verify};
 
 /// Milliseconds since the epoch.
 pub fn now() -> u64 {

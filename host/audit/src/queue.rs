@@ -1,5 +1,5 @@
 //! Entries on their way to the trail, in their order: those who hand them over, and whoever writes them.
-use crate::audit::Pending;
+use crate::pending::Pending;
 use std::{
     collections::VecDeque,
     sync::{Condvar, Mutex, MutexGuard, PoisonError},

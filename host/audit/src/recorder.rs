@@ -1,10 +1,14 @@
 //! Takes the calls of one module and hands them to the trail.
-use crate::{Audit, Call, Entry, EntryError, Facts, audit::Pending, entry::to_cbor};
+use crate::{Audit, Call, Denial, Entry, EntryError, Facts, entry::to_cbor, handshake};
+use peal_model::Hook;
 use peal_sandbox::{CallRecord, Digest, Recorder, Subject};
 use std::sync::Arc;
 
 /// The golden ratio as a fraction of 2^64: whatever is multiplied by it spreads evenly.
 const SCATTER: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The cause of a refusal that is the call of a policy. The decision that follows is counted as well.
+const CALL: &str = "call of a policy";
 
 /// What is kept once for all calls of a module.
 pub(crate) struct Held {
@@ -43,6 +47,21 @@ impl Audit {
     }
 }
 
+impl OfModule {
+    /// Whether a policy refused a connection in this call as it did just before, so that it is counted.
+    fn is_counted(&self, record: &CallRecord) -> bool {
+        let (Some(status), Subject::Policy(call)) = (handshake::refusal(record), &record.subject) else { return false };
+        self.audit.counts(&Denial {
+            uid: call.request.identity.map(|identity| identity.uid),
+            hook: Some(Hook::Connection.name().to_owned()),
+            by: Some(self.held.name.clone()),
+            status: Some(status),
+            cause: Some(CALL.to_owned()),
+            ..Denial::default()
+        })
+    }
+}
+
 impl Recorder for OfModule {
     /// One in so many, and none in a pattern that modules could fall into which start instances in turn.
     fn samples(&self, instance: u64) -> bool {
@@ -52,10 +71,14 @@ impl Recorder for OfModule {
 
     /// What a policy was asked is never left out: whoever asked waits. Of handlers and channels, what there is no room for is
     /// counted.
-    fn record(&self, record: CallRecord) {
+    fn record(&self, mut record: CallRecord) {
+        if self.is_counted(&record) {
+            return;
+        }
         let is_policy = matches!(record.subject, Subject::Policy(_));
-        let entry = Entry::Call(Box::new(Call { run: self.audit.run(), facts: self.held.digest, record }));
-        let pending = Pending::new(entry).about(self.held.clone());
+        let handshake = handshake::abridge(&mut record);
+        let entry = Entry::Call(Box::new(Call { run: self.audit.run(), facts: self.held.digest, record, handshake }));
+        let pending = self.audit.pending(entry).about(self.held.clone());
         if is_policy { self.audit.insist(pending) } else { self.audit.offer(pending) }
     }
 }

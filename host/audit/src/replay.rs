@@ -1,7 +1,7 @@
 //! Replay: components do again what was recorded of them, or another one in their place, and what differs is said. An instance is
 //! replayed from its first call on, since it carries memory from call to call.
 use crate::{
-    AuditError, Call, EntryError, Facts, Source,
+    AuditError, Call, EntryError, Facts, HandshakeFacts, Source,
     entry::{kind, to_cbor},
     outcome::outcome,
     secret::MARK,
@@ -180,7 +180,8 @@ impl<'a> Replayer<'a> {
             let done = if number == 0 {
                 Outcome::Not("nothing was called")
             } else {
-                running.step(replay, record, at, is_itself)?
+                let is_whole = call.handshake.as_ref().is_none_or(HandshakeFacts::is_whole);
+                if is_whole { running.step(replay, record, at, is_itself)? } else { running.skip() }
             };
             tell(Replayed { seq, module: facts.name.clone(), was: outcome_was, outcome: done });
         }
@@ -218,7 +219,8 @@ impl<'a> Replayer<'a> {
 /// An instance on its way through its calls.
 enum Running<'a> {
     NotYet,
-    Yes(Box<ReplayInstance<'a>>, Trust),
+    /// With the number of its next call.
+    Yes(Box<ReplayInstance<'a>>, Trust, u64),
     No(&'static str),
 }
 
@@ -226,12 +228,13 @@ enum Running<'a> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Trust {
     Full,
-    /// It may have been handed a secret, which nobody has any more.
+    /// It may have been handed a secret or a handshake, which nobody has any more.
     Blinded,
 }
 
 const FROM_THE_FIRST: &str = "the first call of its instance is not kept any more";
-const BLINDED: &str = "its instance was handed a secret, which is not kept";
+const BLINDED: &str = "its instance was handed a secret or a handshake, which is not kept";
+const HANDSHAKE: &str = "what a handshake says is not kept";
 const GONE: &str = "its instance did not come so far now";
 
 impl<'a> Running<'a> {
@@ -248,21 +251,22 @@ impl<'a> Running<'a> {
                 return Ok(Outcome::Not(FROM_THE_FIRST));
             }
             let (again, instance) = replay.start(record, at);
-            *self = instance.map_or(Running::No(GONE), |instance| Running::Yes(Box::new(instance), Trust::Full));
+            *self = instance.map_or(Running::No(GONE), |instance| Running::Yes(Box::new(instance), Trust::Full, 1));
             return self.compared(record, again, is_itself);
         }
         match std::mem::replace(self, Running::No(GONE)) {
-            Running::Yes(instance, trust) if matches!(record.subject, peal_sandbox::Subject::None) => {
+            Running::Yes(instance, trust, _) if matches!(record.subject, peal_sandbox::Subject::None) => {
                 let again = instance.stop(record, at);
                 let compared = self.compared(record, again, is_itself)?;
                 Ok(if trust == Trust::Blinded && compared != Outcome::Same { Outcome::Not(BLINDED) } else { compared })
             }
-            Running::Yes(mut instance, trust) => {
+            Running::Yes(mut instance, trust, next) => {
                 let again = instance.call(record, at);
-                let trust = if has_secret(record)? { Trust::Blinded } else { trust };
+                let is_blinded = record.number > next || has_secret(record)?;
+                let trust = if is_blinded { Trust::Blinded } else { trust };
                 let compared = self.compared(record, again, is_itself)?;
                 if !matches!(record.end, End::Failed(_)) {
-                    *self = Running::Yes(instance, trust);
+                    *self = Running::Yes(instance, trust, record.number + 1);
                 }
                 Ok(if trust == Trust::Blinded && compared != Outcome::Same { Outcome::Not(BLINDED) } else { compared })
             }
@@ -272,6 +276,14 @@ impl<'a> Running<'a> {
             }
             Running::NotYet => Ok(Outcome::Not(GONE)),
         }
+    }
+
+    /// Leaves out a call that was handed what is not kept.
+    fn skip(&mut self) -> Outcome {
+        if let Running::Yes(_, trust, next) = self {
+            (*trust, *next) = (Trust::Blinded, *next + 1);
+        }
+        Outcome::Not(HANDSHAKE)
     }
 
     fn compared(&self, was: &CallRecord, is: Option<CallRecord>, is_itself: bool) -> Result<Outcome, ReplayError> {

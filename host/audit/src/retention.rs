@@ -1,43 +1,46 @@
-//! How long records are kept: the oldest go when there is no room, or when they are too old.
-use crate::{AuditError, Keys, Statement, now};
-use peal_store::{Filter, SealKind, Trail};
+//! The time for which records are kept. Where there is no room, the oldest calls and refusals go. Decisions have room of their own, and go
+//! only beyond that and above an age.
+use crate::{
+    AuditError, DropSummary, Keys, Statement,
+    chain::{FIRST, Link},
+    dropped::{DroppedRange, Successor},
+    now,
+};
+use peal_store::{Outline, Room, RowClass, SealKind, Trail};
 use std::time::Duration;
 
-/// Of a hundred bytes that there may be, how many may be used before the oldest records go.
+/// Of a hundred bytes that there may be, those that may be used before records go.
 const FULL: u64 = 90;
-/// How many records go at once: others wait meanwhile.
+/// The most records that go at once: others wait meanwhile.
 const AT_ONCE: u32 = 2000;
+/// Into so many parts a trail could be cut; about one of them goes at once.
+const PARTS: u64 = 10;
+/// Into so many parts a trail could be cut, of which calls and refusals have less than one where room is scarce.
+const SCARCE_PARTS: u64 = 20;
+/// The most ranges without anything to drop that are looked at in one go.
+const RANGES: usize = 16;
 
-/// How long records are kept.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+/// The time for which records are kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Retention {
     /// So long at most; none for as long as there is room.
     pub keep: Option<Duration>,
+    /// The age below which decisions stay where room is wanted.
+    pub decision_age: Duration,
+    /// Of a hundred bytes that there may be, those that decisions have for themselves.
+    pub decision_percent: u32,
+    /// Of a hundred bytes that there may be, those that the decisions about one user may take where room is scarce.
+    pub user_percent: u32,
 }
 
-impl Retention {
-    /// Drops what is to go now, but never the last record. Whether anything went.
-    pub(crate) fn apply(self, trail: &Trail, keys: &Keys, need: Need) -> Result<Dropped, AuditError> {
-        let room = trail.room()?;
-        let is_full = need == Need::Room || room.used / 100 >= room.most / 100 * FULL / 100;
-        let too_old = self.keep.map(|keep| now().saturating_sub(u64::try_from(keep.as_millis()).unwrap_or(u64::MAX)));
-        let goes = |at: u64| is_full || too_old.is_some_and(|limit| at < limit);
-        // Most often nothing goes, which the oldest one tells.
-        if !trail.rows(&Filter::default(), 1)?.iter().any(|row| goes(row.at)) {
-            return Ok(Dropped::Nothing);
-        }
-        let oldest = trail.rows(&Filter::default(), AT_ONCE)?;
-        let newest = trail.seal(SealKind::Head)?.map_or(0, |head| head.seq);
-        let Some(last) = oldest.iter().take_while(|row| goes(row.at) && row.seq < newest).last() else {
-            return Ok(Dropped::Nothing);
-        };
-        trail.drop_to(&Statement::sealed(SealKind::Anchor, (last.seq, last.hash), now(), keys))?;
-        tracing::debug!(up_to = last.seq, "the oldest records of the audit trail are dropped");
-        Ok(Dropped::Some)
+impl Default for Retention {
+    fn default() -> Retention {
+        let week = Duration::from_secs(7 * 86_400);
+        Retention { keep: None, decision_age: week, decision_percent: 50, user_percent: 25 }
     }
 }
 
-/// Why room is wanted.
+/// The reason for which room is wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Need {
     /// To keep some ready.
@@ -46,11 +49,130 @@ pub(crate) enum Need {
     Room,
 }
 
-/// What became of the oldest records.
+/// Whether there is room for all users.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Dropped {
-    /// They stay.
-    Nothing,
-    /// Some are gone, and perhaps what they referred to.
-    Some,
+pub(crate) enum Supply {
+    /// There is, or can be.
+    Ample,
+    /// The trail is as full as it should be, of records that stay.
+    Scarce,
+}
+
+fn is_full(room: Room) -> bool {
+    room.used / 100 >= room.most / 100 * FULL / 100
+}
+
+fn long_ago(age: Duration) -> u64 {
+    now().saturating_sub(u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
+}
+
+fn used(trail: &Trail, class: RowClass) -> Result<u64, AuditError> {
+    Ok(trail.used()?.iter().filter(|used| used.class == class).map(|used| used.bytes).sum())
+}
+
+impl Retention {
+    /// So many bytes of a hundred that there may be.
+    pub(crate) fn share(percent: u32, most: u64) -> u64 {
+        most / 100 * u64::from(percent)
+    }
+
+    /// Drops what is to go now, but never the last record; tells what went.
+    pub(crate) fn apply(self, trail: &Trail, keys: &Keys, need: Need) -> Result<Option<DropSummary>, AuditError> {
+        let room = trail.room()?;
+        let newest = trail.seal(SealKind::Head)?.map_or(0, |head| head.seq);
+        let cut = Cut { trail, keys, newest, most_bytes: room.most / PARTS };
+        if let Some(limit) = self.keep.map(long_ago)
+            && let Some(gone) = cut.oldest(limit)?
+        {
+            return Ok(Some(gone));
+        }
+        if need == Need::Usual && !is_full(room) {
+            return Ok(None);
+        }
+        let limit = long_ago(self.decision_age);
+        if used(trail, RowClass::Lasting)? > Retention::share(self.decision_percent, room.most)
+            && let Some(gone) = cut.oldest(limit)?
+        {
+            return Ok(Some(gone));
+        }
+        match cut.passing()? {
+            None => cut.oldest(limit),
+            gone => Ok(gone),
+        }
+    }
+
+    /// Whether there is room for all users.
+    pub(crate) fn supply(self, trail: &Trail) -> Result<Supply, AuditError> {
+        let room = trail.room()?;
+        let is_scarce = is_full(room)
+            && used(trail, RowClass::Passing)? < room.most / SCARCE_PARTS
+            && trail.outlines(0, 1)?.iter().all(|oldest| oldest.at >= long_ago(self.decision_age));
+        Ok(if is_scarce { Supply::Scarce } else { Supply::Ample })
+    }
+}
+
+/// Drops records of a trail.
+struct Cut<'a> {
+    trail: &'a Trail,
+    keys: &'a Keys,
+    /// The last record, which stays.
+    newest: u64,
+    /// The bytes that go at once, or little more.
+    most_bytes: u64,
+}
+
+impl Cut<'_> {
+    /// Drops the oldest records, of any kind, that were written before this time.
+    fn oldest(&self, limit: u64) -> Result<Option<DropSummary>, AuditError> {
+        // Most often nothing goes, which the oldest one tells.
+        if !self.trail.outlines(0, 1)?.iter().any(|row| row.at < limit) {
+            return Ok(None);
+        }
+        let rows = self.trail.outlines(0, AT_ONCE)?;
+        let (mut gone, mut bytes, mut last) = (None, 0, None);
+        for row in rows.iter().take_while(|row| row.at < limit && row.seq < self.newest) {
+            DropSummary::add(&mut gone, row);
+            (bytes, last) = (bytes + row.bytes, Some((row.seq, row.hash)));
+            if bytes >= self.most_bytes {
+                break;
+            }
+        }
+        let Some(last) = last else { return Ok(None) };
+        self.trail.drop_to(&Statement::sealed(SealKind::Anchor, last, now(), self.keys))?;
+        tracing::debug!(up_to = last.0, "the oldest records of the audit trail are dropped");
+        Ok(gone)
+    }
+
+    /// Drops the oldest records between those that stay.
+    fn passing(&self) -> Result<Option<DropSummary>, AuditError> {
+        for _ in 0..RANGES {
+            let previous = self.trail.last_dropped()?.map(|rows| DroppedRange::read(&rows)).transpose()?;
+            let before = self.thinned_to(previous.as_ref())?;
+            let rows: Vec<Outline> = self.trail.outlines(before.0, AT_ONCE)?;
+            let rows: Vec<Outline> = rows.into_iter().take_while(|row| row.seq < self.newest).collect();
+            let Some(range) = DroppedRange::of(before, &rows, self.most_bytes) else { return Ok(None) };
+            let (from, to) = (range.from, range.to);
+            let mut gone = None;
+            let passing = rows.iter().filter(|row| row.seq <= to && row.class == RowClass::Passing);
+            passing.for_each(|row| DropSummary::add(&mut gone, row));
+            let replaced = previous.as_ref().map(|previous| previous.to);
+            let (range, replaced) = match previous.map(|previous| previous.followed_by(range.clone())) {
+                Some(Successor::Joined(joined)) => (joined, replaced),
+                Some(Successor::Beside(range)) => (range, None),
+                None => (range, None),
+            };
+            self.trail.thin(from, &range.signed(self.keys)?, replaced)?;
+            if gone.is_some() {
+                tracing::debug!(from, to, "calls and refusals in the audit trail are dropped");
+                return Ok(gone);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The record up to which there is nothing between those that stay.
+    fn thinned_to(&self, previous: Option<&DroppedRange>) -> Result<Link, AuditError> {
+        let anchor = self.trail.seal(SealKind::Anchor)?.map_or((0, FIRST), |anchor| (anchor.seq, anchor.hash));
+        Ok(previous.map(|range| (range.to, range.end.0)).filter(|end| end.0 > anchor.0).unwrap_or(anchor))
+    }
 }

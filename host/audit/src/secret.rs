@@ -1,17 +1,28 @@
-//! Secrets: what an admin says must not be kept is replaced by its digest, wherever in a record it stands.
+//! Secrets: the value of an info whose key an admin called secret is replaced by its digest. Copies of it in the same record are replaced
+//! as well, wherever somebody wrote a value: in other infos, in bytes and texts that guests handed over. Names that the server made stay
+//! as they are, whatever a secret says: kinds, outcomes, namespaces, keys. So every record can be read.
+//!
+//! Nothing is remembered from one record to the next: what one user calls a secret changes no record about another.
 use crate::{
     Entry, EntryError, Keys,
     entry::{Decision, to_cbor},
 };
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use ciborium::Value as Cbor;
 use peal_model::{Info, Step, Value, key};
 use peal_sandbox::{Answer, End, Output, Subject};
-use std::collections::{BTreeSet, VecDeque};
+use std::{collections::BTreeSet, sync::Arc};
 
-/// Shorter ones would be found everywhere.
+/// Shorter secrets would be found everywhere, so their copies are not sought.
 const SHORTEST: usize = 4;
-/// How many secrets are looked for, the latest. A guest may remember one and hand it over in a later call.
-const REMEMBERED: usize = 256;
+/// The most secrets of one record whose copies are sought, the first. The infos of the others are replaced all the same.
+const SOUGHT: usize = 32;
+/// The bytes of a secret by which copies are sought, the first. A copy of a longer one begins with them.
+const SOUGHT_BYTES: usize = 256;
+/// Fields that hold texts that somebody wrote and that can be any text. All other texts of records are names.
+const FREE_TEXTS: [&str; 8] = ["reason", "message", "command", "arguments", "environment", "directory", "path", "Err"];
+/// The field of a mail, in which all texts can be any text.
+const MAIL: &str = "mail";
 
 /// The keys of infos whose values are secret.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,22 +45,30 @@ impl FromIterator<String> for Secrets {
 /// Takes secrets out of what is written.
 pub(crate) struct Scrubber {
     secrets: Secrets,
-    seen: VecDeque<Vec<u8>>,
+    keys: Arc<Keys>,
 }
 
 impl Scrubber {
-    pub(crate) fn new(secrets: Secrets) -> Scrubber {
-        Scrubber { secrets, seen: VecDeque::new() }
+    pub(crate) fn new(secrets: Secrets, keys: Arc<Keys>) -> Scrubber {
+        Scrubber { secrets, keys }
     }
 
-    /// An entry as it may be kept.
-    pub(crate) fn body(&mut self, entry: &Entry, keys: &Keys) -> Result<Vec<u8>, EntryError> {
-        if self.seen.is_empty() && !self.is_in(entry) {
-            return to_cbor(entry);
+    /// The body of an entry without its secrets; none where it has none. Takes time that grows with the entry, so no lock is held
+    /// meanwhile.
+    pub(crate) fn scrubbed(&self, entry: &Entry) -> Option<Result<Vec<u8>, EntryError>> {
+        self.is_in(entry).then(|| self.body(entry))
+    }
+
+    fn body(&self, entry: &Entry) -> Result<Vec<u8>, EntryError> {
+        let unwritable = |error: String| EntryError::Unwritable(error);
+        let mut tree = Cbor::serialized(entry).map_err(|error| unwritable(error.to_string()))?;
+        let mut sought = BTreeSet::new();
+        self.replace_values(&mut tree, &mut sought);
+        if !sought.is_empty() {
+            let search = AhoCorasick::builder().kind(Some(AhoCorasickKind::ContiguousNFA)).build(&sought);
+            let search = search.map_err(|error| unwritable(error.to_string()))?;
+            Copies { search, keys: &self.keys }.replace(&mut tree, Position::Name);
         }
-        let mut tree = Cbor::serialized(entry).map_err(|error| EntryError::Unwritable(error.to_string()))?;
-        self.collect(&mut tree, keys);
-        self.replace(&mut tree, keys);
         to_cbor(&tree)
     }
 
@@ -110,70 +129,103 @@ impl Scrubber {
             Value::Info(info) => self.info(info),
             Value::DataArray(array) => array.items().iter().any(|item| self.value(item)),
             Value::Value(value) => self.value(value),
+            Value::Kval(kval) => self.secrets.0.contains(kval.key.as_str()) || self.value(&kval.value),
+            Value::Pdata(data) => self.secrets.0.contains(data.key.as_str()) || self.value(&data.value),
+            Value::App(app) => self.any(&app.infos),
             _ => false,
         }
     }
 
-    /// Replaces the values of secret infos, and remembers what they were.
-    fn collect(&mut self, tree: &mut Cbor, keys: &Keys) {
+    /// Replaces the values of secret infos, and collects of what copies are sought.
+    fn replace_values(&self, tree: &mut Cbor, sought: &mut BTreeSet<Vec<u8>>) {
         match tree {
-            Cbor::Array(items) => items.iter_mut().for_each(|item| self.collect(item, keys)),
-            Cbor::Tag(_, inner) => self.collect(inner, keys),
+            Cbor::Array(items) => items.iter_mut().for_each(|item| self.replace_values(item, sought)),
+            Cbor::Tag(_, inner) => self.replace_values(inner, sought),
             Cbor::Map(entries) => {
                 let is_secret = entries.iter().any(|(name, key)| {
                     name.as_text() == Some("key") && key.as_text().is_some_and(|key| self.secrets.0.contains(key))
                 });
-                let value = entries.iter_mut().find(|(name, _)| name.as_text() == Some("value"));
+                // That of an info, which is a map of its type: a guest's state has keys as well, and bytes.
+                let value = entries
+                    .iter_mut()
+                    .find(|(name, value)| name.as_text() == Some("value") && (value.is_map() || value.is_text()));
                 if let (true, Some((_, value))) = (is_secret, value) {
-                    self.remember(value);
+                    collect(value, sought);
                     let digest = match text_of(value) {
                         // As it is where a guest hands it over again.
-                        Some(text) => digest(keys, text),
-                        None => to_cbor(value).map(|bytes| digest(keys, &bytes)).unwrap_or_default(),
+                        Some(text) => digest(&self.keys, text),
+                        None => to_cbor(value).map(|bytes| digest(&self.keys, &bytes)).unwrap_or_default(),
                     };
                     *value = Cbor::Map(vec![("String".into(), Cbor::Bytes(digest.into_bytes()))]);
                 }
-                entries.iter_mut().for_each(|(_, value)| self.collect(value, keys));
+                entries.iter_mut().for_each(|(_, value)| self.replace_values(value, sought));
             }
             _ => {}
         }
     }
+}
 
-    fn remember(&mut self, value: &Cbor) {
-        match value {
-            Cbor::Text(text) => self.look_for(text.as_bytes()),
-            Cbor::Bytes(bytes) => self.look_for(bytes),
-            Cbor::Array(items) => items.iter().for_each(|item| self.remember(item)),
-            Cbor::Tag(_, inner) => self.remember(inner),
-            Cbor::Map(entries) => entries.iter().for_each(|(_, value)| self.remember(value)),
-            _ => {}
+/// Collects the strings and bytes in a value. What else is text there are names of types.
+fn collect(value: &Cbor, sought: &mut BTreeSet<Vec<u8>>) {
+    match value {
+        Cbor::Bytes(bytes) if bytes.len() >= SHORTEST && sought.len() < SOUGHT => {
+            sought.insert(bytes.get(..SOUGHT_BYTES).unwrap_or(bytes).to_owned());
+        }
+        Cbor::Array(items) => items.iter().for_each(|item| collect(item, sought)),
+        Cbor::Tag(_, inner) => collect(inner, sought),
+        Cbor::Map(entries) => entries.iter().for_each(|(_, value)| collect(value, sought)),
+        _ => {}
+    }
+}
+
+/// The place of a text in an entry.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Position {
+    /// It is a name.
+    Name,
+    /// It is what somebody wrote.
+    Free,
+    /// It is in a mail.
+    Mail,
+}
+
+impl Position {
+    /// The place of a field.
+    fn of_field(self, name: &str) -> Position {
+        match name {
+            _ if self == Position::Mail || name == MAIL => Position::Mail,
+            name if FREE_TEXTS.contains(&name) => Position::Free,
+            _ => Position::Name,
         }
     }
+}
 
-    fn look_for(&mut self, secret: &[u8]) {
-        if secret.len() < SHORTEST || self.seen.iter().any(|seen| seen == secret) {
-            return;
-        }
-        if self.seen.len() == REMEMBERED {
-            self.seen.pop_front();
-        }
-        self.seen.push_back(secret.to_owned());
-    }
+/// Looks for copies of all secrets of an entry at once.
+struct Copies<'a> {
+    search: AhoCorasick,
+    keys: &'a Keys,
+}
 
+impl Copies<'_> {
     /// Replaces whatever holds a secret, as a whole.
-    fn replace(&self, tree: &mut Cbor, keys: &Keys) {
+    fn replace(&self, tree: &mut Cbor, position: Position) {
         match tree {
-            Cbor::Text(text) if self.holds(text.as_bytes()) => *text = digest(keys, text.as_bytes()),
-            Cbor::Bytes(bytes) if self.holds(bytes) => *bytes = digest(keys, bytes).into_bytes(),
-            Cbor::Array(items) => items.iter_mut().for_each(|item| self.replace(item, keys)),
-            Cbor::Tag(_, inner) => self.replace(inner, keys),
-            Cbor::Map(entries) => entries.iter_mut().for_each(|(_, value)| self.replace(value, keys)),
+            Cbor::Text(text) if position != Position::Name && self.search.is_match(text.as_str()) => {
+                *text = digest(self.keys, text.as_bytes());
+            }
+            // Strings and byte objects; neither names nor numbers are kept so.
+            Cbor::Bytes(bytes) if !is_digest(bytes) && self.search.is_match(bytes.as_slice()) => {
+                *bytes = digest(self.keys, bytes).into_bytes();
+            }
+            Cbor::Array(items) => items.iter_mut().for_each(|item| self.replace(item, position)),
+            Cbor::Tag(_, inner) => self.replace(inner, position),
+            Cbor::Map(entries) => {
+                for (name, value) in entries {
+                    self.replace(value, position.of_field(name.as_text().unwrap_or_default()));
+                }
+            }
             _ => {}
         }
-    }
-
-    fn holds(&self, bytes: &[u8]) -> bool {
-        self.seen.iter().any(|secret| bytes.windows(secret.len()).any(|window| window == secret.as_slice()))
     }
 }
 
@@ -185,8 +237,18 @@ fn text_of(value: &Cbor) -> Option<&[u8]> {
 
 /// What begins that which stands for a secret.
 pub(crate) const MARK: &str = "secret:";
+/// The length of what stands for one.
+const DIGEST: usize = MARK.len() + 64;
 
 /// What stands for a secret, so that equal ones can be told.
 fn digest(keys: &Keys, secret: &[u8]) -> String {
     format!("{MARK}{}", peal_sandbox::Digest(keys.digest(secret)))
 }
+
+/// Whether it stands for a secret.
+fn is_digest(bytes: &[u8]) -> bool {
+    bytes.len() == DIGEST && bytes.starts_with(MARK.as_bytes())
+}
+
+#[cfg(test)]
+mod tests;

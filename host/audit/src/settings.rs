@@ -38,6 +38,8 @@ pub struct AuditSettings {
     pub on_failure: OnFailure,
     /// How long records are kept.
     pub retention: Retention,
+    /// The time for which refusals of one user for one cause are counted before they are recorded as a group.
+    pub refusal_interval: Duration,
     /// How many entries may wait.
     pub queue: usize,
     /// The keys of infos whose values are not kept.

@@ -3,7 +3,7 @@ use crate::{
     AuditError, Call, Entry, ExportError, Exported, Facts, Statement, Waiting, entry::from_cbor, journal::waiting,
 };
 use peal_sandbox::Digest;
-use peal_store::{Filter, SealKind, StoreError, Trail, TrailRow};
+use peal_store::{DroppedRows, Filter, SealKind, StoreError, Trail, TrailRow};
 use std::{io::BufReader, path::Path};
 
 /// How many rows are read at once.
@@ -87,6 +87,14 @@ impl Source {
                 Ok(trail.checkpoints()?.into_iter().map(|seal| Statement::of(kind, seal)).collect())
             }
             Source::File(exported) => Ok(exported.seals.iter().filter(|seal| seal.is_of(kind)).cloned().collect()),
+        }
+    }
+
+    /// The statements of what was dropped between records that stay.
+    pub(crate) fn dropped(&self) -> Result<Vec<DroppedRows>, AuditError> {
+        match self {
+            Source::Trail(trail) => Ok(trail.dropped()?),
+            Source::File(exported) => Ok(exported.dropped.clone()),
         }
     }
 

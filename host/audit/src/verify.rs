@@ -2,6 +2,8 @@
 use crate::{
     AuditError, PublicKey, Source, Statement, Waiting,
     chain::{FIRST, hash_of},
+    drop_summary::of_kinds,
+    dropped::{DroppedRange, DroppedRun},
     source::call_of,
 };
 use peal_sandbox::Digest;
@@ -113,8 +115,37 @@ pub struct Verified {
     pub seals: u64,
     /// What is not as it was written, in order; the first of it, if it is much.
     pub findings: Vec<Finding>,
+    /// The last record of those that the server dropped with all before it; 0 where it dropped none so.
+    pub begins_after: u64,
+    /// What it dropped between records that stay, in order. That is as it should be.
+    pub dropped: Vec<DroppedRecords>,
     /// What is not in the database yet, and so neither sealed nor verified. That is as it should be.
     pub waiting: Option<Waiting>,
+}
+
+/// Records that the server dropped, by its signed word.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DroppedRecords {
+    /// They were among the records from this one ...
+    pub from: u64,
+    /// ... to this one.
+    pub to: u64,
+    /// The number of records of each kind.
+    pub kinds: BTreeMap<String, u64>,
+}
+
+impl DroppedRecords {
+    /// The number of records.
+    pub fn count(&self) -> u64 {
+        self.kinds.values().sum()
+    }
+}
+
+impl fmt::Display for DroppedRecords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let DroppedRecords { from, to, kinds } = self;
+        write!(f, "of records {from} to {to} the server dropped {}: {}", self.count(), of_kinds(kinds))
+    }
 }
 
 /// Verifies all records, with checkpoints that were kept elsewhere.
@@ -126,6 +157,13 @@ pub fn verify(source: &Source, key: &PublicKey, elsewhere: &[Statement]) -> Resu
         check.last = anchor.row();
     }
     let begins = check.last.0;
+    check.verified.begins_after = begins;
+    for rows in source.dropped()? {
+        match DroppedRange::by(key, &rows) {
+            Some(range) => check.expect_dropped(range, begins),
+            None => check.found(Finding::Unsealed { seq: rows.last, what: "statement of what was dropped" }),
+        }
+    }
     source.checkpoints()?.into_iter().for_each(|seal| check.expect(seal));
     elsewhere.iter().filter(|seal| seal.row().0 > begins).cloned().for_each(|seal| check.expect(seal));
     let mut waiting: VecDeque<TrailRow> = VecDeque::new();
@@ -157,6 +195,8 @@ struct Check<'a> {
     sealed: u64,
     /// What seals say of rows that are still to come.
     expected: BTreeMap<u64, Vec<Statement>>,
+    /// What was dropped between records, by the number of the first record.
+    dropped: BTreeMap<u64, DroppedRun>,
     /// What was seen to be there.
     bytes: BTreeSet<Digest>,
     verified: Verified,
@@ -164,8 +204,8 @@ struct Check<'a> {
 
 impl<'a> Check<'a> {
     fn new(key: &'a PublicKey) -> Check<'a> {
-        let (expected, bytes) = (BTreeMap::new(), BTreeSet::new());
-        Check { key, last: (0, FIRST), sealed: 0, expected, bytes, verified: Verified::default() }
+        let (expected, dropped, bytes) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        Check { key, last: (0, FIRST), sealed: 0, expected, dropped, bytes, verified: Verified::default() }
     }
 
     fn found(&mut self, finding: Finding) {
@@ -182,18 +222,63 @@ impl<'a> Check<'a> {
         }
     }
 
+    /// A range of which some were dropped, behind this record.
+    fn expect_dropped(&mut self, range: DroppedRange, begins: u64) {
+        let DroppedRange { from, to, kinds, runs, .. } = range;
+        if to > begins && !kinds.is_empty() {
+            match self.verified.dropped.last_mut() {
+                Some(before) if before.to + 1 == from => {
+                    before.to = to;
+                    kinds.into_iter().for_each(|(kind, count)| *before.kinds.entry(kind).or_default() += count);
+                }
+                _ => self.verified.dropped.push(DroppedRecords { from, to, kinds }),
+            }
+        }
+        self.dropped.extend(runs.into_iter().filter(|run| run.from > begins).map(|run| (run.from, run)));
+    }
+
+    /// Follows the chain across runs that were dropped, as far as the record before this one. What is missing else was removed.
+    fn cross_dropped(&mut self, seq: u64) {
+        while self.last.0 + 1 < seq {
+            let wanted = self.last.0 + 1;
+            if let Some(run) = self.dropped.remove(&wanted).filter(|run| run.to < seq) {
+                self.cross(&run);
+                continue;
+            }
+            let next = self.dropped.range(wanted..seq).next().map(|(_, run)| (run.from - 1, run.before.0));
+            self.found(Finding::Removed { from: wanted, to: next.map_or(seq - 1, |(to, _)| to) });
+            match next {
+                Some(before) => self.last = before,
+                None => return,
+            }
+        }
+    }
+
+    fn cross(&mut self, run: &DroppedRun) {
+        if run.before.0 != self.last.1 {
+            self.found(Finding::Rewritten { after: self.sealed, to: self.last.0 });
+        }
+        // Of seals that were kept elsewhere only that of the last record can be compared.
+        let later = self.expected.split_off(&(run.to + 1));
+        let seals = std::mem::replace(&mut self.expected, later).remove(&run.to).unwrap_or_default();
+        if seals.iter().any(|seal| seal.row().1 != run.hash.0) {
+            self.found(Finding::Rewritten { after: self.sealed, to: run.to });
+        }
+        self.verified.seals += seals.len() as u64;
+        (self.last, self.sealed) = ((run.to, run.hash.0), run.to);
+    }
+
     /// The oldest of those that wait.
     fn next(&mut self, waiting: &mut VecDeque<TrailRow>) {
         let Some(row) = waiting.pop_front() else { return };
         self.verified.records += 1;
         self.verified.first.get_or_insert(row.seq);
         self.verified.last = Some(row.seq);
+        self.cross_dropped(row.seq);
         let wanted = self.last.0 + 1;
-        if row.seq > wanted {
-            self.found(Finding::Removed { from: wanted, to: row.seq - 1 });
-        } else if row.seq < wanted {
+        if row.seq < wanted {
             self.found(Finding::Inserted { seq: row.seq });
-        } else if hash_of(&self.last.1, &row) != row.hash {
+        } else if row.seq == wanted && hash_of(&self.last.1, &row) != row.hash {
             let finding = self.displaced(&row, waiting).unwrap_or(Finding::Altered { seq: row.seq });
             self.found(finding);
         }

@@ -1,21 +1,23 @@
-//! Writes the trail: entries in groups, so that many wait for one write. A thread does that, or, where that is idle, whoever
+//! Writes the trail: entries in groups, so that many wait for one write. A thread does that (`writer_thread`), or, where that is idle, whoever
 //! cannot go on before a decision is written: to hand it over and be told takes longer than to write it.
 //!
 //! A group for which somebody waits goes to the journal (`journal`), everything else to the database (`ledger`), with what the
 //! journal has before it. Whoever holds the writer may take the ledger as well, never the other way round; so the thread can
 //! move what is journalled while the writer takes decisions.
 use crate::{
-    AuditError, AuditSettings, Entry, GapReason, Keys, OnFailure, Retention, Safe, Statement,
-    audit::{Pending, Shared},
+    AuditError, AuditSettings, Denial, DropSummary, Entry, GapReason, Keys, OnFailure, Retention, Safe, Statement,
+    audit::Shared,
     chain::{Link, hash_of},
     checkpoint::Destinations,
+    decision_room::DecisionRoom,
+    entry::kind,
     journal::Journal,
     ledger::{Ledger, Settled},
     now,
-    queue::{Queue, Ready},
+    pending::Pending,
+    queue::Queue,
     recorder::Held,
-    retention::{Dropped, Need},
-    secret::Scrubber,
+    retention::Need,
 };
 use peal_sandbox::Subject;
 use peal_store::{Blob, Seal, SealKind, StoreError, TraceRateLimit, TrailRow};
@@ -29,9 +31,11 @@ use std::{
 /// record has to say anew until when.
 const KEEP_AHEAD: u64 = 4096;
 /// How many entries are written at once.
-const GROUP: usize = 512;
+pub(crate) const GROUP: usize = 512;
 /// After how many records it is seen whether old ones are to go.
 const BETWEEN_DROPS: u64 = 512;
+/// Into so many parts a trail could be cut; it is seen as well when so much was written.
+const BYTES_BETWEEN_DROPS: u64 = 50;
 /// The least time between two lines of the trace that say the same of failures. On a disk that is full small writes succeed and
 /// others fail, in turns.
 const BETWEEN_LINES: Duration = Duration::from_secs(60);
@@ -40,12 +44,13 @@ const BETWEEN_LINES: Duration = Duration::from_secs(60);
 type HeldFor<'a> = BTreeMap<[u8; 32], &'a [u8]>;
 
 pub(crate) struct Writer {
-    journal: Journal,
+    pub(crate) journal: Journal,
     ledger: Arc<Mutex<Ledger>>,
     keys: Arc<Keys>,
     on_failure: OnFailure,
     retention: Retention,
-    scrubber: Scrubber,
+    /// The age below which decisions stay, and what each user has of their room.
+    decisions: DecisionRoom,
     destinations: Destinations,
     /// After how many records and how long it is sealed ...
     every: (u64, Duration),
@@ -59,15 +64,26 @@ pub(crate) struct Writer {
     not_written: u64,
     /// ... and whether some of them were of policies, so that what follows from them is not on record as it should be.
     unproved: bool,
-    /// At which record it was last seen whether old ones are to go.
-    dropped_at: u64,
+    /// At which record it was last seen whether old ones are to go; none when no more are to.
+    pub(crate) dropped_at: Option<u64>,
+    /// The bytes that were written since, and those after which it is to be seen again.
+    since_drop: u64,
+    between_drops: u64,
+    /// Records that went and are not told of yet ...
+    gone: Option<DropSummary>,
+    /// ... and when such a record was last written.
+    pub(crate) told_gone: Option<Instant>,
     failures: TraceRateLimit,
     recoveries: TraceRateLimit,
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
-/// An entry, when it was made, and what it refers to.
-type Timed = (u64, Entry, Option<Arc<Held>>);
+/// The least time between two records of what went.
+const BETWEEN_GONE: Duration = Duration::from_secs(60);
+/// How often room is made for one group.
+const ROOM_MADE: usize = 16;
+/// The cause of a refusal for want of room.
+const NO_ROOM: &str = "no room in the audit trail for more decisions about this user";
 
 /// Whether somebody waits for a group.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -76,42 +92,8 @@ enum Urgency {
     Unhurried,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// What the thread does, until there is nothing more to come.
-pub(crate) fn keep_writing(writer: &Mutex<Writer>, ledger: &Mutex<Ledger>, queue: &Queue, patience: Duration) {
-    loop {
-        match queue.wait(patience, GROUP) {
-            Ready::Entries => locked(writer).drain(queue),
-            Ready::Journal => settle(writer, ledger, queue),
-            // What has long been written is sealed.
-            Ready::Nothing => locked(writer).seal(),
-            Ready::Closed => break,
-        }
-    }
-    let mut writer = locked(writer);
-    // It is counted if that fails.
-    let _ = writer.group(vec![Pending::new(Entry::Ended)]);
-    writer.seal();
-}
-
-/// Moves what is journalled into the database. Nobody who decides waits for that.
-fn settle(writer: &Mutex<Writer>, ledger: &Mutex<Ledger>, queue: &Queue) {
-    {
-        let mut writer = locked(writer);
-        let fresh = writer.journal.take();
-        locked(ledger).owe(fresh);
-    }
-    // Those who found the writer taken.
-    while queue.is_awaited() {
-        locked(writer).drain(queue);
-    }
-    let settled = locked(ledger).settle();
-    let mut writer = locked(writer);
-    writer.settled(settled);
-    writer.have_looked_after(queue);
 }
 
 impl Writer {
@@ -128,7 +110,7 @@ impl Writer {
             keys,
             on_failure: settings.on_failure,
             retention: settings.retention,
-            scrubber: Scrubber::new(settings.secrets.clone()),
+            decisions: DecisionRoom::new(settings.retention, settings.max_bytes),
             destinations: settings.checkpoints.clone(),
             every: (settings.checkpoint_records.max(1), settings.checkpoint_time),
             sealed: (head.0, Instant::now()),
@@ -136,7 +118,11 @@ impl Writer {
             known: BTreeMap::new(),
             not_written: 0,
             unproved: false,
-            dropped_at: head.0,
+            dropped_at: Some(head.0),
+            since_drop: 0,
+            between_drops: settings.max_bytes / BYTES_BETWEEN_DROPS,
+            gone: None,
+            told_gone: None,
             failures: TraceRateLimit::new(BETWEEN_LINES),
             recoveries: TraceRateLimit::new(BETWEEN_LINES),
             shared,
@@ -156,7 +142,7 @@ impl Writer {
     }
 
     /// Says when the journal wants the thread, if there is something in it.
-    fn have_looked_after(&self, queue: &Queue) {
+    pub(crate) fn have_looked_after(&self, queue: &Queue) {
         if let Some(within) = self.journal.rests() {
             queue.remind(within);
         }
@@ -164,22 +150,23 @@ impl Writer {
 
     /// Writes entries, and tells who waits for them.
     pub(crate) fn group(&mut self, group: Vec<Pending>) -> Result<(), AuditError> {
-        let (mut dones, mut entries) = (Vec::new(), Vec::new());
+        let mut dones = Vec::new();
         let withdraws = self.unproved && self.on_failure == OnFailure::Deny;
-        for Pending { at, mut entry, held, done } in group {
-            if let (true, Entry::Decision(decision)) = (withdraws, &mut entry) {
-                decision.withdraw();
+        let (mut entries, without_room): (Vec<Pending>, Vec<Pending>) =
+            group.into_iter().partition(|pending| self.has_room(pending));
+        if entries.is_empty() && !without_room.is_empty() {
+            without_room.into_iter().for_each(|pending| self.refuse(pending));
+            return Ok(());
+        }
+        without_room.into_iter().for_each(|pending| self.refuse(pending));
+        for pending in &mut entries {
+            if withdraws {
+                pending.withdraw();
             }
-            dones.extend(done);
-            entries.push((at, entry, held));
+            dones.extend(pending.done.take());
         }
         let urgency = if dones.is_empty() { Urgency::Unhurried } else { Urgency::Awaited };
-        let written = match self.write(&entries, urgency) {
-            Err(AuditError::Store(StoreError::Full { .. })) if self.drop_old(Need::Room) == Dropped::Some => {
-                self.write(&entries, urgency)
-            }
-            written => written,
-        };
+        let written = self.write_with_room(&entries, urgency);
         match &written {
             Ok(()) => {
                 // What followed from those calls was a decision.
@@ -194,49 +181,86 @@ impl Writer {
         written
     }
 
-    fn write(&mut self, entries: &[Timed], urgency: Urgency) -> Result<(), AuditError> {
+    /// Whether there is room for an entry.
+    fn has_room(&self, pending: &Pending) -> bool {
+        if let Entry::Decision(decision) = &pending.entry { self.decisions.admits(decision) } else { true }
+    }
+
+    /// A decision is not recorded, since its user has taken their share of the room.
+    fn refuse(&self, pending: Pending) {
+        let Entry::Decision(decision) = pending.entry else { return };
+        // The first one of them is counted as well.
+        let denial = Denial { cause: Some(NO_ROOM.to_owned()), ..decision.as_denial() };
+        self.shared.refusals.count(&denial, pending.at, Instant::now());
+        self.shared.health().undone += 1;
+        let safe = if self.on_failure == OnFailure::Continue { Safe::Yes } else { Safe::No };
+        pending.done.into_iter().for_each(|done| done(safe));
+    }
+
+    /// Writes entries. Where there is no room, some is made.
+    fn write_with_room(&mut self, entries: &[Pending], urgency: Urgency) -> Result<(), AuditError> {
+        for _ in 0..ROOM_MADE {
+            match self.write(entries, urgency) {
+                Err(AuditError::Store(full @ StoreError::Full { .. })) => {
+                    if self.drop_old(Need::Room) == Dropped::Nothing {
+                        return Err(AuditError::NothingToDrop { full, age: self.retention.decision_age });
+                    }
+                }
+                written => return written,
+            }
+        }
+        self.write(entries, urgency)
+    }
+
+    fn write(&mut self, entries: &[Pending], urgency: Urgency) -> Result<(), AuditError> {
         let left_out = self.shared.left_out.swap(0, Ordering::Relaxed);
-        let gap = |calls: u64, reason| (calls > 0).then(|| (now(), Entry::Gap { calls: Some(calls), reason }, None));
-        let gaps: Vec<Timed> = gap(left_out, GapReason::Overload)
+        let gap = |calls: u64, reason| (calls > 0).then_some(Entry::Gap { calls: Some(calls), reason });
+        let is_told = self.told_gone.is_none_or(|at| at.elapsed() >= BETWEEN_GONE);
+        let gone = if is_told { self.gone.take() } else { None };
+        let first: Vec<Pending> = gap(left_out, GapReason::Overload)
             .into_iter()
             .chain(gap(self.not_written, GapReason::NotWritten))
+            .chain(gone.clone().map(Entry::Dropped))
+            .map(Pending::new)
             .collect();
-        let entries = || gaps.iter().chain(entries);
-        let rows = entries().map(|(at, entry, held)| (*at, entry, held.as_deref()));
-        let held = entries().filter_map(|(_, _, held)| held.as_deref()).flat_map(Held::blobs).collect();
+        let all = || first.iter().chain(entries);
+        let held = all().filter_map(|pending| pending.held.as_deref()).flat_map(Held::blobs).collect();
         let before = self.head.0;
-        let written = self.rows(rows).and_then(|rows| self.keep(rows, &held, urgency));
+        let written = self.rows(all()).and_then(|rows| self.keep(rows, &held, urgency));
         let mut health = self.shared.health();
         match written {
             Ok(()) => {
                 self.not_written = 0;
+                if gone.is_some() {
+                    self.told_gone = Some(Instant::now());
+                }
                 health.written += self.head.0 - before;
                 health.lost += left_out;
             }
-            Err(_) => drop(self.shared.left_out.fetch_add(left_out, Ordering::Relaxed)),
+            Err(_) => {
+                self.shared.left_out.fetch_add(left_out, Ordering::Relaxed);
+                self.gone = DropSummary::both(gone, self.gone.take());
+            }
         }
         written
     }
 
     /// Entries as they are kept, behind the last record.
-    fn rows<'a>(
-        &mut self,
-        entries: impl Iterator<Item = (u64, &'a Entry, Option<&'a Held>)>,
-    ) -> Result<Vec<TrailRow>, AuditError> {
+    fn rows<'a>(&self, entries: impl Iterator<Item = &'a Pending>) -> Result<Vec<TrailRow>, AuditError> {
         let (mut seq, mut hash) = self.head;
         entries
-            .map(|(at, entry, held)| {
-                let columns = entry.columns(held.map(|held| held.name.as_str()));
+            .map(|pending| {
+                let columns = pending.entry.columns(pending.held.as_ref().map(|held| held.name.as_str()));
                 seq += 1;
                 let row = TrailRow {
                     seq,
-                    at,
-                    kind: entry.kind().to_owned(),
+                    at: pending.at,
+                    kind: pending.entry.kind().to_owned(),
                     module: columns.module,
                     job: columns.job,
                     uid: columns.uid,
                     outcome: columns.outcome,
-                    body: self.scrubber.body(entry, &self.keys)?,
+                    body: pending.body()?,
                     hash,
                 };
                 hash = hash_of(&hash, &row);
@@ -248,6 +272,20 @@ impl Writer {
     /// Puts records behind the last one: into the journal where somebody waits for them and they are all there is to write.
     fn keep(&mut self, rows: Vec<TrailRow>, held: &HeldFor<'_>, urgency: Urgency) -> Result<(), AuditError> {
         let head = rows.last().map_or(self.head, |row| (row.seq, row.hash));
+        let decisions = rows.iter().filter(|row| row.kind == kind::DECISION);
+        self.since_drop += rows.iter().map(|row| row.body.len() as u64).sum::<u64>();
+        let bytes: Vec<(Option<u32>, u64)> = decisions.map(|row| (row.uid, row.body.len() as u64)).collect();
+        self.put(rows, held, (urgency, head))?;
+        bytes.into_iter().for_each(|(uid, bytes)| self.decisions.add(uid, bytes));
+        Ok(())
+    }
+
+    fn put(
+        &mut self,
+        rows: Vec<TrailRow>,
+        held: &HeldFor<'_>,
+        (urgency, head): (Urgency, Link),
+    ) -> Result<(), AuditError> {
         let blobs = self.due(held, head.0);
         let is_due = head.0 - self.sealed.0 >= self.every.0 || self.sealed.1.elapsed() >= self.every.1;
         let is_short = urgency == Urgency::Awaited && blobs.is_empty() && !is_due;
@@ -290,7 +328,7 @@ impl Writer {
     }
 
     /// What was journalled has been moved, or not.
-    fn settled(&mut self, settled: Result<Settled, StoreError>) {
+    pub(crate) fn settled(&mut self, settled: Result<Settled, StoreError>) {
         match settled {
             Ok(settled) => {
                 if settled == Settled::Moved {
@@ -321,10 +359,10 @@ impl Writer {
     }
 
     /// Counts what could not be written, and says so the first time.
-    fn failed(&mut self, entries: &[Timed], decisions: usize, error: &AuditError) {
-        let calls = entries.iter().filter(|(_, entry, _)| matches!(entry, Entry::Call(_))).count() as u64;
+    fn failed(&mut self, entries: &[Pending], decisions: usize, error: &AuditError) {
+        let calls = entries.iter().filter(|pending| matches!(pending.entry, Entry::Call(_))).count() as u64;
         self.not_written += calls;
-        let is_of_policy = |(_, entry, _): &Timed| matches!(entry, Entry::Call(call) if matches!(call.record.subject, Subject::Policy(_)));
+        let is_of_policy = |pending: &Pending| matches!(&pending.entry, Entry::Call(call) if matches!(call.record.subject, Subject::Policy(_)));
         self.unproved |= entries.iter().any(is_of_policy);
         let at = Instant::now();
         // Whoever sees that it fails finds out why.
@@ -353,8 +391,15 @@ impl Writer {
         }
     }
 
+    /// Seals what was written long ago.
+    pub(crate) fn seal_after(&mut self, patience: Duration) {
+        if self.sealed.1.elapsed() >= patience {
+            self.seal();
+        }
+    }
+
     /// Seals what was written since, if that was not done.
-    fn seal(&mut self) {
+    pub(crate) fn seal(&mut self) {
         if self.head.0 == self.sealed.0 {
             return;
         }
@@ -365,17 +410,30 @@ impl Writer {
     }
 
     fn drop_at_times(&mut self) {
-        if self.head.0 - self.dropped_at >= BETWEEN_DROPS {
-            self.dropped_at = self.head.0;
+        let Some(dropped_at) = self.dropped_at else { return };
+        if self.head.0 - dropped_at >= BETWEEN_DROPS || self.since_drop >= self.between_drops {
+            (self.dropped_at, self.since_drop) = (Some(self.head.0), 0);
             self.drop_old(Need::Usual);
         }
     }
 
     fn drop_old(&mut self, need: Need) -> Dropped {
-        let dropped = locked(&self.ledger).drop_old(self.retention, need);
-        if dropped == Dropped::Some {
-            self.known.clear();
-        }
-        dropped
+        let ledger = locked(&self.ledger);
+        let gone = ledger.drop_old(self.retention, need);
+        ledger.measure(self.retention, &mut self.decisions);
+        drop(ledger);
+        let Some(gone) = gone else { return Dropped::Nothing };
+        self.known.clear();
+        self.gone = DropSummary::both(self.gone.take(), Some(gone));
+        Dropped::Some
     }
+}
+
+/// What became of old records.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Dropped {
+    /// They stay.
+    Nothing,
+    /// Some are gone, and perhaps what they referred to.
+    Some,
 }

@@ -1,7 +1,9 @@
 //! The journal: whenever a server ends, what it told is in the trail; and who changes the journal is found out.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
 mod support;
-use peal_audit::{Audit, AuditError, AuditSettings, By, Decision, Entry, Fault, GapReason, Safe, Source, verify};
+use peal_audit::{
+    Audit, AuditError, AuditSettings, By, Decision, Entry, Fault, GapReason, Retention, Safe, Source, verify,
+};
 use peal_model::{Info, Key, Matter, Value};
 use peal_store::{Durability, Filter};
 use rusqlite::Connection;
@@ -254,7 +256,9 @@ fn the_journal_hides_no_trail_that_cannot_be_written() {
 #[test]
 fn where_there_is_no_room_the_oldest_go_for_what_is_journalled_as_well() {
     let place = Place::new();
-    let audit = Audit::open(AuditSettings { max_bytes: 1 << 18, ..settings(&place) }).unwrap();
+    // Decisions may go as soon as there is no room.
+    let retention = Retention { decision_age: Duration::ZERO, ..Retention::default() };
+    let audit = Audit::open(AuditSettings { max_bytes: 1 << 18, retention, ..settings(&place) }).unwrap();
     for number in 1..=400 {
         assert_eq!(decide(&audit, number, 2000), Safe::Yes, "{number}");
     }

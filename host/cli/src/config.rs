@@ -1,14 +1,14 @@
 //! The configuration of a verb: where it comes from, and what the server makes of it.
 use crate::args::ConfigArgs;
-use peal_audit::OnFailure;
+use peal_audit::{OnFailure, Retention};
 use peal_config::{
     AuditFailure, Config, ConfigCheck, Given, OrderedChannel, Origin, PolicyDefault, Problem, Problems, Requirement,
-    Resolved, Sources,
+    Resolved, Sources, SystemResources,
 };
 use peal_core::{
     defaults::{Defaults, HookDefault},
     group,
-    log::{LogSettings, Need, book::Aggregation, channel},
+    log::{LogSettings, Need, book::Aggregation, channel, queue::QueueLimits},
     published,
     server::{Allowance, Monitoring},
 };
@@ -18,8 +18,12 @@ use peal_server::{
     ChainSettings, ChannelSettings, Duty, IdentityCheck, ServerSettings, Serves, SpillSettings, ToolSettings,
     admin::AdminGroup, embedded::CleanupSettings,
 };
-use peal_store::StoreSettings;
-use std::path::PathBuf;
+use peal_store::{RecordLimits, StoreSettings};
+use rustix::{
+    process::{Resource, getrlimit},
+    system::sysinfo,
+};
+use std::{path::PathBuf, time::Duration};
 
 /// Reads all layers; `options` are those of the verb that are settings too, and come last.
 pub fn load(args: ConfigArgs, options: impl IntoIterator<Item = Given>) -> Result<Resolved, Problems> {
@@ -62,6 +66,7 @@ pub fn check(args: ConfigArgs) -> ConfigCheck {
     }
     problems.extend(admin_group(&resolved).err());
     problems.extend(audit_failure(&resolved).err());
+    problems.extend(audit_retention(&resolved).err());
     ConfigCheck { resolved, problems }
 }
 
@@ -91,6 +96,37 @@ pub fn audit_failure(resolved: &Resolved) -> Result<Option<OnFailure>, Problem> 
     }
 }
 
+/// The days for which decisions stay where nothing is said.
+const DECISION_DAYS: u32 = 7;
+
+/// How long the records of the audit trail are kept.
+pub fn audit_retention(resolved: &Resolved) -> Result<Retention, Problem> {
+    let audit = &resolved.config.audit;
+    let time = |days: u32| Duration::from_secs(u64::from(days) * 86_400);
+    if let (Some(days), Some(keep)) = (audit.decision_days, audit.keep_days)
+        && days > keep
+    {
+        let key = "audit.decision_days";
+        let what =
+            format!("{key}: decisions cannot stay for {days} days where audit.keep_days is {keep}; {keep} is the most");
+        return Err(Problem::new(resolved.origin(key).clone(), what));
+    }
+    let (user, all) = (audit.user_decision_percent, audit.decision_percent);
+    if user > all {
+        let key = "audit.user_decision_percent";
+        let is_given = *resolved.origin(key) != Origin::BuiltIn;
+        let origin = resolved.origin(if is_given { key } else { "audit.decision_percent" });
+        let what = format!("{key} is {user}, and audit.decision_percent {all}; the share of one user is {all} at most");
+        return Err(Problem::new(origin.clone(), what));
+    }
+    Ok(Retention {
+        keep: audit.keep_days.map(time),
+        decision_age: time(audit.decision_days.unwrap_or(DECISION_DAYS).min(audit.keep_days.unwrap_or(u32::MAX))),
+        decision_percent: audit.decision_percent,
+        user_percent: audit.user_decision_percent,
+    })
+}
+
 /// Where the configuration of a verb comes from.
 pub fn sources(args: ConfigArgs, options: impl IntoIterator<Item = Given>) -> Sources {
     Sources {
@@ -98,6 +134,17 @@ pub fn sources(args: ConfigArgs, options: impl IntoIterator<Item = Given>) -> So
         environment: std::env::vars_os().collect(),
         given: args.set.into_iter().chain(options).collect(),
         capabilities: Capability::ALL.map(Capability::name).to_vec(),
+        system: system_resources(),
+    }
+}
+
+/// What this system has that settings may not exceed.
+fn system_resources() -> SystemResources {
+    let memory = sysinfo();
+    SystemResources {
+        // None stands for no limit.
+        open_files: getrlimit(Resource::Nofile).maximum,
+        memory_bytes: Some(memory.totalram.saturating_mul(memory.mem_unit.into())),
     }
 }
 
@@ -135,6 +182,7 @@ pub fn server_settings(config: &Config) -> ServerSettings {
             loss_window: events.loss_window,
             max_event_bytes: server.max_event_bytes,
             max_put_bytes: server.max_put_bytes,
+            max_put_bytes_per_user: server.put_bytes_per_user(),
             max_held_gets: server.max_held_gets,
             max_fences: server.max_fences,
             max_registrations: server.max_registrations,
@@ -148,6 +196,7 @@ pub fn server_settings(config: &Config) -> ServerSettings {
             max_all_monitors: server.max_all_monitors,
             max_monitored_files: server.max_monitored_files,
             max_tools: if config.tools.enable { config.tools.max } else { 0 },
+            max_tools_per_user: config.tools.per_user(),
             allowance: Allowance(server.raised_events),
             defaults: defaults(&config.policy),
             max_decisions: config.policy.max_pending,
@@ -163,6 +212,10 @@ pub fn server_settings(config: &Config) -> ServerSettings {
             ..peal_core::server::Settings::default()
         },
         max_connections: server.max_connections,
+        max_connections_per_user: server.connections_per_user(),
+        max_handshakes_per_user: server.handshakes_per_user(),
+        max_partial_frame_bytes_per_user: server.partial_frame_bytes_per_user(),
+        frame_timeout: server.frame_timeout,
         handshake_timeout: server.handshake_timeout,
         outbox: server.outbox,
         outbox_bytes: server.outbox_bytes,
@@ -172,7 +225,11 @@ pub fn server_settings(config: &Config) -> ServerSettings {
             queue_bytes: server.chain_queue_bytes,
             drain_timeout: server.chain_drain_timeout,
         },
-        channels: ChannelSettings { log: log(&config.log), ..ChannelSettings::default() },
+        channels: ChannelSettings {
+            log: log(&config.log),
+            queue: log_queue(&config.log),
+            ..ChannelSettings::default()
+        },
         drain_timeout: server.drain_timeout,
         host_timeout: server.host_timeout,
         identity: match config.identity.check {
@@ -199,7 +256,14 @@ pub fn tool_settings(config: &Config, serves: Serves) -> Option<ToolSettings> {
 
 /// The limits of the store.
 pub fn store_settings(config: &Config) -> StoreSettings {
-    StoreSettings { max_bytes: config.store.max_bytes }
+    let store = &config.store;
+    let records = RecordLimits {
+        bytes: store.record_bytes(),
+        user_bytes: store.user_record_bytes(),
+        job_bytes: store.job_record_bytes(),
+        job_entries: store.max_job_entries,
+    };
+    StoreSettings { max_bytes: store.max_bytes, records }
 }
 
 /// What holds where no policy decides.
@@ -214,6 +278,16 @@ pub fn defaults(policy: &peal_config::Policy) -> Defaults {
         defaults.set(hook, default);
     }
     defaults
+}
+
+/// The number of requests that may wait for log channels.
+fn log_queue(log: &peal_config::Log) -> QueueLimits {
+    QueueLimits {
+        requests: log.max_queued,
+        bytes: log.max_queued_bytes,
+        user_requests: log.user_queued(),
+        user_bytes: log.user_queued_bytes(),
+    }
 }
 
 /// In which order log channels are tried, and what is a duplicate. A name that is too long for a key names no channel.

@@ -4,6 +4,7 @@ mod args;
 mod attach;
 mod audit;
 mod chain;
+mod compiler;
 mod config;
 mod config_command;
 mod ctl;
@@ -20,6 +21,7 @@ mod monitor;
 mod node;
 mod observer;
 mod output;
+mod process_setup;
 mod ps;
 mod recorded;
 mod reload;
@@ -88,6 +90,8 @@ fn obey(command: Command) -> anyhow::Result<ExitCode> {
         Command::Audit(command) => audit::run(command),
         Command::Config(command) => config_command::run(command),
         Command::Observe => observer::observe(),
+        Command::Compiler(args) => compiler::work(args),
+        Command::Compile(args) => compiler::compile(args),
         Command::Completions { shell } => completions(shell),
     }
 }

@@ -1,8 +1,11 @@
 //! What the service manager is told: by a thread of its own, since one that does not listen must not keep the server waiting.
+use peal_server::ServerHandle;
 use sd_notify::NotifyState;
 use std::{
+    convert::Infallible,
     sync::mpsc::{Receiver, SyncSender, sync_channel},
     thread,
+    time::Duration,
 };
 
 /// How much may wait until the manager listens.
@@ -19,6 +22,8 @@ pub enum State {
     Draining,
     /// It ends.
     Stopping,
+    /// It answers.
+    Alive,
 }
 
 /// systemd, or whoever else started us and wants to know.
@@ -46,6 +51,27 @@ impl Manager {
     }
 }
 
+/// The part of the watchdog's time after which the manager is told again, so that one late message does no harm.
+const WATCHDOG_SHARE: u32 = 3;
+
+impl Manager {
+    /// Tells the manager again and again that the server answers, where it wants to know (`WatchdogSec=` of systemd). It hears nothing
+    /// from a server that no longer answers, and starts it anew.
+    pub async fn keep_alive(&self, server: ServerHandle) -> Infallible {
+        let Some(limit) = sd_notify::watchdog_enabled().filter(|_| self.0.is_some()) else {
+            return std::future::pending().await;
+        };
+        let mut interval = tokio::time::interval((limit / WATCHDOG_SHARE).max(Duration::from_millis(1)));
+        interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            interval.tick().await;
+            if server.answers().await {
+                self.tell(State::Alive);
+            }
+        }
+    }
+}
+
 fn work(told: &Receiver<State>) {
     for state in told {
         let done = match state {
@@ -54,6 +80,7 @@ fn work(told: &Receiver<State>) {
                 sd_notify::notify(&[NotifyState::Status("draining: waiting for the last connection to end")])
             }
             State::Stopping => sd_notify::notify(&[NotifyState::Stopping, NotifyState::Status("stopping")]),
+            State::Alive => sd_notify::notify(&[NotifyState::Watchdog]),
             State::Reloading => match NotifyState::monotonic_usec_now() {
                 Ok(now) => sd_notify::notify(&[NotifyState::Reloading, now]),
                 Err(error) => Err(error),

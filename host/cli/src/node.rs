@@ -1,5 +1,6 @@
 //! What every verb that runs a server shares: from the configuration to a server that listens.
 use crate::{
+    compiler::CompilerProcesses,
     config::{self, Readable},
     job::{Command, Keeper},
     recorded, trace,
@@ -131,7 +132,13 @@ impl Prepared {
 
     /// The same without a job. If the configuration says of modules what cannot be used, those that ran last are taken where a
     /// store knows them, and what is wrong is told.
-    pub fn for_server(resolved: &Readable, me: &str, notices: Notices, observer: Observer) -> Result<Prepared> {
+    pub fn for_server(
+        resolved: &Readable,
+        me: &str,
+        notices: Notices,
+        observer: Observer,
+        compilers: Option<CompilerProcesses>,
+    ) -> Result<Prepared> {
         let Readable { resolved, modules } = resolved;
         let wanted = match modules {
             Ok(()) => peal_deploy::all(&resolved.modules, &resolved.config),
@@ -146,6 +153,10 @@ impl Prepared {
         let within = (config.wall.mode != WallMode::Off).then(|| config.wall.clean.clone());
         let cleaning = config::cleanup_settings(config, within);
         let (ground, loader) = Ground::new(resolved, notices, Box::new(|_| String::new()), cleaning)?;
+        let loader = match compilers {
+            Some(compilers) => loader.compiling_by(Arc::new(compilers)),
+            None => loader,
+        };
         let loading = WaitMessage::new(LOADING);
         let (begun, refused) = Beginning::of_server(loader, wanted)?;
         drop(loading);

@@ -1,16 +1,16 @@
 //! The audit trail of a server, as its configuration wants it.
 use crate::config;
 use anyhow::Result;
-use peal_audit::{Audit, AuditSettings, Destinations, Retention, Syslog};
+use peal_audit::{Audit, AuditSettings, Destinations, Syslog};
 use peal_config::{Config, Durability, Problems, Resolved};
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 /// Opens the trail, if there is to be one.
 pub fn open(resolved: &Resolved) -> Result<Option<Audit>> {
     let (config, audit) = (&resolved.config, &resolved.config.audit);
     let on_failure = config::audit_failure(resolved).map_err(|problem| Problems(vec![problem]))?;
     let (Some(path), Some(on_failure)) = (audit.path.clone(), on_failure) else { return Ok(None) };
-    let keep = audit.keep_days.map(|days| Duration::from_secs(u64::from(days) * 86_400));
+    let retention = config::audit_retention(resolved).map_err(|problem| Problems(vec![problem]))?;
     let settings = AuditSettings {
         key: key_path(config).unwrap_or_default(),
         path,
@@ -20,7 +20,8 @@ pub fn open(resolved: &Resolved) -> Result<Option<Audit>> {
             Durability::Machine => peal_store::Durability::Machine,
         },
         on_failure,
-        retention: Retention { keep },
+        retention,
+        refusal_interval: audit.refusal_interval,
         queue: audit.queue,
         secrets: audit.secrets.iter().cloned().collect(),
         handlers: audit.sample_handlers,

@@ -102,10 +102,9 @@ impl Reloading {
         Ok(reloaded)
     }
 
-    /// Has what users installed run as well.
-    pub async fn install(&mut self) {
-        // What is wrong with it has been told, and keeps nothing else from running.
-        let _ = self.deployer.install(&self.current).await;
+    /// Has what users installed read, so that it runs as well when it is ready.
+    pub fn look_at_users(&mut self) {
+        self.deployer.look_at_users(&self.current);
     }
 
     /// A job has come or gone.
@@ -117,9 +116,12 @@ impl Reloading {
 
     /// The files by which the server runs, and those that could join them.
     pub fn files(&self) -> Vec<PathBuf> {
-        let users = peal_deploy::watched(self.current.deploy.user_dir.as_deref());
-        let named = named(&self.sources, &self.given);
-        named.into_iter().chain(users).chain(self.looked_at.iter().cloned()).collect()
+        named(&self.sources, &self.given).into_iter().chain(self.looked_at.iter().cloned()).collect()
+    }
+
+    /// Where users install modules.
+    pub fn user_files(&self) -> Vec<PathBuf> {
+        peal_deploy::watched(self.current.deploy.user_dir.as_deref())
     }
 }
 

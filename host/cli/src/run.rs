@@ -65,7 +65,7 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
         let ended = match host.launch(request).await {
             Ok(job) => {
                 feed::feed(job.inputs(), args.stdin.0);
-                Ok(wait(job, &host, args.timeout, &mut interrupts).await)
+                Ok(wait(job, &host, args.timeout, &mut interrupts, server.failure()).await)
             }
             Err(error) => Err(error),
         };
@@ -153,13 +153,23 @@ fn keeping(config: &Config) -> Keeping {
 enum Ended {
     InTime(JobEnd),
     Late(Duration),
+    /// The server panicked, and the job was killed.
+    Failed,
 }
 
 /// Waits for the end of the job and of those that it has spawned; a signal that would end us ends them first, and so does the end of
-/// their time.
-async fn wait(mut job: RunningJob, host: &EmbeddedHost, limit: Option<Duration>, interrupts: &mut Interrupts) -> Ended {
+/// their time or the failure of their server.
+async fn wait(
+    mut job: RunningJob,
+    host: &EmbeddedHost,
+    limit: Option<Duration>,
+    interrupts: &mut Interrupts,
+    failure: impl Future<Output = ()>,
+) -> Ended {
     let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
     let mut late = None;
+    let mut has_failed = false;
+    tokio::pin!(failure);
     let all = async {
         let end = job.ended().await;
         match host.spawned_ended().await {
@@ -177,9 +187,14 @@ async fn wait(mut job: RunningJob, host: &EmbeddedHost, limit: Option<Duration>,
         };
         tokio::select! {
             end = &mut all => return match late {
+                _ if has_failed => Ended::Failed,
                 Some(limit) => Ended::Late(limit),
                 None => Ended::InTime(end),
             },
+            () = &mut failure, if !has_failed => {
+                has_failed = true;
+                host.interrupt(Signal::KILL.as_raw());
+            }
             signal = interrupts.next() => match signal {
                 Wish::End(signal) => host.interrupt(signal),
                 Wish::Forward(signal) => host.forward(signal),
@@ -208,6 +223,12 @@ fn exit(nspace: &Nspace, ended: Result<Ended, LaunchError>) -> ExitCode {
         Ok(Ended::Late(limit)) => {
             crate::say(&format!("the job did not end within {} and was ended", humantime::format_duration(limit)));
             ExitCode::from(TIMED_OUT)
+        }
+        Ok(Ended::Failed) => {
+            crate::say(
+                "the server of the job failed: a part of it panicked, which its trace tells; the job was killed",
+            );
+            ExitCode::from(crate::FAILED)
         }
         Ok(Ended::InTime(end)) => {
             let which = |proc: &Proc| {

@@ -2,14 +2,15 @@
 use crate::{
     admin,
     args::Serve,
-    config,
+    compiler, config,
     manager::{Manager, State},
     node::{self, Node, Prepared},
+    process_setup,
     reload::{self, Reloading},
     troubles::Troubles,
     wall,
 };
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use peal_config::{Given, Problems};
 use peal_deploy::{Prompt, Watch};
 use peal_server::{
@@ -24,6 +25,8 @@ use tokio::{
 
 /// Serves until it is told to stop.
 pub fn serve(args: Serve) -> Result<ExitCode> {
+    process_setup::leave_foreign_environment()?;
+    process_setup::forbid_core_files()?;
     let given: Vec<Given> = args.at.socket.iter().map(|path| socket_option(path)).collect();
     let readable = config::load_for_server(args.at.config.clone(), given.clone())?;
     let config = readable.resolved.config.clone();
@@ -31,12 +34,14 @@ pub fn serve(args: Serve) -> Result<ExitCode> {
     let claim = SocketClaim::new(&config.admin.socket.clone().unwrap_or_else(admin::usual_socket))?;
     let socket = claim.path().to_owned();
     let files = reload::named(&args.at.config, &given);
+    // Behind the wall nothing can be started.
+    let compilers = compiler::start(&config)?;
     let (wall, observer) = wall::raise(&readable, &files, &socket)?;
     let group = config::admin_group(&readable.resolved).map_err(|problem| Problems(vec![problem]))?;
     let notices = Notices::default();
-    let prepared = Prepared::for_server(&readable, &node::unique("peal"), notices.clone(), observer)?;
+    let prepared = Prepared::for_server(&readable, &node::unique("peal"), notices.clone(), observer, compilers)?;
     let runtime = node::runtime()?;
-    runtime.block_on(async {
+    let ending = runtime.block_on(async {
         let mut signals = Signals::new().context("cannot listen to signals")?;
         let node = Node::start(prepared, &config).await?;
         let tools = config::tool_settings(&config, Serves::Session);
@@ -64,7 +69,7 @@ pub fn serve(args: Serve) -> Result<ExitCode> {
         let (sources, handle, deployer) = (args.at.config, node.server.handle(), node.deployer);
         let sinks = readable.resolved.sinks.iter().map(|sink| sink.settings.clone()).collect();
         let (looked_at, current) = (reload::looked_at(&readable.resolved), readable.resolved.config);
-        let mut reloading = Reloading {
+        let reloading = Reloading {
             sources,
             given,
             current,
@@ -77,17 +82,25 @@ pub fn serve(args: Serve) -> Result<ExitCode> {
             sinks,
             troubles,
         };
-        let mut watch = config.deploy.watch.then(|| Watch::new(config.deploy.settle));
-        follow(&mut watch, &mut reloading);
+        let watch = || config.deploy.watch.then(|| Watch::new(config.deploy.settle));
+        let mut watches = Watches { files: watch(), users: watch() };
+        watches.follow(&reloading);
         crate::say(&format!("ready: clients find the server at {uri}, administrators at {}", socket.display()));
         let manager = Manager::new();
         manager.tell(State::Ready);
         let mut server = node.server;
-        supervise(&mut server, &channel, orders, &mut signals, (reloading, watch), &manager).await;
+        let (handle, failure) = (server.handle(), server.failure());
+        let ending = tokio::select! {
+            ending = supervise(&mut server, &channel, orders, &mut signals, (reloading, watches), &manager) => ending,
+            () = failure => ServeEnd::Failure,
+            never = manager.keep_alive(handle) => match never {},
+        };
         channel.enter(Phase::Stopping);
         manager.tell(State::Stopping);
         let last_words = async {
-            server.shutdown().await;
+            if ending == ServeEnd::Wanted {
+                server.shutdown().await;
+            }
             node::close_sinks(node.sinks, &config).await;
             node::finish_records(node.keeper).await;
         };
@@ -96,11 +109,25 @@ pub fn serve(args: Serve) -> Result<ExitCode> {
             () = signals.end() => tracing::warn!("interrupted: events that are still before the handlers are dropped"),
         }
         channel.close().await;
-        anyhow::Ok(())
+        anyhow::Ok(ending)
     })?;
     // Guests that are still at work must not keep us.
     runtime.shutdown_background();
-    Ok(ExitCode::SUCCESS)
+    match ending {
+        ServeEnd::Wanted => Ok(ExitCode::SUCCESS),
+        ServeEnd::Failure => {
+            bail!("the server failed: a part of it panicked, which its trace tells, and it answers nobody any more")
+        }
+    }
+}
+
+/// The reason for which a server ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum ServeEnd {
+    /// A signal, or an administrator.
+    Wanted,
+    /// A panic, behind which nothing of its state is sound.
+    Failure,
 }
 
 fn socket_option(path: &std::path::Path) -> Given {
@@ -113,16 +140,14 @@ async fn supervise(
     channel: &AdminChannel,
     mut orders: mpsc::Receiver<Order>,
     signals: &mut Signals,
-    (mut reloading, mut watch): (Reloading, Option<Watch>),
+    (mut reloading, mut watches): (Reloading, Watches),
     manager: &Manager,
-) {
+) -> ServeEnd {
     let mut draining = false;
-    // What users installed keeps nobody waiting for a server.
-    reloading.install().await;
-    follow(&mut watch, &mut reloading);
+    reloading.look_at_users();
     loop {
         let order = tokio::select! {
-            () = server.drain(), if draining => return,
+            () = server.drain(), if draining => return ServeEnd::Wanted,
             Some(order) = orders.recv() => order,
             wish = signals.next() => match wish {
                 Wish::End if draining => Order::Stop,
@@ -130,15 +155,24 @@ async fn supervise(
                 // Nobody waits for what comes of it.
                 Wish::Reload => Order::Reload(oneshot::channel().0),
             },
-            () = changed(&mut watch), if !draining => {
+            () = changed(&mut watches.files), if !draining => {
                 // Whoever changed them is told on our standard error.
                 let _ = reload(&mut reloading, Prompt::Files, manager, State::Ready).await;
-                follow(&mut watch, &mut reloading);
+                watches.follow(&reloading);
+                continue;
+            }
+            () = changed(&mut watches.users), if !draining => {
+                reloading.look_at_users();
+                watches.follow_users(&reloading);
+                continue;
+            }
+            progress = reloading.deployer.user_progress() => {
+                reloading.deployer.follow_users(progress).await;
                 continue;
             }
         };
         match order {
-            Order::Stop => return,
+            Order::Stop => return ServeEnd::Wanted,
             Order::Drain => {
                 draining = true;
                 channel.enter(Phase::Draining);
@@ -149,7 +183,7 @@ async fn supervise(
                 // Whoever asked may have gone.
                 let then = if draining { State::Draining } else { State::Ready };
                 let _ = tell.send(reload(&mut reloading, Prompt::Asked, manager, then).await);
-                follow(&mut watch, &mut reloading);
+                watches.follow(&reloading);
             }
             Order::Jobs(tell) => {
                 reloading.follow_jobs().await;
@@ -170,10 +204,26 @@ async fn changed(watch: &mut Option<Watch>) {
     }
 }
 
-/// Watches what the server runs by.
-fn follow(watch: &mut Option<Watch>, reloading: &mut Reloading) {
-    if let Some(watch) = watch {
-        watch.follow(reloading.files());
+/// What is watched, apart from each other: users who are busy with their files have nothing but these read.
+struct Watches {
+    /// What the server runs by.
+    files: Option<Watch>,
+    /// What users install.
+    users: Option<Watch>,
+}
+
+impl Watches {
+    fn follow(&mut self, reloading: &Reloading) {
+        if let Some(watch) = &mut self.files {
+            watch.follow(reloading.files());
+        }
+        self.follow_users(reloading);
+    }
+
+    fn follow_users(&mut self, reloading: &Reloading) {
+        if let Some(watch) = &mut self.users {
+            watch.follow(reloading.user_files());
+        }
     }
 }
 

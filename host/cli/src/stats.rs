@@ -30,6 +30,9 @@ pub fn status(args: Ask) -> Result<ExitCode> {
     writeln!(out, "uri          {}", status.uri)?;
     writeln!(out, "jobs         {}", status.jobs)?;
     writeln!(out, "connections  {}", status.connections)?;
+    if status.compiling > 0 {
+        writeln!(out, "compiling    {}", peal_model::counted(status.compiling, "user module"))?;
+    }
     for Trouble { kind, message } in &status.troubles {
         writeln!(out, "TROUBLE      {kind}: {}", plain_lines(message))?;
     }

@@ -60,7 +60,8 @@ async fn explained(error: ClientError, places: &Places) -> Error {
             return anyhow!("several servers run here: name one of them{}", candidates(&alive(places).await));
         }
         ClientError::Unwelcome { .. } => format!(
-            "a policy may not let user {} connect, there may be too many tools (tools.max), or decisions cannot be recorded; \
+            "a policy may not let user {} connect, there may be too many tools (tools.max, tools.max_per_user) or \
+             connections (server.max_connections_per_user), or decisions cannot be recorded; \
              `peal status` and `peal audit list --outcome denied` tell its administrators",
             rustix::process::geteuid().as_raw()
         ),

@@ -15,14 +15,14 @@ pub fn is_told(notice: &Notice) -> bool {
 /// Prints one notice.
 pub fn print(notice: &Notice) {
     let text = match notice {
-        Notice::JobStarted { nspace, size } => format!("job {nspace} starts with {}\n", counted(*size, "proc")),
+        Notice::JobStarted { nspace, size, .. } => format!("job {nspace} starts with {}\n", counted(*size, "proc")),
         Notice::ProcStarted { proc, pid } => format!("{} started as process {pid}\n", rank(proc)),
         Notice::ProcConnected(proc) => format!("{} connected\n", rank(proc)),
         Notice::ProcFinalized(proc) => format!("{} left in order\n", rank(proc)),
         Notice::ProcEnded { proc, end } => format!("{} {end}\n", rank(proc)),
         // What is told of an event is what became of it.
         Notice::Raised(_) => return,
-        Notice::Passed { event, results } => passed(event, results),
+        Notice::Passed { event, results, .. } => passed(event, results),
         Notice::Wished { nspace, wished } => format!("job {nspace} {}\n", decided(wished)),
         Notice::Controlled { requester, operation, targets, status } => {
             let targets = targets.iter().map(rank).collect::<Vec<_>>().join(", ");

@@ -6,6 +6,7 @@ use crate::{
     problem::{Origin, Problem, Problems},
     reading::{Reading, Source},
     settings::Config,
+    shares::{self, SystemResources},
     table::{Setting, Settings},
     values::SinkName,
 };
@@ -57,6 +58,8 @@ pub struct Sources {
     pub given: Vec<Given>,
     /// The names of the capabilities that can be granted.
     pub capabilities: Vec<&'static str>,
+    /// What settings may not exceed.
+    pub system: SystemResources,
 }
 
 /// A configuration and where it comes from.
@@ -118,6 +121,7 @@ impl Sources {
         layers.read_environment();
         layers.read_command_line();
         layers.match_sinks();
+        layers.check_shares();
         let Layers { said: Said { config, origins, modules, sinks }, files, problems, .. } = layers;
         ConfigCheck { resolved: Resolved { config, modules, sinks, files, origins }, problems }
     }
@@ -215,6 +219,12 @@ impl Layers<'_> {
             key: "",
         };
         take(&mut self.said, text, &mut reading);
+    }
+
+    /// Looks whether the shares of users fit.
+    fn check_shares(&mut self) {
+        let Said { config, origins, .. } = &self.said;
+        self.problems.extend(shares::check(config, origins, self.sources.system));
     }
 
     /// Looks whether sinks are what they must be, and those that modules name are there.

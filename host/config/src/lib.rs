@@ -16,6 +16,7 @@
 //! ```
 
 mod c_names;
+mod defaults;
 pub mod docs;
 mod document;
 mod file_kinds;
@@ -30,6 +31,7 @@ mod problem;
 mod reading;
 mod saved;
 mod settings;
+mod shares;
 mod signing;
 mod sink;
 mod sink_kinds;
@@ -50,6 +52,7 @@ pub use settings::{
     Admin, Audit, Brought, Config, Control, Deploy, Events, Identity, Log, Metrics, Modules, Policy, Run, Sandbox,
     Server, Store, Tenant, Tools, Trace, Wall,
 };
+pub use shares::SystemResources;
 pub use signing::{KeyError, KeyId, TrustedKey};
 pub use sink::Sink;
 pub use table::{Setting, Settings};

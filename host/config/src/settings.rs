@@ -2,6 +2,7 @@
 //!
 //! Reading, `peal config show`, the environment's names, the example file and the tables for readers are made from it.
 use crate::{
+    defaults::{GIB, KIB, MIB, audit_secrets, tenant_grants},
     kinds::{ChannelOrder, FilePath, GroupName, Loopback, Millis, Number, Switch, TraceFilter, Unset, Words},
     module_kinds::{Capability, InfoKey, List},
     signing::{PublicKey, TrustedKey},
@@ -11,17 +12,12 @@ use crate::{
         PolicyDefault, Restart, Syslog, WallMode,
     },
 };
-use peal_model::key;
 use std::{
     net::SocketAddr,
     num::{NonZeroU32, NonZeroUsize},
     path::PathBuf,
     time::Duration,
 };
-
-const KIB: usize = 1 << 10;
-const MIB: usize = 1 << 20;
-const GIB: usize = 1 << 30;
 
 /// The longest time that can be set, in milliseconds: a day.
 const DAY: u64 = 86_400_000;
@@ -79,6 +75,9 @@ settings! {
         gateway "server.gateway": bool = false, Switch, "true";
         /// How much memory the keys and values that one proc has put may take, in bytes.
         max_put_bytes "server.max_put_bytes": usize = 256 * MIB, Number(0, TIB), "1048576";
+        /// How much memory the keys and values that all procs of one user have put may take, in bytes; root and the server's user may put
+        /// more.
+        max_put_bytes_per_user "server.max_put_bytes_per_user": Option<usize> = None, Unset("twice server.max_put_bytes", Number(0, TIB)), "268435456";
         /// How many gets of one client may wait for keys that are not there yet.
         max_held_gets "server.max_held_gets": usize = 4096, Number(0, MILLION), "64";
         /// How many fences one proc may wait in at once.
@@ -93,8 +92,19 @@ settings! {
         get_timeout "server.get_timeout_ms": Duration = Duration::from_secs(2), Millis(0, DAY), "5000";
         /// How long a client may take to say who it is.
         handshake_timeout "server.handshake_timeout_ms": Duration = Duration::from_secs(10), Millis(1, DAY), "3000";
-        /// How many connections there may be at once.
+        /// How many connections there may be at once; an eighth of them are for root and the server's user alone.
         max_connections "server.max_connections": usize = 4096, Number(1, MILLION), "128";
+        /// How many of them one user may have, unless that is root or the server's; more are refused.
+        max_connections_per_user "server.max_connections_per_user": Option<usize> = None,
+            Unset("a quarter of server.max_connections", Number(1, MILLION)), "32";
+        /// How many handshakes of such a user are read at once; others wait for as long as a handshake may take.
+        max_handshakes_per_user "server.max_handshakes_per_user": Option<usize> = None,
+            Unset("64, or server.max_connections_per_user where that is less", Number(1, MILLION)), "8";
+        /// How many bytes messages of such a user may take of which a part has come; others are read no further until there is room.
+        max_partial_frame_bytes_per_user "server.max_partial_frame_bytes_per_user": Option<usize> = None,
+            Unset("twice server.max_message", Number(4096, TIB)), "268435456";
+        /// How long a message may take from its first byte to its last; then its connection is closed.
+        frame_timeout "server.frame_timeout_ms": Duration = Duration::from_secs(60), Millis(1, DAY), "10000";
         /// How long a message may be, in bytes.
         max_message "server.max_message": usize = 64 * MIB, Number(4096, 1 << 30), "1048576";
         /// How much memory one message may take when it is unpacked, in bytes.
@@ -174,7 +184,7 @@ settings! {
         lookup "policy.lookup.default": PolicyDefault = PolicyDefault::BuiltIn, Words, "\"deny\"";
         /// Who may ask about others' jobs.
         query "policy.query.default": PolicyDefault = PolicyDefault::BuiltIn, Words, "\"deny\"";
-        /// How many requests may wait for policies, those of one user at most half of them; more are denied.
+        /// How many requests and connections may wait for policies, those of one user at most half of them; more are denied.
         max_pending "policy.max_pending": usize = 1024, Number(1, MILLION), "64";
     }
 
@@ -221,14 +231,26 @@ settings! {
         aggregate_window "log.aggregate_window_ms": Duration = Duration::from_secs(5), Millis(0, 3_600_000), "60000";
         /// How many different requests are remembered for that.
         aggregate_entries "log.aggregate_entries": usize = 1024, Number(0, 65_536), "64";
+        /// How many requests may wait for log channels or be being written; more are refused.
+        max_queued "log.max_queued": usize = 4096, Number(1, MILLION), "256";
+        /// How much memory these may take, in bytes.
+        max_queued_bytes "log.max_queued_bytes": usize = 64 * MIB, Number(4096, TIB), "1048576";
+        /// How many of these requests may be of one user.
+        max_user_queued "log.max_user_queued": Option<usize> = None,
+            Unset("a quarter of log.max_queued", Number(1, MILLION)), "64";
+        /// How much memory these may take, in bytes.
+        max_user_queued_bytes "log.max_user_queued_bytes": Option<usize> = None,
+            Unset("a quarter of log.max_queued_bytes", Number(4096, TIB)), "65536";
     }
 
     /// Connections of tools.
     "tools" tools: Tools {
         /// Whether tools may connect.
         enable "tools.enable": bool = true, Switch, "false";
-        /// How many tools may be connected.
+        /// How many tools may be connected; an eighth of them are for root and the server's user alone.
         max "tools.max": usize = 256, Number(1, MILLION), "16";
+        /// How many of them one user may have, unless that is root or the server's.
+        max_per_user "tools.max_per_user": Option<usize> = None, Unset("a quarter of tools.max", Number(1, MILLION)), "4";
         /// The directory of the rendezvous files by which tools find this server; only its user may be able to write there.
         session_dir "tools.session_dir": Option<PathBuf> = None,
             Unset("$PMIX_SERVER_TMPDIR, else peal-UID in the system's directory; for root /run/peal where that is somebody else's", FilePath), "\"/run/user/1000\"";
@@ -263,6 +285,12 @@ settings! {
         /// Where users install modules for all of their jobs: a directory of root's in which each has one that belongs to them,
         /// with files as in modules.d.
         user_dir "deploy.user_dir": Option<PathBuf> = None, Unset("users install none", FilePath), "\"/var/lib/peal/users\"";
+        /// How many components of users are compiled, and started for the first time, at once. Of one user it is one at a time.
+        max_compilers "deploy.max_compilers": NonZeroUsize = NonZeroUsize::MIN.saturating_add(1), Number(1, 64), "1";
+        /// How long the compilation of one component of a user may take. It runs at a low priority.
+        compile_timeout "deploy.compile_timeout_ms": Duration = Duration::from_secs(300), Millis(100, DAY), "30000";
+        /// How much memory the compilation of one component of a user may take, in bytes.
+        max_compile_memory "deploy.max_compile_memory_bytes": u64 = GIB as u64, Number(64 * MIB as u64, TIB), "536870912";
         /// How long these files must have been left alone before they are read.
         settle "deploy.settle_ms": Duration = Duration::from_millis(250), Millis(0, 60_000), "2000";
     }
@@ -292,6 +320,17 @@ settings! {
         path "store.path": Option<PathBuf> = None, Unset("nothing is kept", FilePath), "\"/var/lib/peal/peal.db\"";
         /// How large it may become, in bytes.
         max_bytes "store.max_bytes": u64 = GIB as u64, Number(1 << 20, TIB), "67108864";
+        /// How many bytes the entries in the records of all jobs may take: the rest is for messages and the state of modules.
+        max_record_bytes "store.max_record_bytes": Option<u64> = None,
+            Unset("half of store.max_bytes", Number(1 << 16, TIB)), "33554432";
+        /// How many bytes the entries in the records of one user's jobs may take. Those of jobs that have ended make room, the oldest first.
+        max_user_record_bytes "store.max_user_record_bytes": Option<u64> = None,
+            Unset("half of store.max_record_bytes", Number(1 << 16, TIB)), "16777216";
+        /// How many bytes the entries in the record of one job may take.
+        max_job_record_bytes "store.max_job_record_bytes": Option<u64> = None,
+            Unset("a quarter of store.max_user_record_bytes", Number(1 << 14, TIB)), "1048576";
+        /// How many entries the record of one job may have.
+        max_job_entries "store.max_job_entries": u32 = 100_000, Number(1, 100 * MILLION), "1000";
     }
 
     /// The audit trail: every call of every module, every decision and every change among the modules. `peal audit` reads it.
@@ -310,6 +349,17 @@ settings! {
         max_bytes "audit.max_bytes": u64 = GIB as u64, Number(1 << 20, TIB), "10737418240";
         /// For how many days records are kept, if there is room for so many.
         keep_days "audit.keep_days": Option<u32> = None, Unset("as long as there is room", Number(1, 36_500)), "90";
+        /// Of a hundred bytes of audit.max_bytes, those that decisions have for themselves: calls and refusals go first. Beyond them the oldest
+        /// decisions go before calls and refusals, if they are old enough.
+        decision_percent "audit.decision_percent": u32 = 50, Number(1, 90), "75";
+        /// For how many days decisions stay, whatever room others want. Where nothing else can go, what policies grant is denied, as on
+        /// a full disk.
+        decision_days "audit.decision_days": Option<u32> = None, Unset("7, or audit.keep_days if that is less", Number(1, 36_500)), "30";
+        /// Of a hundred bytes of audit.max_bytes, those that the decisions about one user may take where the trail is full of records
+        /// that stay. What else is granted to that user is denied then; root and the user of the server are not.
+        user_decision_percent "audit.user_decision_percent": u32 = 25, Number(1, 90), "10";
+        /// For how long refusals of one user for one cause are counted before they are recorded together. The first one is recorded at once.
+        refusal_interval "audit.refusal_interval_ms": Duration = Duration::from_secs(1), Millis(100, 3_600_000), "10000";
         /// How many records may wait to be written. Beyond them calls of handlers and channels are left out and counted; calls of
         /// policies wait.
         queue "audit.queue": usize = 8192, Number(16, MILLION), "1024";
@@ -363,6 +413,8 @@ settings! {
     "tenant" tenant: Tenant {
         /// How many modules.
         modules "tenant.modules": usize = 16, Number(0, 1000), "4";
+        /// How large a component that a user installs may be, in bytes.
+        max_component "tenant.max_component_bytes": u64 = 32 * MIB as u64, Number(KIB as u64, 64 * MIB as u64), "4194304";
         /// Bytes of all memories and tables of all their instances.
         memory "tenant.memory": usize = GIB, Number(64 * KIB as u64, TIB), "268435456";
         /// How many instances, warm and running.
@@ -392,14 +444,4 @@ settings! {
         /// Lines that it may write to the trace in a second; at once twice as many.
         log_lines "brought.log_lines": u32 = 50, Number(1, MILLION), "5";
     }
-}
-
-/// Credentials, and keys of encryption and of networks.
-fn audit_secrets() -> Vec<String> {
-    [key::PMIX_CREDENTIAL, key::PMIX_CRYPTO_KEY, key::PMIX_ALLOC_NETWORK_SEC_KEY].map(|key| key.0.to_owned()).to_vec()
-}
-
-/// What tells a tenant's module nothing that is not its own, and lets it write nowhere but to what is kept for it.
-fn tenant_grants() -> Vec<String> {
-    ["logging", "clock", "notify", "registration", "state", "random", "wasi"].map(str::to_owned).to_vec()
 }

@@ -257,6 +257,18 @@ fn a_wrong_value_is_refused_with_what_would_be_right() {
 }
 
 #[test]
+fn share_above_the_whole_is_refused_with_the_most_it_may_be() {
+    let told = problem("[log]\nmax_queued = 10\nmax_user_queued = 11\n");
+    assert_eq!(told, "peal.toml:3:1: log.max_user_queued is 11; it should be at most 10: log.max_queued is 10");
+    let records = "[store]\nmax_bytes = 1048576\nmax_record_bytes = 65536\nmax_user_record_bytes = 65537\n";
+    assert_eq!(
+        problem(records),
+        "peal.toml:4:1: store.max_user_record_bytes is 65537; it should be at most 65536: store.max_record_bytes is 65536"
+    );
+    assert!(load("[store]\nmax_bytes = 1048576\n[log]\nmax_queued = 1\n").is_ok(), "shares follow from the whole");
+}
+
+#[test]
 fn everything_that_is_wrong_is_told_at_once_also_across_layers() {
     let site =
         support::Site::new("[server]\noutbx = 1\nmax_clones = 0\n\n[[module]]\npath = \"p\"\nplaec = \"first\"\n");

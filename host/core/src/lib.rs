@@ -44,5 +44,6 @@ pub mod supported;
 pub mod targets;
 pub mod termination;
 mod time;
+mod user_bytes;
 
 pub use time::Time;

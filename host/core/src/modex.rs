@@ -3,7 +3,8 @@ use crate::{
     Time,
     deadlines::Deadlines,
     put_values::{PutValues, SoughtValue},
-    server::{PeerId, RequestId},
+    server::{PeerId, PutRefusal, RequestId},
+    user_bytes::{OverShare, UserBytes},
 };
 use peal_model::{Commit, Kval, Nspace, Proc, RankData, Scope, SharedData, rank};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +19,8 @@ struct Committed {
     audience: Audience,
     /// The memory that both take, in bytes.
     bytes: usize,
+    /// The user who is charged for it.
+    uid: u32,
     /// What gets are answered with, once one was; the same for all of them.
     answer: Option<SharedData>,
 }
@@ -64,22 +67,31 @@ pub(crate) struct Modex {
     held_by: BTreeMap<PeerId, usize>,
     deadlines: Deadlines,
     max_bytes: usize,
+    charged: UserBytes,
 }
 
-/// A proc put more than it may.
+/// The user who is charged for values, and the bytes that the values of all of that user's procs may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TooMuch;
+pub(crate) struct PutShare {
+    pub(crate) uid: u32,
+    pub(crate) max_bytes: usize,
+}
 
 impl Modex {
     pub(crate) fn new(max_bytes: usize) -> Modex {
         let (committed, held, held_by) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let (shared, deadlines) = (BTreeSet::new(), Deadlines::default());
-        Modex { committed, shared, held, held_by, deadlines, max_bytes }
+        Modex { committed, shared, held, held_by, deadlines, max_bytes, charged: UserBytes::default() }
     }
 
     /// Adds what a proc commits; the same key with the same qualifiers replaces. All of it, or nothing if that is too much. Returns the gets that this
     /// answers.
-    pub(crate) fn commit(&mut self, proc: &Proc, commits: Vec<Commit>) -> Result<Vec<RequestId>, TooMuch> {
+    pub(crate) fn commit(
+        &mut self,
+        proc: &Proc,
+        share: PutShare,
+        commits: Vec<Commit>,
+    ) -> Result<Vec<RequestId>, PutRefusal> {
         let committed = self.committed.entry(proc.clone()).or_default();
         if self.shared.contains(proc) {
             committed.audience = Audience::Group;
@@ -87,18 +99,21 @@ impl Modex {
         let (mut local, mut remote) = (PutValues::default(), PutValues::default());
         for Commit { scope, kvals } in commits {
             let values = if scope == Scope::Remote { &mut remote } else { &mut local };
-            kvals.into_iter().try_for_each(|kval| values.insert(kval)).map_err(|_| TooMuch)?;
+            kvals.into_iter().try_for_each(|kval| values.insert(kval)).map_err(|_| PutRefusal::Qualified)?;
         }
         let mut after = committed.bytes;
         for (new, old) in [(&local, &committed.local), (&remote, &committed.remote)] {
             if !old.has_room_for(new) {
-                return Err(TooMuch);
+                return Err(PutRefusal::Qualified);
             }
             after = after.saturating_sub(old.bytes_replaced_by(new)).saturating_add(new.bytes());
         }
         if after > self.max_bytes {
-            return Err(TooMuch);
+            return Err(PutRefusal::Proc { max: self.max_bytes });
         }
+        let PutShare { uid, max_bytes: max } = share;
+        self.charged.replace(uid, committed.bytes, after, max).map_err(|OverShare| PutRefusal::User { uid, max })?;
+        committed.uid = uid;
         committed.local.extend(local);
         committed.remote.extend(remote);
         (committed.bytes, committed.answer) = (after, None);
@@ -237,15 +252,24 @@ impl Modex {
         self.deadlines.next()
     }
 
+    /// The memory that values take for which users are charged, in bytes.
+    pub(crate) fn charged_bytes(&self) -> usize {
+        self.charged.total()
+    }
+
     /// Drops all that a proc put. Gets that wait for it go on waiting, until it puts what they want or their time is over.
     pub(crate) fn drop_proc(&mut self, proc: &Proc) {
-        self.committed.remove(proc);
+        if let Some(Committed { uid, bytes, .. }) = self.committed.remove(proc) {
+            self.charged.give_back(uid, bytes);
+        }
         self.shared.remove(proc);
     }
 
     /// Drops all that the procs of a namespace put.
     pub(crate) fn drop_job(&mut self, nspace: &Nspace) {
-        self.committed.retain(|proc, _| proc.nspace != *nspace);
+        for (_, Committed { uid, bytes, .. }) in self.committed.extract_if(.., |proc, _| proc.nspace == *nspace) {
+            self.charged.give_back(uid, bytes);
+        }
         self.shared.retain(|proc| proc.nspace != *nspace);
     }
 }

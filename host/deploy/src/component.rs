@@ -37,6 +37,16 @@ pub enum ReadError {
         /// Where it is.
         path: PathBuf,
     },
+    /// It is larger than a user's component may be.
+    #[error("{} has {size} bytes; the limit for components of users is {limit} (tenant.max_component_bytes)", path.display())]
+    TooLarge {
+        /// Its file.
+        path: PathBuf,
+        /// Its size, in bytes.
+        size: u64,
+        /// The limit, in bytes.
+        limit: u64,
+    },
     /// Others could have written it.
     #[error("the component, which has no sha256 here: {0}")]
     Exposed(#[from] Exposed),
@@ -149,7 +159,7 @@ fn fitted<'a>(
     let (mut components, mut problems) = (Vec::new(), Vec::new());
     let mut heads = HeadCount::new(config);
     for entry in modules {
-        match of(entry, home).map(|component| component.signed(&config.modules)) {
+        match of(entry, home, config).map(|component| component.signed(&config.modules)) {
             Ok(component) => {
                 let (inspection, owner) = (&component.inspection, component.whose.any());
                 problems.extend(component.unsigned(entry, &config.modules));
@@ -171,11 +181,11 @@ fn fitted<'a>(
 }
 
 /// The component of a module, if it is the one that the settings say.
-fn of(entry: &ModuleEntry, home: Home<'_>) -> Result<Component, Problem> {
+fn of(entry: &ModuleEntry, home: Home<'_>, config: &Config) -> Result<Component, Problem> {
     let settings = &entry.settings;
     let bytes = match home {
         Home::Site => read_for_site(entry),
-        Home::User(directory) => directory.component(&settings.path),
+        Home::User(directory) => directory.component(&settings.path, config.tenant.max_component),
     };
     let bytes = bytes.map_err(|error| entry.problem("module.path", error.to_string()))?;
     if let Some(pin) = settings.sha256.map(Digest) {

@@ -63,7 +63,8 @@ impl Beginning {
         let (metrics, shadows) = (server.metrics(), server.shadows());
         loader.tell(Audience { handle: handle.clone(), metrics: metrics.clone() });
         let configured = versions.latest().map(|version| version.wanted.clone()).unwrap_or_default();
-        let (users, jobs, troubles) = (Users::default(), Vec::new(), ModuleTroubles::default());
+        let users = Users::new(loader.config().deploy.max_compilers);
+        let (jobs, troubles) = (Vec::new(), ModuleTroubles::default());
         let deployer = Deployer {
             loader,
             running,
@@ -93,7 +94,7 @@ impl Deployer {
         config: &Config,
         prompt: Prompt,
     ) -> Result<Deployed, Refused> {
-        self.read_users(config).await;
+        self.look_at_users(config);
         let config = config.clone();
         let wanted = blocking(move || component::all(&modules, &config)).await;
         let wanted: Arc<[Wanted]> = match wanted {
@@ -111,12 +112,6 @@ impl Deployer {
         self.configured = wanted;
         self.forget_promotions().await;
         Ok(deployed)
-    }
-
-    /// Has what users installed run as well.
-    pub async fn install(&mut self, config: &Config) -> Result<Deployed, Refused> {
-        self.read_users(config).await;
-        self.deploy(self.wanted(), "users").await
     }
 
     /// These are the jobs from now on: modules for jobs of some names come and go with them.
@@ -275,7 +270,7 @@ impl Deployer {
     }
 
     /// Puts these in the place of those that run, unless they are the same.
-    async fn deploy(&mut self, wanted: Arc<[Wanted]>, cause: &str) -> Result<Deployed, Refused> {
+    pub(crate) async fn deploy(&mut self, wanted: Arc<[Wanted]>, cause: &str) -> Result<Deployed, Refused> {
         let (before, known) = (self.standing.clone(), self.known());
         self.replace_with_users(&wanted).await?;
         let changes = self.overridden(&known, changes(&before, &self.standing));
@@ -368,10 +363,12 @@ impl Deployer {
 
     /// Puts these in the place of those that run, or leaves all as it is, and says why to whoever tells.
     async fn replace(&mut self, standing: Arc<[Wanted]>) -> Result<(), Refused> {
-        let (loader, running, chains) = (self.loader.clone(), self.running.clone(), self.chains.clone());
+        // What users installed was started apart.
+        let ready = self.running.with(&self.users.started);
+        let (loader, chains) = (self.loader.clone(), self.chains.clone());
         let (members, jobs) = (standing.clone(), self.jobs.clone());
         let loaded = blocking(move || {
-            let set = ModuleSet::load(&loader, &members, &jobs, &running)?;
+            let set = ModuleSet::load(&loader, &members, &jobs, &ready)?;
             let hosted = set.seated(&chains)?;
             Ok((set, hosted))
         });

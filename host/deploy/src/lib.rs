@@ -13,7 +13,9 @@
 //! terms.rs       on which terms a component would run
 //! usage.rs       what modules may know of the use of the machine
 //! users.rs       what users installed for all of their jobs
-//! user_modules.rs  which of it can be used
+//! user_modules.rs  which of it can be used: compiled and started apart from what runs
+//! compile_queue.rs  in which order that is done, and when again after failures
+//! compiler.rs    what compiles it, outside of the server
 //! version.rs     what was wanted: the versions, also across restarts
 //! news.rs        what events tell of changes
 //! watch.rs       tells when files have changed
@@ -23,6 +25,8 @@
 //! ```
 
 mod beginning;
+mod compile_queue;
+mod compiler;
 mod component;
 mod deployer;
 mod limits;
@@ -46,16 +50,18 @@ mod version;
 mod watch;
 
 pub use beginning::{Beginning, Begun};
+pub use compiler::{CompileFailure, CompileLimits, ComponentCompiler};
 pub use component::{Component, ReadError, all, read, unfit_among};
 pub use deployer::{Deployer, Prompt};
 pub use load::{Brought, Loader};
 pub use pools::{code_dir, engine, pools};
 pub use refused::Refused;
-pub use signature::{Signature, SignatureError, Signer, signature_place};
+pub use signature::{Signature, SignatureConditions, SignatureError, Signer, signature_place};
 pub use sinks::{Outlets, show_sinks};
 pub use status::ModuleTroubles;
 pub use terms::{InterfaceTerms, Sample, Standing, Terms, Verdict, terms};
 pub use usage::Gauge;
+pub use user_modules::UserProgress;
 pub use users::watched;
 pub use version::Wanted;
 pub use watch::Watch;

@@ -1,5 +1,6 @@
 //! One module: its component compiled, started, and told its settings.
 use crate::{
+    compiler::{self, CompileFailure, ComponentCompiler},
     component::{self, Component, ReadError},
     limits::{self, Tenants},
     news::{self, News},
@@ -8,13 +9,14 @@ use crate::{
     signature::{self, Signature},
     sinks::Outlets,
     usage::{Gauge, OwnUsage},
+    version::Wanted,
 };
 use peal_audit::{Audit, Entry};
 use peal_config::{Config, FuelCount, ModuleEntry, ModuleOwner, Modules, Problem, Word as _};
 use peal_core::owner::Owner;
 use peal_model::Nspace;
 use peal_sandbox::{
-    Capability, Digest, Directories, Engine, EngineError, FormatError, Grants, InitError, LoadError, Module,
+    Capability, Digest, Directories, Engine, EngineError, FormatError, Grants, InitError, Limits, LoadError, Module,
     ModuleRegistration, OnQuarantine, ProcUsage, Quarantined, Role, Services, State,
 };
 use peal_server::{Metrics, ServerHandle, StoredState};
@@ -97,6 +99,8 @@ pub struct Loader {
     audit: Option<Audit>,
     /// Who measures what procs use, if somebody does.
     gauge: Option<Arc<dyn Gauge>>,
+    /// The compiler of what users install; none where they install nothing.
+    compiler: Option<Arc<dyn ComponentCompiler>>,
     /// Whom events tell, once it runs.
     server: Arc<OnceLock<Audience>>,
 }
@@ -154,6 +158,7 @@ impl Loader {
             store,
             audit,
             gauge: None,
+            compiler: None,
             server: Arc::default(),
         }
     }
@@ -162,6 +167,12 @@ impl Loader {
     #[must_use]
     pub fn measuring(self, gauge: Arc<dyn Gauge>) -> Loader {
         Loader { gauge: Some(gauge), ..self }
+    }
+
+    /// The same, where this compiles what users install.
+    #[must_use]
+    pub fn compiling_by(self, compiler: Arc<dyn ComponentCompiler>) -> Loader {
+        Loader { compiler: Some(compiler), ..self }
     }
 
     /// What the modules of this owner may know of the use of the machine.
@@ -220,6 +231,32 @@ impl Loader {
         })
     }
 
+    fn limits(&self, entry: &ModuleEntry, component: &Component, owner: &Owner) -> Limits {
+        let limits = limits::of_module(&entry.settings, owner);
+        if component.installed_by.is_some() { limits::capped(limits, &self.config) } else { limits }
+    }
+
+    /// Has a component of these modules compiled outside of the server, for each kind of code that they run as. Blocks.
+    pub(crate) fn precompile(&self, modules: &[Wanted], digest: Digest) -> Result<(), CompileFailure> {
+        let unavailable = |error: EngineError| CompileFailure::Unavailable(error.to_string());
+        let engine = self.engine().map_err(unavailable)?;
+        if engine.cache_dir().is_none() {
+            return Err(compiler::no_cache());
+        }
+        let none = || CompileFailure::Unavailable("this server has no process that compiles".to_owned());
+        let compiler = self.compiler.as_ref().ok_or_else(none)?;
+        let mut done = Vec::new();
+        for (entry, component) in modules.iter().filter(|(_, component)| component.inspection.digest == digest) {
+            let limits = self.limits(entry, component, &component.whose.any());
+            let target = engine.code_target(&limits).map_err(unavailable)?;
+            if !done.contains(&target) {
+                compiler.compile(target, &component.bytes)?;
+                done.push(target);
+            }
+        }
+        Ok(())
+    }
+
     /// Loads a module of the configuration. Runs the guest's start and init: not for a thread of the runtime.
     pub(crate) fn configured(
         &self,
@@ -243,10 +280,7 @@ impl Loader {
             on_quarantine: Some(self.alarm()),
             ..Services::default()
         };
-        let mut limits = limits::of_module(settings, &owner);
-        if component.installed_by.is_some() {
-            limits = limits::capped(limits, &self.config);
-        }
+        let limits = self.limits(entry, component, &owner);
         let engine = self.engine().map_err(|error| wrong("module.path")(error.to_string()))?;
         let bytes = (component.inspection.digest, component.bytes.clone());
         let loading = Loading {
@@ -275,7 +309,7 @@ impl Loader {
                 return Err(BroughtError::NoHandler(inspection.roles));
             }
             let signature = Signature::beside(path);
-            if let Some(why) = signature::lacking(&self.rules(), ModuleOwner::Brought, &bytes, &signature) {
+            if let Some(why) = signature::lacking(&self.rules(), (ModuleOwner::Brought, None), &bytes, &signature) {
                 return Err(BroughtError::Unsigned(why));
             }
             let (grants, limits) = (limits::brought_grants(&self.config), limits::of_brought(&self.config));

@@ -1,18 +1,23 @@
 //! The engine that components run on, and the threads.
 use crate::limits;
 use peal_config::Sandbox;
+use peal_model::Hook;
 use peal_sandbox::{Engine, EngineError, EngineSettings, GuestPool, PoolSettings, Priority};
 use peal_server::GuestPools;
 use std::{io, num::NonZeroUsize, path::PathBuf, sync::Arc};
 
-/// Each hook asks about one request after the other.
-const HOOKS: NonZeroUsize = NonZeroUsize::new(6).unwrap();
+/// The threads of policies. Each hook asks about one request after the other, so one for each is all that they can use, and with
+/// fewer the requests of one hook would wait for the policies of another.
+const POLICY_THREADS: NonZeroUsize = NonZeroUsize::new(Hook::ALL.len()).unwrap();
+
+/// Each log channel writes one request after the other; a slow one must not hold up others. The Standard has so many.
+const CHANNELS: NonZeroUsize = NonZeroUsize::new(peal_core::log::CHANNELS.len()).unwrap();
 
 /// How many calls of shadows may wait; more are missed.
 const SHADOWS: usize = 256;
 
-/// The guest threads that the configuration wants. The site's chain and the log channels take one thing after the other, so one
-/// thread is all that each can use.
+/// The guest threads that the configuration wants. The site's chain takes one thing after the other, so one thread is all that it can
+/// use.
 pub fn pools(config: &Sandbox) -> io::Result<GuestPools> {
     let mut threads = PoolSettings::default();
     if let Some(number) = config.threads {
@@ -20,9 +25,10 @@ pub fn pools(config: &Sandbox) -> io::Result<GuestPools> {
     }
     let pool = |settings| GuestPool::new(settings).map(Arc::new);
     let site = PoolSettings { threads: NonZeroUsize::MIN, ..PoolSettings::default() };
-    let policies = pool(PoolSettings { threads: HOOKS, ..PoolSettings::default() })?;
+    let policies = pool(PoolSettings { threads: POLICY_THREADS, ..PoolSettings::default() })?;
+    let channels = pool(PoolSettings { threads: CHANNELS, ..PoolSettings::default() })?;
     let shadows = pool(PoolSettings { queue: SHADOWS, priority: Priority::Lowest, ..site })?;
-    Ok(GuestPools { site: pool(site)?, tenants: pool(threads)?, policies, channels: pool(site)?, shadows })
+    Ok(GuestPools { site: pool(site)?, tenants: pool(threads)?, policies, channels, shadows })
 }
 
 /// The engine that the configuration wants.
@@ -53,4 +59,33 @@ pub fn code_dir(config: &Sandbox) -> Option<PathBuf> {
     let base =
         set("XDG_CACHE_HOME").filter(|path| path.is_absolute()).or_else(|| set("HOME").map(|home| home.join(".cache")));
     base.map(|base| base.join("peal").join("compiled"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{sync::mpsc::sync_channel, time::Duration};
+
+    #[test]
+    fn policies_of_each_hook_are_asked_while_those_of_all_others_are() {
+        let pools = pools(&peal_config::Config::default().sandbox).unwrap();
+        let (begin, begun) = sync_channel(Hook::ALL.len());
+        let waiting: Vec<_> = Hook::ALL
+            .iter()
+            .map(|_| {
+                let (end, ended) = sync_channel::<()>(0);
+                let begin = begin.clone();
+                let job = move || {
+                    begin.send(()).unwrap();
+                    let _ = ended.recv();
+                };
+                pools.policies.try_run(job).unwrap();
+                end
+            })
+            .collect();
+        for hook in Hook::ALL {
+            begun.recv_timeout(Duration::from_secs(30)).unwrap_or_else(|_| panic!("{} waits", hook.name()));
+        }
+        drop(waiting);
+    }
 }

@@ -50,6 +50,12 @@ impl ModuleSet {
         if problems.is_empty() { Ok(ModuleSet { members }) } else { Err(Problems(problems)) }
     }
 
+    /// The same, and the configured modules of another set.
+    pub(crate) fn with(&self, other: &ModuleSet) -> ModuleSet {
+        let others = other.members.iter().filter(|member| member.entry.is_some());
+        ModuleSet { members: self.members.iter().chain(others).cloned().collect() }
+    }
+
     /// Adds what a job brings.
     pub(crate) fn bring(&mut self, loader: &Loader, job: &Brought) -> Result<(), Problem> {
         let mut heads = HeadCount::new(loader.config());

@@ -1,4 +1,8 @@
 //! Signatures of components: minisign's, over the exact bytes, in a file beside. And who must have one before it is compiled.
+
+mod conditions;
+
+pub use self::conditions::SignatureConditions;
 use crate::{
     component::{self, Component, ReadError},
     deployer::Deployer,
@@ -13,6 +17,7 @@ use std::{
     io::{self, Read},
     path::{Path, PathBuf},
     sync::{Arc, PoisonError},
+    time::SystemTime,
 };
 use thiserror::Error;
 
@@ -50,6 +55,31 @@ pub enum SignatureError {
     /// A key that is trusted has not signed this.
     #[error("its signature with key {0} is of other bytes: the file, the signature or the comment in it was changed")]
     Wrong(KeyId),
+    /// The time in its trusted comment makes no sense.
+    #[error("its signature with key {0} says \"expires:\" with something else than a number of seconds since 1970")]
+    Conditions(KeyId),
+    /// It held until then.
+    #[error("its signature with key {key} holds no longer: {}", ago(.expires))]
+    Expired {
+        /// The key.
+        key: KeyId,
+        /// The time.
+        expires: SystemTime,
+    },
+    /// It is for the bytes of another module.
+    #[error("its signature with key {key} is for a module {module:?}")]
+    OtherModule {
+        /// The key.
+        key: KeyId,
+        /// The name of that module.
+        module: String,
+    },
+}
+
+/// A time that is past, in words.
+fn ago(time: &SystemTime) -> String {
+    let days = time.elapsed().unwrap_or_default().as_secs() / 86_400;
+    if days == 0 { "it ended today".to_owned() } else { format!("it ended {days} days ago") }
 }
 
 /// Where the signature of a component lies.
@@ -73,6 +103,15 @@ pub struct Signer {
     pub key: TrustedKey,
     /// What they said of it, signed as well.
     pub comment: String,
+    /// The conditions in that.
+    pub conditions: SignatureConditions,
+}
+
+impl Signer {
+    /// Refuses one who signed it for a module of another name.
+    fn check_module(&self, name: Option<&str>) -> Result<(), SignatureError> {
+        name.map_or(Ok(()), |name| self.conditions.of_module(name, self.key.id()))
+    }
 }
 
 impl Signature {
@@ -120,9 +159,18 @@ impl Signature {
         &self.text
     }
 
-    /// Which of these keys signed these bytes.
+    /// The one of these keys that signed these bytes, by a signature that holds now.
     pub fn signer<'k>(
         &self,
+        component: &[u8],
+        trusted: impl IntoIterator<Item = &'k TrustedKey>,
+    ) -> Result<Signer, SignatureError> {
+        self.signer_at(SystemTime::now(), component, trusted)
+    }
+
+    fn signer_at<'k>(
+        &self,
+        now: SystemTime,
         component: &[u8],
         trusted: impl IntoIterator<Item = &'k TrustedKey>,
     ) -> Result<Signer, SignatureError> {
@@ -131,7 +179,13 @@ impl Signature {
         // Two keys may have one id: nobody hands these out.
         for key in trusted.into_iter().filter(|key| key.id() == self.key) {
             match key.verifier().verify(component, &signature, false) {
-                Ok(()) => return Ok(Signer { key: key.clone(), comment: plain(signature.trusted_comment()) }),
+                Ok(()) => {
+                    let comment = signature.trusted_comment();
+                    let conditions = SignatureConditions::of_comment(comment);
+                    let conditions = conditions.ok_or(SignatureError::Conditions(self.key))?;
+                    conditions.at(now, self.key)?;
+                    return Ok(Signer { key: key.clone(), comment: plain(comment), conditions });
+                }
                 Err(minisign_verify::Error::UnexpectedAlgorithm) => error = SignatureError::Legacy,
                 Err(_) => error = SignatureError::Wrong(self.key),
             }
@@ -154,10 +208,10 @@ fn plain(comment: &str) -> String {
     comment.chars().flat_map(shown).collect()
 }
 
-/// What a component that must be signed lacks; nothing where it need not be, or is.
+/// What a component that must be signed lacks, as a module of this name if it is to be one; nothing where it need not be signed, or is.
 pub(crate) fn lacking(
     rules: &Modules,
-    owner: ModuleOwner,
+    (owner, name): (ModuleOwner, Option<&str>),
     bytes: &[u8],
     signature: &Result<Signature, SignatureError>,
 ) -> Option<String> {
@@ -165,7 +219,10 @@ pub(crate) fn lacking(
         return None;
     }
     let error = match signature {
-        Ok(signature) => signature.signer(bytes, rules.keys_of(owner)).err()?,
+        Ok(signature) => {
+            let signer = signature.signer(bytes, rules.keys_of(owner));
+            signer.and_then(|signer| signer.check_module(name)).err()?
+        }
         Err(error) => error.clone(),
     };
     let trusted = match owner {
@@ -198,15 +255,18 @@ impl Component {
     /// Who signed it, if they are trusted still.
     pub(crate) fn trusted_signer(&self, rules: &Modules) -> Option<&Signer> {
         let signer = self.signer.as_ref()?;
-        rules.keys_of(self.module_owner()).any(|key| *key == signer.key).then_some(signer)
+        let is_trusted = rules.keys_of(self.module_owner()).any(|key| *key == signer.key);
+        let holds = signer.conditions.at(SystemTime::now(), signer.key.id()).is_ok();
+        (is_trusted && holds).then_some(signer)
     }
 
     /// What is wrong if it must be signed and is not.
     pub(crate) fn unsigned(&self, entry: &ModuleEntry, rules: &Modules) -> Option<Problem> {
-        if self.trusted_signer(rules).is_some() {
+        let name = Some(entry.settings.name.as_str());
+        if self.trusted_signer(rules).is_some_and(|signer| signer.check_module(name).is_ok()) {
             return None;
         }
-        let why = lacking(rules, self.module_owner(), &self.bytes, &self.signature)?;
+        let why = lacking(rules, (self.module_owner(), name), &self.bytes, &self.signature)?;
         Some(entry.problem("module.path", format!("module {} {why}", entry.settings.name)))
     }
 }

@@ -8,7 +8,7 @@ use peal_server::{
     metrics::{Amount, Family, Kind, Sample, Unit},
 };
 use peal_sinks::{Health, Link, Message, Refused, SinkHandle, Sinks};
-use peal_store::{JobEntry, JobEntryKind, Store, StoreError};
+use peal_store::{JobEntry, JobEntryKind, LeftOutEntries, RecordLimit, Store, StoreError};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// All that there is to write to.
@@ -78,16 +78,19 @@ impl Sink for JobRecords {
         let body = str::from_utf8(bytes).map_err(|_| code::PMIX_ERR_BAD_PARAM)?.trim_end().to_owned();
         let rank = (*rank != rank::PMIX_RANK_WILDCARD).then_some(*rank);
         let entry = JobEntry::now(JobEntryKind::Log, rank, body);
-        self.0.add_job_entries(nspace, &[entry]).map_err(|error| {
-            tracing::info!(%nspace, %error, "a job's record takes no message");
+        let refused = |why: &dyn std::fmt::Display| tracing::info!(%nspace, %why, "a job's record takes no message");
+        let added = self.0.add_job_entries(nspace, &[entry]).map_err(|error| {
+            refused(&error);
             match error {
                 // Who is no proc of a job has no record.
                 StoreError::UnknownJob { .. } => code::PMIX_ERR_NOT_FOUND,
-                StoreError::Full { .. } | StoreError::JobRecordFull { .. } => code::PMIX_ERR_OUT_OF_RESOURCE,
-                StoreError::LongJobEntry { .. } => code::PMIX_ERR_BAD_PARAM,
+                StoreError::Full { .. } => code::PMIX_ERR_OUT_OF_RESOURCE,
                 _ => code::PMIX_ERROR,
             }
-        })
+        })?;
+        let Some(LeftOutEntries { limit, .. }) = added.left_out else { return Ok(()) };
+        refused(&limit);
+        Err(if limit == RecordLimit::Entry { code::PMIX_ERR_BAD_PARAM } else { code::PMIX_ERR_OUT_OF_RESOURCE })
     }
 }
 

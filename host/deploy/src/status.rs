@@ -1,5 +1,5 @@
 //! How the modules of a server are, for administrators.
-use crate::{component::Component, deployer::Deployer, load::Member};
+use crate::{component::Component, deployer::Deployer, load::Member, version::Wanted};
 use peal_config::{Mode, ModuleEntry};
 use peal_model::counted;
 use peal_server::admin::{ModuleList, ModuleSigner, ModuleState, ModuleStatus, Trouble, TroubleKind, UserRefused};
@@ -52,12 +52,23 @@ impl Deployer {
         let configured = wanted.iter().flat_map(|(entry, component)| self.statuses_of(entry, component));
         let brought = self.running.members().iter().filter(|member| member.entry.is_none());
         let brought = brought.map(|member| described(member, None));
+        let compiling =
+            self.compiling().map(|(entry, component)| self.status(entry, component, ModuleState::Compiling));
         ModuleList {
             version: self.version(),
-            modules: configured.chain(brought).collect(),
+            modules: configured.chain(compiling).chain(brought).collect(),
             versions: self.versions.statuses(),
             refused: self.refused_users(),
         }
+    }
+
+    /// The modules of users that are compiled or started, or wait for that. Those that run already stay what they are.
+    fn compiling(&self) -> impl Iterator<Item = &Wanted> {
+        let runs = move |(entry, component): &Wanted| {
+            let owner = component.whose.any();
+            self.running.titled(&component.title).any(|member| member.is_still(entry, component, &owner))
+        };
+        self.users.pending.values().flatten().filter(move |&wanted| !runs(wanted))
     }
 
     /// What is wrong with the modules, whatever becomes of them.
@@ -68,6 +79,7 @@ impl Deployer {
     /// Has those who ask see what runs now.
     pub(crate) fn show_troubles(&self) {
         self.troubles.follow(self.running.members(), self.refused_users());
+        self.metrics.counters().user_modules_compiling.set(self.compiling().count());
     }
 
     /// Users whose modules stay as they are, since what they installed cannot be used.
@@ -79,9 +91,7 @@ impl Deployer {
     /// A module, once for each owner.
     fn statuses_of(&self, entry: &ModuleEntry, component: &Component) -> Vec<ModuleStatus> {
         let (path, title) = (Some(entry.settings.path.display().to_string()), &component.title);
-        let signer = component
-            .trusted_signer(&self.loader.rules())
-            .map(|signer| ModuleSigner { key: signer.key.id().to_string(), comment: signer.comment.clone() });
+        let signer = self.signer(component);
         let running = self.running.titled(title);
         let running: Vec<ModuleStatus> =
             running.map(|member| ModuleStatus { signer: signer.clone(), ..described(member, path.clone()) }).collect();
@@ -89,8 +99,13 @@ impl Deployer {
             return running;
         }
         let state = if self.overrides.disables(title) { ModuleState::Disabled } else { ModuleState::Waiting };
-        vec![ModuleStatus {
-            name: title.clone(),
+        vec![self.status(entry, component, state)]
+    }
+
+    /// A module that does not run.
+    fn status(&self, entry: &ModuleEntry, component: &Component, state: ModuleState) -> ModuleStatus {
+        ModuleStatus {
+            name: component.title.clone(),
             owner: (&component.whose.any()).into(),
             roles: component.inspection.roles.iter().map(|role| role.name().to_owned()).collect(),
             state,
@@ -98,9 +113,14 @@ impl Deployer {
             failures: 0,
             failure: None,
             memory: 0,
-            path,
-            signer,
-        }]
+            path: Some(entry.settings.path.display().to_string()),
+            signer: self.signer(component),
+        }
+    }
+
+    fn signer(&self, component: &Component) -> Option<ModuleSigner> {
+        let signer = component.trusted_signer(&self.loader.rules())?;
+        Some(ModuleSigner { key: signer.key.id().to_string(), comment: signer.comment.clone() })
     }
 }
 

@@ -137,7 +137,8 @@ fn of(sample: Sample<'_>, standing: Standing, entry: Option<&ModuleEntry>, confi
         InterfaceTerms { interface: import.name.clone(), verdict, rule }
     });
     let interfaces = interfaces.collect();
-    let lacking = signature::lacking(&config.modules, standing.owner, sample.bytes, sample.signature);
+    let module = (standing.owner, standing.name.as_deref());
+    let lacking = signature::lacking(&config.modules, module, sample.bytes, sample.signature);
     let problems = role_problems(found, standing.owner).into_iter().chain(lacking).collect();
     let limits = limits_of(standing.owner, entry, config);
     Terms { standing, granted, refused, interfaces, limits, problems }

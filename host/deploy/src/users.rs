@@ -9,7 +9,7 @@ use peal_config::{Config, Limits, ModuleEntry, Problem, Problems, recalled};
 use peal_sandbox::Capability;
 use rustix::{
     fd::{AsFd, OwnedFd},
-    fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2},
+    fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, statat},
     io::Errno,
 };
 use std::{
@@ -40,16 +40,31 @@ pub(crate) struct UserDirectory {
     fd: OwnedFd,
 }
 
+/// A directory of a user that cannot be opened.
+struct UnreadableDirectory {
+    uid: u32,
+    path: PathBuf,
+    error: io::Error,
+}
+
 /// Reads what users installed below a directory; an error if that itself cannot be read now.
 pub(crate) fn installed(below: &Path, config: &Config) -> io::Result<Installed> {
     let mut installed = Installed::new();
     each_directory(below, |directory| {
-        let wanted = directory.wanted(config);
-        let twice = || Problems(vec![Problem::of_file(format!("user {} has two directories", directory.uid))]);
-        let wanted = if installed.contains_key(&directory.uid) { Err(twice()) } else { wanted };
-        installed.insert(directory.uid, wanted);
+        let (uid, wanted) = match directory {
+            Ok(directory) => (directory.uid, directory.wanted(config)),
+            Err(UnreadableDirectory { uid, path, error }) => (uid, Err(wrong(&path, &error))),
+        };
+        let twice = || Problems(vec![Problem::of_file(format!("user {uid} has two directories"))]);
+        let wanted = if installed.contains_key(&uid) { Err(twice()) } else { wanted };
+        installed.insert(uid, wanted);
     })?;
     Ok(installed)
+}
+
+/// The problem of a file or directory of a user.
+fn wrong(path: &Path, error: &io::Error) -> Problems {
+    Problems(vec![Problem::of_file(format!("{}: {error}", path.display()))])
 }
 
 /// What of it changes when users install something.
@@ -57,14 +72,14 @@ pub fn watched(below: Option<&Path>) -> Vec<PathBuf> {
     let mut watched: Vec<PathBuf> = below.map(Path::to_owned).into_iter().collect();
     if let Some(below) = below {
         // What cannot be looked at now is not watched; what is read says so.
-        let _ = each_directory(below, |directory| watched.push(directory.path.clone()));
+        let _ = each_directory(below, |directory| watched.extend(directory.map(|directory| directory.path)));
     }
     watched
 }
 
 /// Looks at the directories of users, one after the other: those that nobody else can write to. Links are not followed, nor what is
-/// mounted there.
-fn each_directory(below: &Path, mut look: impl FnMut(&UserDirectory)) -> io::Result<()> {
+/// mounted there. One that cannot be opened concerns its user alone.
+fn each_directory(below: &Path, mut look: impl FnMut(Result<UserDirectory, UnreadableDirectory>)) -> io::Result<()> {
     let parent = openat(CWD, below, OPEN | OFlags::DIRECTORY, Mode::empty())?;
     let (me, stat) = (rustix::process::geteuid().as_raw(), fstat(&parent)?);
     if !is_safe(&stat, &[0, me]) {
@@ -77,13 +92,19 @@ fn each_directory(below: &Path, mut look: impl FnMut(&UserDirectory)) -> io::Res
         let fd = match open(&parent, &name, OFlags::DIRECTORY) {
             Ok(fd) => fd,
             Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT | Errno::XDEV) => continue,
-            Err(error) => return Err(error.into()),
+            Err(error) => {
+                // Who has gone meanwhile has installed nothing.
+                let Ok(stat) = statat(&parent, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+                tracing::warn!(directory = %path.display(), %error, "the directory of a user cannot be read");
+                look(Err(UnreadableDirectory { uid: stat.st_uid, path, error: error.into() }));
+                continue;
+            }
         };
         let stat = fstat(&fd)?;
         if stat.st_uid == 0 && me == 0 {
             tracing::warn!(directory = %path.display(), "root's modules belong into the configuration");
         } else if is_safe(&stat, &[stat.st_uid]) {
-            look(&UserDirectory { uid: stat.st_uid, path, fd });
+            look(Ok(UserDirectory { uid: stat.st_uid, path, fd }));
         } else {
             tracing::warn!(directory = %path.display(), "others than its owner can write there: it is not looked at");
         }
@@ -99,16 +120,14 @@ impl UserDirectory {
 
     /// Its modules with their components, or everything that is wrong with them.
     fn wanted(&self, config: &Config) -> Result<Vec<Wanted>, Problems> {
-        let wrong =
-            |path: &Path, error: io::Error| Problems(vec![Problem::of_file(format!("{}: {error}", path.display()))]);
         let capabilities = Capability::ALL.map(Capability::name);
         let (mut modules, mut problems) = (Vec::new(), Vec::new());
-        let mut files = names(&self.fd, MAX_FILES).map_err(|error| wrong(&self.path, error))?;
+        let mut files = names(&self.fd, MAX_FILES).map_err(|error| wrong(&self.path, &error))?;
         files.retain(|name| name.extension().is_some_and(|extension| extension == "toml"));
         files.sort();
         for name in files {
             let path = self.path.join(&name);
-            let text = self.text(&name).map_err(|error| wrong(&path, error))?;
+            let text = self.text(&name).map_err(|error| wrong(&path, &error))?;
             match recalled(&text, &path, &self.path, &capabilities) {
                 Ok(entries) => modules.extend(entries),
                 Err(more) => problems.extend(more.0),
@@ -134,8 +153,8 @@ impl UserDirectory {
         component::fitting(&modules, config, Home::User(self))
     }
 
-    /// A component that lies in it.
-    pub(crate) fn component(&self, path: &Path) -> Result<Vec<u8>, ReadError> {
+    /// A component that lies in it and has at most so many bytes, which is known before it is read.
+    pub(crate) fn component(&self, path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
         let io = |source| ReadError::Io { path: path.to_owned(), source };
         let outside =
             || io(io::Error::new(io::ErrorKind::PermissionDenied, "a component of a user lies beside its .toml"));
@@ -143,7 +162,15 @@ impl UserDirectory {
         if name.components().count() != 1 {
             return Err(outside());
         }
-        contents(path, self.file(name).map_err(io)?)
+        let file = self.file(name).map_err(io)?;
+        let size = file.metadata().map_err(io)?.len();
+        if size > limit {
+            return Err(ReadError::TooLarge { path: path.to_owned(), size, limit });
+        }
+        // Its user may be writing it.
+        let bytes = contents(path, file)?;
+        let size = bytes.len() as u64;
+        if size > limit { Err(ReadError::TooLarge { path: path.to_owned(), size, limit }) } else { Ok(bytes) }
     }
 
     /// The signature of a component that lies in it.
@@ -240,4 +267,44 @@ fn names(directory: &OwnedFd, most: usize) -> io::Result<Vec<PathBuf>> {
         names.push(PathBuf::from(name));
     }
     Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peal_needs::needs;
+    use rustix::{process::Uid, thread::set_thread_res_uid};
+    use std::{
+        fs::{self, Permissions},
+        os::unix::fs::{PermissionsExt, chown},
+    };
+
+    #[needs(root)]
+    #[test]
+    fn directory_that_cannot_be_read_concerns_its_user_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let server = 65_531;
+        for (name, owner, mode) in [("a", 65_532, 0o700), ("b", 65_533, 0o755)] {
+            let path = dir.path().join(name);
+            fs::create_dir(&path).unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            chown(&path, Some(owner), Some(owner)).unwrap();
+        }
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+        let below = dir.path().to_owned();
+        // Root can read everything. Only this thread becomes somebody else.
+        let reading = std::thread::spawn(move || {
+            let uid = Uid::from_raw(server);
+            set_thread_res_uid(uid, uid, uid).unwrap();
+            let found = installed(&below, &Config::default());
+            (found, watched(Some(&below)))
+        });
+        let (found, watched) = reading.join().unwrap();
+        let found = found.unwrap();
+        assert_eq!(found.keys().copied().collect::<Vec<_>>(), [65_532, 65_533]);
+        let told = found[&65_532].as_ref().unwrap_err().to_string();
+        assert!(told.contains("Permission denied"), "{told}");
+        assert!(found[&65_533].as_ref().unwrap().is_empty());
+        assert_eq!(watched, [dir.path().to_owned(), dir.path().join("b")]);
+    }
 }

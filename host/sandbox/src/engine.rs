@@ -1,6 +1,7 @@
 //! The engine: one per process. It compiles components, keeps the compiled code on disk and ticks the clock by which
 //! calls are cut off.
 use crate::cache::private_dir;
+use crate::compile::{CodeTarget, MemoryLayout};
 use crate::instance::Instance;
 use crate::limits::{
     CORE_INSTANCES_PER_PLACE, MAX_CORE_INSTANCES, MAX_MEMORIES, MAX_TABLES, MEMORIES_PER_PLACE, TABLES_PER_PLACE,
@@ -8,6 +9,7 @@ use crate::limits::{
 use crate::retire::Retirement;
 use crate::tally::{Budget, Refused, Room};
 use crate::{Digest, Inspection, Limit, Limits};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -44,7 +46,8 @@ impl Default for EngineSettings {
 }
 
 /// For which modules fuel is counted. It slows guests down, and what is compiled for it is another code.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum FuelCount {
     /// For those that have a limit of it.
     #[default]
@@ -198,6 +201,19 @@ impl Engine {
         Ok(counting.insert(runtime).clone())
     }
 
+    /// The kind of code that a module of these limits runs as.
+    pub fn code_target(&self, limits: &Limits) -> Result<CodeTarget, EngineError> {
+        let runtime = self.runtime(limits)?;
+        let fuel = if runtime.counts_fuel() { FuelCount::Always } else { FuelCount::WhereLimited };
+        let layout = if runtime.pooled > 0 { MemoryLayout::Reserved } else { MemoryLayout::Frugal };
+        Ok(CodeTarget { fuel, layout })
+    }
+
+    /// The directory of compiled code, if there is one.
+    pub fn cache_dir(&self) -> Option<&Path> {
+        self.cache.as_ref().map(|cache| cache.directory().as_path())
+    }
+
     /// How the cache did; none where there is none.
     pub fn cache_use(&self) -> Option<CacheUse> {
         self.cache.as_ref().map(|cache| CacheUse { hits: cache.cache_hits(), misses: cache.cache_misses() })
@@ -273,9 +289,14 @@ fn build(config: &Config, most: u32) -> Result<(wasmtime::Engine, u32), EngineEr
         }
     };
     tracing::warn!(reason = format!("{error:#}"), "instances are not pooled and start more slowly: {SCARCE}");
-    let mut frugal = config.clone();
-    frugal.memory_reservation(0).memory_reservation_for_growth(FRUGAL_RESERVE).memory_guard_size(0);
-    Ok((wasmtime::Engine::new(&frugal).map_err(refused)?, 0))
+    let mut scarce = config.clone();
+    frugal(&mut scarce);
+    Ok((wasmtime::Engine::new(&scarce).map_err(refused)?, 0))
+}
+
+/// Has memories take no address space ahead.
+pub(crate) fn frugal(config: &mut Config) {
+    config.memory_reservation(0).memory_reservation_for_growth(FRUGAL_RESERVE).memory_guard_size(0);
 }
 
 const SCARCE: &str = "is the address space limited (ulimit -v)?";
@@ -291,7 +312,7 @@ const FRUGAL_RESERVE: u64 = 1024 * 1024;
 const MAX_FRAMES: usize = 16;
 
 /// What guests can observe is the same on every machine and in every replay: no threads, no NaN bits of the processor.
-fn base_config(cache: Option<Cache>) -> Config {
+pub(crate) fn base_config(cache: Option<Cache>) -> Config {
     let mut config = Config::new();
     config
         .epoch_interruption(true)
@@ -350,7 +371,7 @@ fn pooling(max_instances: u32) -> PoolingAllocationConfig {
 }
 
 /// wasmtime itself keys what it keeps by the component's digest, its own version and its settings.
-fn open_cache(dir: &Path) -> Result<Cache, EngineError> {
+pub(crate) fn open_cache(dir: &Path) -> Result<Cache, EngineError> {
     let mut config = CacheConfig::new();
     config.with_directory(private_dir(dir)?);
     Cache::new(config).map_err(refused)

@@ -23,6 +23,7 @@ mod bindings;
 mod blueprint;
 mod cache;
 mod call;
+mod compile;
 mod data;
 mod digest;
 mod engine;
@@ -65,6 +66,7 @@ mod wish;
 
 pub use asking::{ControlRequest, ProcUsage, Report};
 pub use call::{Change, EventCall, Failure, FailureKind, HandlerResult, ModuleRegistration, Notification};
+pub use compile::{CodeTarget, CompileError, MemoryLayout, compile};
 pub use data::Subject;
 pub use digest::{Digest, NoDigest};
 pub use engine::{CacheUse, Engine, EngineError, EngineSettings, FuelCount};

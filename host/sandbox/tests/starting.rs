@@ -1,7 +1,10 @@
 //! The engine: its cache of compiled code, and that it starts where address space is scarce.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
 mod support;
-use peal_sandbox::{CacheUse, Engine, EngineError, EngineSettings, FailureKind, Grants, LoadError, Module, Services};
+use peal_sandbox::{
+    CacheUse, CompileError, Engine, EngineError, EngineSettings, FailureKind, Grants, Limits, LoadError, Module,
+    Services, compile,
+};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -30,6 +33,24 @@ fn compiled_code_is_kept_on_disk_for_this_user_alone() {
     }
     assert!(!files_below(&dir).is_empty());
     assert_eq!(fs::metadata(&dir).unwrap().permissions().mode() & 0o7777, 0o700);
+}
+
+#[test]
+fn code_compiled_elsewhere_is_found_by_engine() {
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = temporary.path().join("cache");
+    let counting = Limits { fuel: Some(1_000_000_000), ..patient() };
+    for (found, limits) in [(1, patient()), (2, counting)] {
+        let engine = with_cache(&dir).unwrap();
+        // As another process does it.
+        compile(&dir, engine.code_target(&limits).unwrap(), &component("noop")).unwrap();
+        Module::load(&engine, "noop", &component("noop"), &Grants::none(), limits, Services::default()).unwrap();
+        assert_eq!(engine.cache_use(), Some(CacheUse { hits: 1, misses: 0 }));
+        let kept = files_below(&dir).into_iter().filter(|path| path.extension().is_none());
+        assert_eq!(kept.count(), found, "one for each kind of code");
+    }
+    let target = with_cache(&dir).unwrap().code_target(&patient()).unwrap();
+    assert!(matches!(compile(&dir, target, b"no component"), Err(CompileError::Component(_))));
 }
 
 #[test]

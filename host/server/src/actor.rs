@@ -25,6 +25,7 @@ use peal_core::{
     server::{Action, Allowance, DecisionId, Denial, Entrance, PeerId, Refusal, RequestId, Server},
 };
 use peal_model::{ConnectionKind, Event, Hook, Identity, Nspace, PolicyRequest, Proc, Reply, Request, Status};
+use peal_store::TraceRateLimit;
 use std::{
     collections::BTreeMap,
     sync::Arc,
@@ -71,6 +72,8 @@ pub(crate) struct Actor {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) outbox_bytes: usize,
     pub(crate) handle: ServerHandle,
+    /// A proc can be refused as often as it likes.
+    pub(crate) refused_puts: TraceRateLimit,
 }
 
 impl Actor {
@@ -209,6 +212,7 @@ impl Actor {
     }
 
     fn decided(&mut self, id: DecisionId, verdict: Verdict) -> Vec<Action> {
+        self.state.entrance_decided(id);
         match (self.admissions.remove(&id), verdict) {
             (None, verdict) => self.state.decided(id, verdict),
             (Some(admission), Verdict::Granted { .. }) => self.admit(admission),
@@ -306,6 +310,10 @@ impl Actor {
                 let _ = done.send(());
                 actions
             }
+            Internal::Ping { tell } => {
+                let _ = tell.send(());
+                Vec::new()
+            }
             Internal::Life { proc, tell } => {
                 let _ = tell.send(self.state.life(&proc));
                 Vec::new()
@@ -375,6 +383,13 @@ impl Actor {
             }
             Action::Controlled { requester, operation, targets, status } => {
                 self.notices.tell(Notice::Controlled { requester, operation, targets, status });
+            }
+            Action::PutRefused { proc, refusal } => {
+                self.metrics.counters().puts_refused.count();
+                match self.refused_puts.allow(Instant::now()) {
+                    Some(left_out) => tracing::warn!(%proc, %refusal, left_out, "values that a proc puts are refused"),
+                    None => tracing::debug!(%proc, %refusal, "values that a proc puts are refused"),
+                }
             }
             Action::Denied(denial) => self.decisions.denied(&denial),
             Action::Group { to, message } => self.fabric.group(self.id, to, message),

@@ -2,11 +2,12 @@
 use crate::{
     actor::Admission,
     connection::{Lobby, Stage},
-    identity::{Checked, Claim, Claimant, Impostor, Peer},
+    identity::{Checked, Claim, Claimant, Impostor, Peer, PeerSocket},
     metrics::Counters,
     office::Closed,
     outbox::Outbox,
     process_watch::{ConnectingProc, OpenConnection},
+    user_shares::{ConnectionShare, ShareExceeded},
 };
 use peal_core::server::{PeerId, Refusal};
 use peal_model::{ConnectionKind, IdentError, Identity, Info, Infos, Nspace, Proc, Rank, UnixGroup, Value, code, key};
@@ -22,7 +23,12 @@ use std::{
     time::Duration,
 };
 use thiserror::Error;
-use tokio::{io::AsyncReadExt, net::TcpStream, sync::oneshot};
+use tokio::{
+    io::AsyncReadExt,
+    net::TcpStream,
+    sync::oneshot,
+    time::{Instant, timeout_at},
+};
 
 /// What stands between the server's name and a number in the name of a tool.
 const GIVEN: &str = "-tool-";
@@ -93,6 +99,8 @@ pub(crate) struct Admitted {
 pub(crate) enum Unwelcome {
     #[error("the handshake took longer than {0:?}")]
     Slow(Duration),
+    #[error("the connection was closed before the kernel said which user opened it")]
+    Closed,
     #[error("the connection was closed in the middle of the handshake")]
     Half,
     #[error("malformed: {0}")]
@@ -111,8 +119,8 @@ pub(crate) enum Unwelcome {
     Refused(#[from] Refusal),
     #[error(transparent)]
     Impostor(#[from] Impostor),
-    #[error("there are {0} connections, more are not allowed")]
-    TooMany(usize),
+    #[error(transparent)]
+    Share(#[from] ShareExceeded),
     #[error("the server's own name is too long for names of tools: {0}")]
     Name(#[from] IdentError),
     #[error("the server is stopping")]
@@ -122,23 +130,66 @@ pub(crate) enum Unwelcome {
 }
 
 impl Unwelcome {
+    /// Why, in words that are the same whatever the peer says.
+    pub(crate) fn cause(&self) -> &'static str {
+        match self {
+            Unwelcome::Slow(_) => "slow handshake",
+            Unwelcome::Closed => "closed before the kernel was asked",
+            Unwelcome::Half => "half a handshake",
+            Unwelcome::Wire(_) => "malformed handshake",
+            Unwelcome::Kind(_) => "kind of peer that is not served",
+            Unwelcome::Reserved(_) => "reserved name",
+            Unwelcome::TwoUsers { .. } => "two users claimed",
+            Unwelcome::Gds(_) => "data store that is not served",
+            Unwelcome::Credential(_) => "credential that is not served",
+            Unwelcome::Impostor(_) => "claim that the kernel contradicts",
+            Unwelcome::Share(_) => "too many connections",
+            Unwelcome::Name(_) => "server's name too long",
+            Unwelcome::Stopping => "server stops",
+            Unwelcome::Io(_) => "connection broke off",
+            Unwelcome::Refused(refusal) => match refusal {
+                Refusal::UnknownNspace(_) => "unknown namespace",
+                Refusal::UnknownRank { .. } => "unknown rank",
+                Refusal::WrongUser { .. } => "job of another user",
+                Refusal::Denied(_) => "denied",
+                Refusal::Ended(_) => "proc has ended",
+                Refusal::TooManyClones { .. } => "too many connections of a proc",
+                Refusal::NameTaken(_) => "name of another tool",
+                Refusal::TooManyTools { .. } => "too many tools",
+                Refusal::TooManyToolsOfUser { .. } => "too many tools of a user",
+            },
+        }
+    }
+
     /// Counts it by what it is.
     pub(crate) fn count(&self, counters: &Counters) {
         counters.connections_refused.count();
-        if let Unwelcome::Impostor(_) | Unwelcome::Refused(Refusal::WrongUser { .. }) = self {
-            counters.impostors.count();
+        match self {
+            Unwelcome::Impostor(_) | Unwelcome::Refused(Refusal::WrongUser { .. }) => counters.impostors.count(),
+            Unwelcome::Share(_) => counters.connections_over_share.count(),
+            Unwelcome::Refused(Refusal::TooManyTools { .. } | Refusal::TooManyToolsOfUser { .. }) => {
+                counters.tools_over_share.count();
+            }
+            _ => {}
         }
     }
 }
 
 /// Waits for the handshake; what came behind it belongs to the first frame.
-pub(crate) async fn hello(stream: &mut TcpStream, lobby: &Lobby) -> Result<(Hello, Vec<u8>), Unwelcome> {
+pub(crate) async fn hello(
+    stream: &mut TcpStream,
+    share: &ConnectionShare,
+    lobby: &Lobby,
+) -> Result<(Hello, Vec<u8>), Unwelcome> {
     let mut stage = lobby.stage.clone();
     let timeout = lobby.handshake_timeout;
+    let deadline = Instant::now() + timeout;
+    let received = async {
+        let _unfinished = timeout_at(deadline, share.handshake()).await.map_err(|_| share.handshakes_exceeded())?;
+        timeout_at(deadline, receive(stream, lobby)).await.unwrap_or(Err(Unwelcome::Slow(timeout)))
+    };
     tokio::select! {
-        received = tokio::time::timeout(timeout, receive(stream, lobby)) => {
-            received.unwrap_or(Err(Unwelcome::Slow(timeout)))
-        }
+        received = received => received,
         // The listener is gone only if the server is.
         _ = stage.wait_for(|stage| *stage != Stage::Accept) => Err(Unwelcome::Stopping),
     }
@@ -159,9 +210,16 @@ async fn receive(stream: &mut TcpStream, lobby: &Lobby) -> Result<(Hello, Vec<u8
     }
 }
 
-/// Asks the kernel and then the actor; what is for the peer goes to `outbox` from then on.
+/// Asks the kernel about the peer of a connection, before anything else is waited for.
+pub(crate) async fn peer_socket(stream: &TcpStream, lobby: &Lobby) -> Result<PeerSocket, Unwelcome> {
+    let socket = lobby.checker.peer_socket(stream).await.map_err(Impostor::Kernel)?;
+    socket.ok_or(Unwelcome::Closed)
+}
+
+/// Compares what a peer says with what the kernel said of its socket, and asks the actor; what is for the peer goes to `outbox` from
+/// then on.
 pub(crate) async fn admit(
-    stream: &TcpStream,
+    socket: PeerSocket,
     hello: &Hello,
     outbox: Outbox,
     lobby: &Lobby,
@@ -172,7 +230,7 @@ pub(crate) async fn admit(
         ConnectionKind::Client => Claimant::Proc(proc.clone()),
         ConnectionKind::Tool => Claimant::Tool(pid_of(hello)),
     };
-    let Checked { peer, groups, claim } = confirm(stream, claimant, identity, lobby).await?;
+    let Checked { peer, groups, claim } = confirm(socket, claimant, identity, lobby).await?;
     let is_watched = kind == ConnectionKind::Client && lobby.host.leaves_ends_to_server(&proc.nspace);
     let connecting = peer.pid.filter(|_| is_watched).map(|pid| lobby.processes.note_connecting(&proc, pid));
     let (admitted, answer) = oneshot::channel();
@@ -254,14 +312,14 @@ fn claimed_identity(hello: &Hello) -> Result<Identity, Unwelcome> {
 }
 
 async fn confirm(
-    stream: &TcpStream,
+    socket: PeerSocket,
     claimant: Claimant,
     claimed: Identity,
     lobby: &Lobby,
 ) -> Result<Checked, Unwelcome> {
-    let (near, far) = (stream.local_addr()?, stream.peer_addr()?);
     let checker = lobby.checker.clone();
-    let _turn = lobby.checks.take(claimed.uid).await.map_err(std::io::Error::other)?;
-    let checked = tokio::task::spawn_blocking(move || checker.check(&claimant, claimed, far, near)).await;
+    // Turns are the kernel's user's: by another's name nobody could take that one's.
+    let _turn = lobby.checks.take(socket.uid).await.map_err(std::io::Error::other)?;
+    let checked = tokio::task::spawn_blocking(move || checker.check(&claimant, claimed, socket)).await;
     Ok(checked.map_err(std::io::Error::other)??)
 }

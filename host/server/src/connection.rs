@@ -13,14 +13,14 @@ use crate::{
     process_watch::{OpenConnection, ProcessWatch},
     reading::Reading,
     turns::Turns,
+    user_shares::{ConnectionShare, ShareExceeded, UserShares},
 };
-use peal_audit::{Audit, Entry};
+use peal_audit::{Audit, Denial};
 use peal_core::server::PeerId;
 use peal_model::{Hook, Proc, Status};
 use peal_store::TraceRateLimit;
 use peal_wire::{Codec, Limits, WireError};
 use std::{
-    net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -42,6 +42,7 @@ pub(crate) struct Lobby {
     pub(crate) host: Arc<dyn Host>,
     /// Each check takes a thread, with memory that it keeps; the procs of a job all come at once.
     pub(crate) checks: Arc<Turns>,
+    pub(crate) user_shares: Arc<UserShares>,
     pub(crate) tool_names: Arc<ToolNames>,
     pub(crate) limits: Limits,
     pub(crate) handshake_timeout: Duration,
@@ -85,6 +86,10 @@ pub(crate) enum Fault {
     NotReading,
     #[error("more than {0} requests are open")]
     OpenRequests(usize),
+    #[error("a message was not complete within {0:?} (server.frame_timeout_ms)")]
+    UnfinishedFrame(Duration),
+    #[error(transparent)]
+    Share(#[from] ShareExceeded),
     #[error("the task that writes to it failed: {0}")]
     Delivery(#[from] JoinError),
 }
@@ -99,16 +104,18 @@ impl Fault {
             | Fault::Stopping(_)
             | Fault::Io(_)
             | Fault::NotReading
+            | Fault::UnfinishedFrame(_)
+            | Fault::Share(_)
             | Fault::Delivery(_) => None,
         }
     }
 }
 
-/// Serves a connection until it ends; it has its seat for as long.
-pub(crate) async fn serve(stream: TcpStream, lobby: Arc<Lobby>, _seat: OwnedSemaphorePermit) {
+/// Serves a connection until it ends. `unidentified` is given back when its user is known.
+pub(crate) async fn serve(stream: TcpStream, unidentified: OwnedSemaphorePermit, lobby: Arc<Lobby>) {
     // In boxes, because a connection lives on for days and a handshake does not: its memory is given back. What it leaves behind is in
     // one as well: an async function keeps more than one place for what passes through its hands.
-    let Some(mut session) = Box::pin(greet(stream, &lobby)).await else { return };
+    let Some(mut session) = Box::pin(greet(stream, unidentified, &lobby)).await else { return };
     let ended = session.run(&lobby).await;
     let proc = &session.proc;
     match &ended {
@@ -141,6 +148,8 @@ struct Session {
     delivering: JoinSet<Result<(), Fault>>,
     /// What the client did against the protocol.
     violation: Option<Status>,
+    /// What the user of the connection is charged for it.
+    share: ConnectionShare,
     /// Kept as long as the connection is.
     _claim: Option<Claim>,
     /// Dropped when the server has heard that the connection is closed.
@@ -150,7 +159,7 @@ struct Session {
 impl Session {
     /// Reads and writes until the connection ends.
     async fn run(&mut self, lobby: &Lobby) -> Result<(), Fault> {
-        let mut reading = Reading::of((self.peer, &self.proc), &self.line, lobby);
+        let mut reading = Reading::of((self.peer, &self.proc), &self.line, &self.share, lobby);
         let ended = tokio::select! {
             biased;
             ended = reading.run(&mut self.reader, &self.rest) => {
@@ -167,43 +176,47 @@ impl Session {
 
 /// Reads the handshake and has the peer admitted; none where it is refused. Closing without a byte is the only refusal that every
 /// client understands. It is counted and told before the connection closes.
-async fn greet(mut stream: TcpStream, lobby: &Lobby) -> Option<Box<Session>> {
+async fn greet(mut stream: TcpStream, unidentified: OwnedSemaphorePermit, lobby: &Lobby) -> Option<Box<Session>> {
     let from = stream.peer_addr().map(|addr| addr.to_string()).unwrap_or_default();
     // Without this the answer to a small request waits for the acknowledgement of the one before.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "small messages will be delayed");
     }
-    let refused = |reason: &Unwelcome| refuse(lobby, &from, reason);
-    let (hello, rest) = admission::hello(&mut stream, lobby).await.inspect_err(refused).ok()?;
+    let socket = admission::peer_socket(&stream, lobby).await;
+    let socket = socket.inspect_err(|reason| refuse(lobby, &from, None, reason)).ok()?;
+    let uid = socket.uid;
+    let refused = |reason: &Unwelcome| refuse(lobby, &from, Some(uid), reason);
+    drop(unidentified);
+    let share = lobby.user_shares.connect(socket.uid).map_err(Unwelcome::from).inspect_err(refused).ok()?;
+    let (hello, rest) = admission::hello(&mut stream, &share, lobby).await.inspect_err(refused).ok()?;
     let (reader, writer) = stream.into_split();
     let open = OpenRequests::new(lobby.max_open_requests);
     let queue = MessageQueue::new(lobby.outbox);
     let line = Arc::new(Line::new(writer, Codec::of(&hello, lobby.limits), open, queue));
     let (outbox, inbox) = Outbox::of(&line);
-    let admitted = admission::admit(reader.as_ref(), &hello, outbox, lobby).await.inspect_err(refused).ok()?;
+    let admitted = admission::admit(socket, &hello, outbox, lobby).await.inspect_err(refused).ok()?;
     let Admitted { id: peer, proc, welcome, _claim, _open } = admitted;
     let delivery = Delivery { line: line.clone(), office: lobby.office.clone(), packing: lobby.packing.clone(), peer };
     let mut delivering = JoinSet::new();
     delivering.spawn(delivery.run(inbox, welcome.encode()));
-    Some(Box::new(Session { reader, rest, line, peer, proc, delivering, violation: None, _claim, _open }))
+    Some(Box::new(Session { reader, rest, line, peer, proc, delivering, violation: None, share, _claim, _open }))
 }
 
-/// Refuses a connection that was accepted although there is no room for it.
-pub(crate) fn refuse_for_want_of_room(lobby: &Lobby, from: SocketAddr, max: usize) {
-    refuse(lobby, &from.to_string(), &Unwelcome::TooMany(max));
-}
-
-fn refuse(lobby: &Lobby, from: &str, reason: &Unwelcome) {
+/// Counts a refusal and writes it down. Nobody has been let in, so what they said is not recorded: only whose the socket is by the kernel's
+/// word, and why it was refused.
+fn refuse(lobby: &Lobby, from: &str, uid: Option<u32>, reason: &Unwelcome) {
     reason.count(lobby.metrics.counters());
     // What was denied by a hook is recorded where that is asked.
     let by_hook = matches!(reason, Unwelcome::Refused(peal_core::server::Refusal::Denied(_)));
     if let (Some(audit), false) = (&lobby.audit, by_hook) {
-        audit.mention(Entry::Denied(peal_audit::Denial {
+        audit.refuse(Denial {
+            uid,
             reason: reason.to_string(),
             hook: Some(Hook::Connection.name().to_owned()),
             from: Some(from.to_owned()),
-            ..peal_audit::Denial::default()
-        }));
+            cause: Some(reason.cause().to_owned()),
+            ..Denial::default()
+        });
     }
     match lobby.refusals.allow(Instant::now()) {
         Some(left_out) => tracing::warn!(from, %reason, left_out, "a connection is refused"),

@@ -144,6 +144,9 @@ pub(crate) enum Internal {
         checkpoint: Option<String>,
         done: oneshot::Sender<()>,
     },
+    Ping {
+        tell: oneshot::Sender<()>,
+    },
     Life {
         proc: Proc,
         tell: oneshot::Sender<Option<Life>>,
@@ -368,6 +371,13 @@ impl ServerHandle {
         let (tell, told) = oneshot::channel();
         self.say(Internal::Life { proc, tell });
         told.await.ok().flatten()
+    }
+
+    /// Waits until the server has carried out what was said to it before; false if it has stopped.
+    pub async fn answers(&self) -> bool {
+        let (tell, told) = oneshot::channel();
+        self.say(Internal::Ping { tell });
+        told.await.is_ok()
     }
 
     pub(crate) fn stop(&self) {

@@ -46,6 +46,7 @@ mod stored;
 mod turns;
 mod upcalls;
 mod usage;
+mod user_shares;
 mod wanted;
 
 pub use chains::{ChainSettings, ChainView, GuestPools, HostedChains, HostedHandler, LoneChain, Passed, Standing};
@@ -58,7 +59,7 @@ pub use hosted::Hosted;
 pub use hostname::hostname;
 pub use identity::{IdentityCheck, Observer, Peer, holder_below, observe, peer_of};
 pub use metrics::{Counter, Counters, Metrics};
-pub use notice::{ChainResults, Heard, Listener, Notice, Notices, Wished};
+pub use notice::{ChainResults, Heard, Listener, Notice, Notices, ReachedJobs, Wished};
 pub use rendezvous::{Rendezvous, RendezvousError, Serves, ToolSettings};
 pub use server::{Parts, Server, ServerError, ServerSettings};
 pub use shadow::Shadows;

@@ -13,7 +13,7 @@ use std::{
     time::Instant,
 };
 use thiserror::Error;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 /// The office of one server.
 pub(crate) struct Office {
@@ -23,6 +23,8 @@ pub(crate) struct Office {
     backlog: Backlog,
     /// When the actor's clock was started.
     started: Instant,
+    /// Whether a panic left the actor's state half-way.
+    has_failed: watch::Sender<bool>,
 }
 
 struct Desk {
@@ -30,6 +32,17 @@ struct Desk {
     actor: Option<Actor>,
     /// Until when the office's own task sleeps.
     sleeps: Option<Time>,
+}
+
+/// Tells of a panic while the actor was at work. It is dropped behind the lock.
+struct FailureGuard<'a>(&'a watch::Sender<bool>);
+
+impl Drop for FailureGuard<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.send_replace(true);
+        }
+    }
 }
 
 /// The server has stopped.
@@ -41,11 +54,28 @@ impl Office {
     /// That of this actor.
     pub(crate) fn of(actor: Actor) -> Office {
         let (backlog, started) = (actor.spiller.backlog(), actor.started);
-        Office { desk: Mutex::new(Desk { actor: Some(actor), sleeps: None }), sooner: Notify::new(), backlog, started }
+        Office {
+            desk: Mutex::new(Desk { actor: Some(actor), sleeps: None }),
+            sooner: Notify::new(),
+            backlog,
+            started,
+            has_failed: watch::Sender::new(false),
+        }
+    }
+
+    /// Waits for a panic that leaves the actor's state half-way; for ever if there is none.
+    pub(crate) fn failure(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut has_failed = self.has_failed.subscribe();
+        async move {
+            if has_failed.wait_for(|has_failed| *has_failed).await.is_err() {
+                std::future::pending().await
+            }
+        }
     }
 
     /// Says something to the actor, who is free sooner than anybody could have waited.
     pub(crate) fn enter<T>(&self, say: impl FnOnce(&mut Actor) -> T) -> Result<T, Closed> {
+        let _guard = FailureGuard(&self.has_failed);
         // Whoever panicked in here has left the state half-way: nothing of it is to be trusted.
         let mut desk = self.desk.lock().map_err(|_| Closed)?;
         let Desk { actor, sleeps } = &mut *desk;
@@ -73,6 +103,7 @@ impl Office {
     /// Brings what the host environment, the fabric and the server's own workers say, and what the time does, until the server is
     /// told to stop; then lets the hosted chains finish what they have.
     pub(crate) async fn run(self: Arc<Office>, mut inbox: Inbox) {
+        let mut has_failed = self.has_failed.subscribe();
         while let Ok(deadline) = self.deadline() {
             let entered = tokio::select! {
                 message = inbox.internal.recv() => match message {
@@ -82,6 +113,7 @@ impl Office {
                 Some(wanted) = inbox.wanted.recv() => self.enter(|actor| actor.want(wanted)),
                 () = until(self.started, deadline) => self.enter(Actor::tick),
                 () = self.sooner.notified() => Ok(()),
+                _ = has_failed.wait_for(|has_failed| *has_failed) => break,
             };
             if entered.is_err() {
                 break;
@@ -102,9 +134,16 @@ impl Office {
         Ok(desk.sleeps)
     }
 
-    /// Nobody enters any more.
+    /// Nobody enters any more. The actor comes back if its state is whole; one that a panic left half-way is dropped, and the
+    /// connections that it holds are closed with it.
     fn close(&self) -> Option<Actor> {
-        self.desk.lock().ok()?.actor.take()
+        match self.desk.lock() {
+            Ok(mut desk) => desk.actor.take(),
+            Err(poisoned) => {
+                drop(poisoned.into_inner().actor.take());
+                None
+            }
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use crate::{
     line::{Behind, Line},
     pulse::Pulse,
     quiet::{Once, warn_once},
+    user_shares::{ConnectionShare, UnfinishedShare},
 };
 use peal_core::server::{PeerId, RequestId};
 use peal_model::{CommandCode, Proc};
@@ -19,6 +20,7 @@ use std::{
 use tokio::{
     io::{AsyncRead, ReadBuf},
     net::tcp::OwnedReadHalf,
+    time::{Instant, timeout_at},
 };
 
 /// How much is read at once, in bytes.
@@ -37,6 +39,7 @@ pub(crate) struct Reading<'a> {
     peer: PeerId,
     proc: &'a Proc,
     line: &'a Line,
+    share: &'a ConnectionShare,
     lobby: &'a Lobby,
     pulse: Arc<Pulse>,
     garbled: Once,
@@ -45,9 +48,14 @@ pub(crate) struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    pub(crate) fn of((peer, proc): (PeerId, &'a Proc), line: &'a Line, lobby: &'a Lobby) -> Reading<'a> {
+    pub(crate) fn of(
+        (peer, proc): (PeerId, &'a Proc),
+        line: &'a Line,
+        share: &'a ConnectionShare,
+        lobby: &'a Lobby,
+    ) -> Reading<'a> {
         let pulse = Arc::new(Pulse::new(lobby.started));
-        Reading { peer, proc, line, lobby, pulse, garbled: Once::default(), turn: 0 }
+        Reading { peer, proc, line, share, lobby, pulse, garbled: Once::default(), turn: 0 }
     }
 
     /// Reads until the client has no more to say; what was read already comes first.
@@ -64,7 +72,7 @@ impl<'a> Reading<'a> {
                 if self.line.is_full() {
                     Box::pin(self.line.room()).await;
                 }
-                self.line.read(if cut.is_empty() { Behind::Nothing } else { Behind::More });
+                self.line.read(if cut.has_more() { Behind::More } else { Behind::Nothing });
                 self.carry_out(frame)?;
                 if self.lobby.office.is_behind() {
                     Box::pin(self.lobby.office.breathe()).await;
@@ -79,9 +87,45 @@ impl<'a> Reading<'a> {
                 self.lobby.metrics.counters().messages_malformed.count();
                 return Err(error.into());
             }
-            match poll_fn(|context| receive(reader, &mut decoder, context)).await? {
+            // What was charged for the frame that has been carried out.
+            drop(cut.unfinished);
+            let received = if decoder.is_between_frames() {
+                poll_fn(|context| receive(reader, &mut decoder, context)).await?
+            } else {
+                // In a box, because most connections are between frames most of the time.
+                Box::pin(self.rest_of_frame(reader, &mut decoder)).await?
+            };
+            match received {
                 Some(received) => cut = received,
                 None => return Ok(()),
+            }
+        }
+    }
+
+    /// Reads on until a frame is complete of which a part has come. The user is charged for all of it before more is read, and until it
+    /// has been carried out.
+    async fn rest_of_frame(
+        &self,
+        reader: &mut OwnedReadHalf,
+        decoder: &mut FrameDecoder,
+    ) -> Result<Option<Cut>, Fault> {
+        let timeout = self.share.frame_timeout();
+        let deadline = Instant::now() + timeout;
+        let over_share = || self.lobby.metrics.counters().frames_over_share.count();
+        let mut unfinished = None;
+        loop {
+            if unfinished.is_none()
+                && let Some(bytes) = decoder.awaited_payload()
+            {
+                let charged = timeout_at(deadline, self.share.frame(bytes)).await;
+                unfinished = Some(charged.inspect_err(|_| over_share()).map_err(|_| self.share.frames_exceeded())?);
+            }
+            let received = timeout_at(deadline, poll_fn(|context| receive(reader, decoder, context))).await;
+            let received = received.inspect_err(|_| self.lobby.metrics.counters().frames_unfinished.count());
+            match received.map_err(|_| Fault::UnfinishedFrame(timeout))?? {
+                Some(cut) if cut.is_empty() => {}
+                Some(cut) => return Ok(Some(Cut { unfinished, ..cut })),
+                None => return Ok(None),
             }
         }
     }
@@ -157,6 +201,14 @@ struct Cut {
     first: Option<Frame>,
     further: VecDeque<Frame>,
     error: Option<WireError>,
+    /// What is charged for the first one.
+    unfinished: Option<UnfinishedShare>,
+}
+
+impl Cut {
+    fn is_empty(&self) -> bool {
+        self.first.is_none() && self.error.is_none()
+    }
 }
 
 impl Cut {
@@ -164,9 +216,9 @@ impl Cut {
         self.first.take().or_else(|| self.further.pop_front())
     }
 
-    /// Whether there is no frame left.
-    fn is_empty(&self) -> bool {
-        self.first.is_none() && self.further.is_empty()
+    /// Whether there is another frame.
+    fn has_more(&self) -> bool {
+        self.first.is_some() || !self.further.is_empty()
     }
 }
 

@@ -20,6 +20,7 @@ use crate::{
     shadow::Shadows,
     spill::{SpillSettings, Spiller},
     turns::Turns,
+    user_shares::{ShareLimits, UserShares},
 };
 use peal_audit::Audit;
 use peal_core::server::Monitoring;
@@ -35,8 +36,8 @@ use std::{
 };
 use thiserror::Error;
 use tokio::{
-    net::TcpListener,
-    sync::{Semaphore, watch},
+    net::{TcpListener, TcpSocket, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
     task::{JoinError, JoinHandle, JoinSet},
 };
 
@@ -46,6 +47,12 @@ const BETWEEN_REFUSALS: Duration = Duration::from_secs(1);
 /// How many peers are checked at once, and how many of one user.
 const CHECKS: usize = 8;
 const CHECKS_EACH: usize = 2;
+
+/// The connections that may wait to be accepted; the system may allow fewer (`net.core.somaxconn`).
+const BACKLOG: u32 = 4096;
+
+/// The accepted connections whose user is not known yet. More wait to be accepted.
+const MAX_UNIDENTIFIED: usize = 64;
 
 /// How long the listener waits after the system had no room for a connection.
 const BREATHE: Duration = Duration::from_millis(50);
@@ -63,8 +70,16 @@ pub struct ServerSettings {
     pub identity: IdentityCheck,
     /// What it does for other servers.
     pub duty: Duty,
-    /// The most connections at once.
+    /// The most connections at once; an eighth of them are root's and the server's user's alone.
     pub max_connections: usize,
+    /// How many of them one user may have, unless that is root or the server's.
+    pub max_connections_per_user: usize,
+    /// How many handshakes of such a user are read at once.
+    pub max_handshakes_per_user: usize,
+    /// How many bytes messages of such a user may take of which a part has come.
+    pub max_partial_frame_bytes_per_user: usize,
+    /// How long a message may take from its first byte to its last.
+    pub frame_timeout: Duration,
     /// How long a handshake may take.
     pub handshake_timeout: Duration,
     /// How many messages may wait for one client; one that does not read them is cut off.
@@ -92,6 +107,10 @@ impl Default for ServerSettings {
             identity: IdentityCheck::default(),
             duty: Duty::default(),
             max_connections: 4096,
+            max_connections_per_user: 1024,
+            max_handshakes_per_user: 64,
+            max_partial_frame_bytes_per_user: 128 << 20,
+            frame_timeout: Duration::from_secs(60),
             handshake_timeout: Duration::from_secs(10),
             outbox: 65_536,
             outbox_bytes: 256 << 20,
@@ -139,6 +158,7 @@ pub struct Server {
     metrics: Arc<Metrics>,
     chains: ChainView,
     shadows: Shadows,
+    shared_actor: Arc<Office>,
     office: JoinHandle<()>,
     /// None when it has been waited for.
     listener: Option<JoinHandle<()>>,
@@ -151,7 +171,9 @@ pub struct Server {
 impl Server {
     /// Starts listening on the loopback address.
     pub async fn start(settings: ServerSettings, parts: Parts) -> Result<Server, ServerError> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let socket = TcpSocket::new_v4()?;
+        socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+        let listener = socket.listen(BACKLOG)?;
         let uri = ServerUri { proc: parts.me, addr: listener.local_addr()? };
         let metrics: Arc<Metrics> = Arc::default();
         let (Queues { handle, wanted }, inbox) = handle::queues();
@@ -173,6 +195,15 @@ impl Server {
             Monitoring::Deferred if parts.host.monitors() => Monitoring::Host,
             Monitoring::Deferred => Monitoring::Server,
             said => said,
+        };
+        let shares = ShareLimits {
+            max_connections: settings.max_connections,
+            max_connections_per_user: settings.max_connections_per_user,
+            max_handshakes_per_user: settings.max_handshakes_per_user,
+            max_partial_frame_bytes_per_user: settings.max_partial_frame_bytes_per_user,
+            frame_timeout: settings.frame_timeout,
+            max_tools_per_user: settings.core.max_tools_per_user,
+            max_put_bytes_per_user: settings.core.max_put_bytes_per_user,
         };
         let core = peal_core::server::Settings { id, monitoring, hostname: crate::hostname(), ..settings.core };
         let mut state = peal_core::server::Server::new(core);
@@ -210,7 +241,11 @@ impl Server {
             metrics: metrics.clone(),
             outbox_bytes: settings.outbox_bytes,
             handle: handle.clone(),
+            refused_puts: TraceRateLimit::new(BETWEEN_REFUSALS),
         };
+        let user_shares = Arc::new(UserShares::new(shares, identity.uid));
+        let shown = user_shares.clone();
+        metrics.show(move || shown.families());
         let office = Arc::new(Office::of(actor));
         let (stopping, stage) = watch::channel(Stage::Accept);
         let host = parts.host;
@@ -223,6 +258,7 @@ impl Server {
             processes,
             host,
             checks: Arc::new(Turns::new(CHECKS, CHECKS_EACH)),
+            user_shares,
             tool_names: Arc::new(ToolNames::new(uri.proc.clone())),
             limits: settings.wire,
             handshake_timeout: settings.handshake_timeout,
@@ -238,8 +274,9 @@ impl Server {
             metrics,
             chains: view,
             shadows,
+            shared_actor: office.clone(),
             office: tokio::spawn(office.run(inbox)),
-            listener: Some(tokio::spawn(listen(listener, Arc::new(lobby), settings.max_connections, stage))),
+            listener: Some(tokio::spawn(listen(listener, Arc::new(lobby), stage))),
             stopping,
             fabric: parts.fabric,
             id,
@@ -275,6 +312,12 @@ impl Server {
     /// All that it counts and measures.
     pub fn metrics(&self) -> Arc<Metrics> {
         self.metrics.clone()
+    }
+
+    /// Waits until a panic has left the server's state half-way, so that it answers nobody any more and its process should end; for
+    /// ever if there is none.
+    pub fn failure(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.shared_actor.failure()
     }
 
     /// Accepts nobody any more, and returns when the last connection has ended. Whoever gives up waiting has changed
@@ -332,18 +375,28 @@ fn report(ended: Result<(), JoinError>) {
     }
 }
 
-async fn listen(listener: TcpListener, lobby: Arc<Lobby>, max_connections: usize, mut stage: watch::Receiver<Stage>) {
-    let room = Arc::new(Semaphore::new(max_connections.min(Semaphore::MAX_PERMITS)));
+/// An accepted connection whose user is not known yet.
+struct AcceptedConnection {
+    stream: TcpStream,
+    /// Given back when the user is known.
+    unidentified: OwnedSemaphorePermit,
+}
+
+async fn accept(listener: &TcpListener, unidentified: &Arc<Semaphore>) -> std::io::Result<AcceptedConnection> {
+    let unidentified = unidentified.clone().acquire_owned().await.map_err(std::io::Error::other)?;
+    let (stream, _) = listener.accept().await?;
+    Ok(AcceptedConnection { stream, unidentified })
+}
+
+async fn listen(listener: TcpListener, lobby: Arc<Lobby>, mut stage: watch::Receiver<Stage>) {
+    let unidentified = Arc::new(Semaphore::new(MAX_UNIDENTIFIED));
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, from)) => {
+            accepted = accept(&listener, &unidentified) => match accepted {
+                Ok(AcceptedConnection { stream, unidentified }) => {
                     lobby.metrics.counters().connections.count();
-                    match room.clone().try_acquire_owned() {
-                        Ok(seat) => drop(connections.spawn(connection::serve(stream, lobby.clone(), seat))),
-                        Err(_) => connection::refuse_for_want_of_room(&lobby, from, max_connections),
-                    }
+                    connections.spawn(connection::serve(stream, unidentified, lobby.clone()));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");

@@ -112,7 +112,10 @@ mod tests {
     #[test]
     fn a_module_keeps_what_it_may_and_is_told_what_it_may_not() {
         let dir = tempfile::tempdir().unwrap();
-        let store = Arc::new(Store::open(&dir.path().join("peal.db"), StoreSettings { max_bytes: 300_000 }).unwrap());
+        let store = Arc::new(
+            Store::open(&dir.path().join("peal.db"), StoreSettings { max_bytes: 300_000, ..StoreSettings::default() })
+                .unwrap(),
+        );
         let metrics = Metrics::default();
         metrics.show_store(store.clone());
         let job = Owner::Namespace(Nspace::new("job").unwrap());

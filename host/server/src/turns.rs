@@ -1,5 +1,5 @@
 //! Turns at something that takes time: so many at once, and of these so many for one user, so that nobody keeps others from
-//! theirs.
+//! theirs. Each waits its turn in the order of coming. What has turns of its own need not be a user: log channels have, too.
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError, Weak},
@@ -8,10 +8,10 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 /// Hands out turns.
 #[derive(Debug)]
-pub(crate) struct Turns {
+pub(crate) struct Turns<K = u32> {
     all: Arc<Semaphore>,
     each: usize,
-    users: Mutex<BTreeMap<u32, Weak<Semaphore>>>,
+    users: Mutex<BTreeMap<K, Weak<Semaphore>>>,
 }
 
 /// Somebody's turn, until it is dropped.
@@ -23,21 +23,21 @@ pub(crate) struct Turn {
     _user: Arc<Semaphore>,
 }
 
-impl Turns {
+impl<K: Ord> Turns<K> {
     /// So many at once, `each` of them for one user.
-    pub(crate) fn new(all: usize, each: usize) -> Turns {
+    pub(crate) fn new(all: usize, each: usize) -> Turns<K> {
         Turns { all: Arc::new(Semaphore::new(all)), each, users: Mutex::default() }
     }
 
     /// Waits for a turn of this user.
-    pub(crate) async fn take(&self, uid: u32) -> Result<Turn, AcquireError> {
+    pub(crate) async fn take(&self, uid: K) -> Result<Turn, AcquireError> {
         let user = self.user(uid);
         let of_user = user.clone().acquire_owned().await?;
         let of_all = self.all.clone().acquire_owned().await?;
         Ok(Turn { _of_all: of_all, _of_user: of_user, _user: user })
     }
 
-    fn user(&self, uid: u32) -> Arc<Semaphore> {
+    fn user(&self, uid: K) -> Arc<Semaphore> {
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(user) = users.get(&uid).and_then(Weak::upgrade) {
             return user;

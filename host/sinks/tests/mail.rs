@@ -441,7 +441,7 @@ impl Write for Told {
 #[test]
 fn a_store_without_room_refuses_mail_and_takes_some_again_when_there_is_some() {
     let dir = tempfile::tempdir().unwrap();
-    let small = StoreSettings { max_bytes: 200_000 };
+    let small = StoreSettings { max_bytes: 200_000, ..StoreSettings::default() };
     let store = Arc::new(Store::open(&dir.path().join("peal.db"), small).unwrap());
     let mut server = MailServer::plain();
     let durable = SinkSettings { durability: Durability::Store, ..sink(plain(server.port)) };

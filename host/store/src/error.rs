@@ -1,5 +1,5 @@
 //! What can go wrong with a store. Every message names the file.
-use crate::{BUSY, JOB_ENTRIES_KEPT, LONGEST_JOB_ENTRY};
+use crate::BUSY;
 use rusqlite::ErrorCode;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -106,20 +106,6 @@ pub enum StoreError {
         path: PathBuf,
         /// The job.
         nspace: String,
-    },
-    /// No more can be said of a job.
-    #[error("the record of job {nspace:?} has {JOB_ENTRIES_KEPT} entries, which is all that one can have")]
-    JobRecordFull {
-        /// The job.
-        nspace: String,
-    },
-    /// More was to be said of a job at once than can be.
-    #[error("an entry of {bytes} bytes for the record of job {nspace:?}: {LONGEST_JOB_ENTRY} are the most")]
-    LongJobEntry {
-        /// The job.
-        nspace: String,
-        /// How long it is.
-        bytes: usize,
     },
     /// A module's state would become larger than it may.
     #[error("the state of module {module:?} would take {wanted} bytes, it may take {quota}")]

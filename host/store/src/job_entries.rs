@@ -1,11 +1,18 @@
 //! What happened to a job and what was logged to it, in the order of time.
-use crate::{Store, StoreError, jobs::LAST, read, stored};
+use crate::{
+    Store, StoreError,
+    jobs::LAST,
+    read,
+    record_room::{self, RecordLimit, RecordRoom, RecordedJob, entry_bytes},
+    stored,
+};
 use peal_model::{Nspace, Rank};
-use rusqlite::params;
-use std::time::{SystemTime, UNIX_EPOCH};
+use rusqlite::{OptionalExtension, Transaction, params};
+use std::{
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
-/// How many entries a job's record can have.
-pub const JOB_ENTRIES_KEPT: u32 = 100_000;
 /// How long the body of one can be, in bytes.
 pub const LONGEST_JOB_ENTRY: usize = 1 << 20;
 
@@ -49,70 +56,176 @@ pub struct JobEntry {
     pub kind: JobEntryKind,
     /// Which proc, if it is about one or came from one.
     pub rank: Option<Rank>,
-    /// What there is to say, as an object of JSON.
-    pub body: String,
+    /// What there is to say, as an object of JSON. Jobs that one event is about share it.
+    pub body: Arc<str>,
+}
+
+/// Entries that were to be added to a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AddedEntries {
+    /// The number of those that were written.
+    pub written: usize,
+    /// Those that were not, if any.
+    pub left_out: Option<LeftOutEntries>,
+}
+
+/// Entries that there was no room for. The record says how many these are in all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LeftOutEntries {
+    /// The number of them.
+    pub count: usize,
+    /// The limit that the first of them met.
+    pub limit: RecordLimit,
 }
 
 impl JobEntry {
     /// An entry about what is just happening.
-    pub fn now(kind: JobEntryKind, rank: Option<Rank>, body: String) -> JobEntry {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        JobEntry { at: u64::try_from(since.as_millis()).unwrap_or(u64::MAX), kind, rank, body }
+    pub fn now(kind: JobEntryKind, rank: Option<Rank>, body: impl Into<Arc<str>>) -> JobEntry {
+        JobEntry { at: now(), kind, rank, body: body.into() }
     }
 }
 
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
 impl Store {
-    /// Adds entries to the record of a job; of several that had this name, of the last. All of them or none.
-    pub fn add_job_entries(&self, nspace: &Nspace, entries: &[JobEntry]) -> Result<(), StoreError> {
-        if let Some(long) = entries.iter().find(|entry| entry.body.len() > LONGEST_JOB_ENTRY) {
-            let (bytes, nspace) = (long.body.len(), nspace.to_string());
-            return Err(StoreError::LongJobEntry { nspace, bytes });
+    /// Adds entries to the record of a job; of several that had this name, to that of the last. Those that there is no room for are
+    /// counted. An error means that none is written; where the store is full, they are counted as well.
+    pub fn add_job_entries(&self, nspace: &Nspace, entries: &[JobEntry]) -> Result<AddedEntries, StoreError> {
+        let added = self.write(|transaction| match recorded(transaction, nspace)? {
+            Some(job) => self.add(transaction, job, entries).map(Some),
+            None => Ok(None),
+        });
+        if let Err(StoreError::Full { .. }) = added {
+            // What is changed in place takes no room.
+            self.write(|transaction| match recorded(transaction, nspace)? {
+                Some(job) => record_room::leave_out(transaction, job.id, entries.len(), now()),
+                None => Ok(()),
+            })?;
         }
-        let count = u32::try_from(entries.len()).unwrap_or(u32::MAX);
-        let update =
-            format!("update job set entries = entries + ?2 where id = {LAST} and entries + ?2 <= ?3 returning id");
+        added?.ok_or_else(|| self.unknown_job(nspace))
+    }
+
+    fn add(
+        &self,
+        transaction: &Transaction<'_>,
+        job: RecordedJob,
+        entries: &[JobEntry],
+    ) -> rusqlite::Result<AddedEntries> {
+        let wanted = entries.iter().map(|entry| entry_bytes(&entry.body)).sum();
+        let mut room = RecordRoom::make(transaction, &self.records, &job, wanted)?;
         let insert = "insert into job_entry (job, at, kind, rank, body) values (?1, ?2, ?3, ?4, ?5)";
-        let written = self.write(|transaction| {
-            let mut room = transaction.prepare_cached(&update)?;
-            let values = params![nspace.as_str(), count, JOB_ENTRIES_KEPT];
-            let Some(job) = room.query_map(values, |row| row.get::<_, i64>(0))?.next().transpose()? else {
-                return Ok(None);
-            };
-            drop(room);
-            let mut insert = transaction.prepare_cached(insert)?;
-            for JobEntry { at, kind, rank, body } in entries {
-                insert.execute(params![job, stored(*at), kind.name(), rank.map(|rank| rank.0), body])?;
+        let mut insert = transaction.prepare_cached(insert)?;
+        let (mut bytes, mut added) = (0, AddedEntries { written: 0, left_out: None });
+        for JobEntry { at, kind, rank, body } in entries {
+            if let Err(limit) = room.take(body) {
+                added.left_out.get_or_insert(LeftOutEntries { count: 0, limit }).count += 1;
+                continue;
             }
-            Ok(Some(()))
-        })?;
-        match written {
-            Some(()) => Ok(()),
-            None if self.job(nspace)?.is_some() => Err(StoreError::JobRecordFull { nspace: nspace.to_string() }),
-            None => Err(StoreError::UnknownJob { path: self.0.path().to_owned(), nspace: nspace.to_string() }),
+            insert.execute(params![job.id, stored(*at), kind.name(), rank.map(|rank| rank.0), &**body])?;
+            added.written += 1;
+            bytes += entry_bytes(body);
         }
+        let update = "update job set entries = entries + ?2, entry_bytes = entry_bytes + ?3 where id = ?1";
+        transaction.prepare_cached(update)?.execute(params![job.id, stored(added.written as u64), stored(bytes)])?;
+        if let Some(left_out) = added.left_out {
+            record_room::leave_out(transaction, job.id, left_out.count, now())?;
+        }
+        Ok(added)
+    }
+
+    /// Counts notices that were lost, some of them perhaps about this job.
+    pub fn add_missed_notices(&self, nspace: &Nspace, notices: u64) -> Result<(), StoreError> {
+        let update =
+            format!("update job set missed = missed + ?2, missed_at = coalesce(missed_at, ?3) where id = {LAST}");
+        let values = params![nspace.as_str(), stored(notices), stored(now())];
+        let written = self.write(|transaction| transaction.execute(&update, values))?;
+        if written == 0 { Err(self.unknown_job(nspace)) } else { Ok(()) }
+    }
+
+    /// What is missing in a job's record.
+    fn gaps(&self, nspace: &Nspace) -> Result<Vec<JobEntry>, StoreError> {
+        let select = format!("select left_out, left_out_at, missed, missed_at from job where id = {LAST}");
+        let gap = |at: Option<i64>, what: &str, count: i64| JobEntry {
+            at: read(at.unwrap_or_default()),
+            kind: JobEntryKind::Gap,
+            rank: None,
+            body: format!("{{\"{what}\":{count}}}").into(),
+        };
+        self.read(|connection| {
+            let found = connection.query_row(&select, [nspace.as_str()], |row| {
+                let (left_out, missed): (i64, i64) = (row.get(0)?, row.get(2)?);
+                let left_out = (left_out > 0).then_some(gap(row.get(1)?, "entries", left_out));
+                let missed = (missed > 0).then_some(gap(row.get(3)?, "notices", missed));
+                Ok(left_out.into_iter().chain(missed).collect())
+            });
+            found.optional().map(Option::unwrap_or_default)
+        })
     }
 
     /// The entries of a job's record, the earliest first; of several jobs that had this name, of the last.
     pub fn job_entries(&self, nspace: &Nspace) -> Result<Vec<JobEntry>, StoreError> {
         let select = format!("select at, kind, rank, body from job_entry where job = {LAST} order by at, id");
-        self.read(|connection| {
+        let gaps = self.gaps(nspace)?;
+        let mut entries: Vec<JobEntry> = self.read(|connection| {
             let mut select = connection.prepare(&select)?;
             let rows = select.query_map([nspace.as_str()], |row| {
                 let (at, kind, rank): (i64, String, Option<u32>) = (row.get(0)?, row.get(1)?, row.get(2)?);
-                Ok(JobEntry { at: read(at), kind: JobEntryKind::of(&kind), rank: rank.map(Rank), body: row.get(3)? })
+                Ok(JobEntry {
+                    at: read(at),
+                    kind: JobEntryKind::of(&kind),
+                    rank: rank.map(Rank),
+                    body: row.get::<_, String>(3)?.into(),
+                })
             })?;
             rows.collect()
-        })
+        })?;
+        entries.extend(gaps);
+        entries.sort_by_key(|entry| entry.at);
+        Ok(entries)
     }
+}
+
+/// The last job that had a name, and what its entries take.
+fn recorded(transaction: &Transaction<'_>, nspace: &Nspace) -> rusqlite::Result<Option<RecordedJob>> {
+    let select = format!("select id, uid, entries, entry_bytes from job where id = {LAST}");
+    let found = transaction.prepare_cached(&select)?.query_row([nspace.as_str()], |row| {
+        Ok(RecordedJob { id: row.get(0)?, uid: row.get(1)?, entries: row.get(2)?, bytes: read(row.get(3)?) })
+    });
+    found.optional()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::StoreSettings;
+    use crate::{JobStart, RecordLimits, StoreSettings};
 
     fn entry(at: u64, kind: JobEntryKind, body: &str) -> JobEntry {
-        JobEntry { at, kind, rank: Some(Rank(3)), body: body.to_owned() }
+        JobEntry { at, kind, rank: Some(Rank(3)), body: body.into() }
+    }
+
+    fn start<'a>(nspace: &'a Nspace, uid: u32, command: &'a str) -> JobStart<'a> {
+        JobStart { nspace, uid, size: 1, command, at: 1 }
+    }
+
+    /// A store whose records are small: three entries of ten bytes for a job, six for a user, nine for all.
+    fn small(dir: &std::path::Path) -> Store {
+        let records = RecordLimits { bytes: 9 * 74, user_bytes: 6 * 74, job_bytes: 3 * 74, job_entries: 5 };
+        Store::open(&dir.join("peal.db"), StoreSettings { records, ..StoreSettings::default() }).unwrap()
+    }
+
+    fn ten(number: usize) -> JobEntry {
+        entry(number as u64, JobEntryKind::Event, &format!("{number:010}"))
+    }
+
+    fn gap(entries: u64) -> Arc<str> {
+        format!("{{\"entries\":{entries}}}").into()
+    }
+
+    fn bodies(store: &Store, nspace: &Nspace) -> Vec<Arc<str>> {
+        store.job_entries(nspace).unwrap().into_iter().map(|entry| entry.body).collect()
     }
 
     #[test]
@@ -122,9 +235,9 @@ mod tests {
         let (store, nspace) = (open(), Nspace::new("job").unwrap());
         let error = store.add_job_entries(&nspace, &[entry(1, JobEntryKind::Log, "{}")]).unwrap_err();
         assert!(matches!(error, StoreError::UnknownJob { .. }), "{error}");
-        store.job_started(&nspace, 1, "first", 1).unwrap();
+        store.job_started(start(&nspace, 7, "first")).unwrap();
         store.add_job_entries(&nspace, &[entry(1, JobEntryKind::Gap, "old")]).unwrap();
-        store.job_started(&nspace, 1, "second", 2).unwrap();
+        store.job_started(start(&nspace, 7, "second")).unwrap();
         let (late, early) = (entry(9, JobEntryKind::Event, "late"), entry(5, JobEntryKind::Control, "early"));
         let host = JobEntry { rank: None, ..entry(9, JobEntryKind::Log, "logged") };
         store.add_job_entries(&nspace, &[late.clone(), early.clone()]).unwrap();
@@ -135,18 +248,84 @@ mod tests {
     }
 
     #[test]
-    fn a_record_has_an_end_and_so_has_an_entry() {
+    fn batch_is_written_as_far_as_it_fits_and_the_rest_is_counted() {
         let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(&dir.path().join("peal.db"), StoreSettings::default()).unwrap();
-        let nspace = Nspace::new("job").unwrap();
-        store.job_started(&nspace, 1, "./app", 1).unwrap();
-        let most = vec![entry(1, JobEntryKind::Log, "{}"); JOB_ENTRIES_KEPT as usize];
-        store.add_job_entries(&nspace, &most).unwrap();
-        let error = store.add_job_entries(&nspace, &most[..1]).unwrap_err().to_string();
-        assert_eq!(error, "the record of job \"job\" has 100000 entries, which is all that one can have");
+        let (store, nspace) = (small(dir.path()), Nspace::new("job").unwrap());
+        store.job_started(start(&nspace, 7, "./app")).unwrap();
+        let batch: Vec<JobEntry> = (0..5).map(ten).collect();
+        let added = store.add_job_entries(&nspace, &batch).unwrap();
+        let left_out = |count, limit| Some(LeftOutEntries { count, limit });
+        assert_eq!(added, AddedEntries { written: 3, left_out: left_out(2, RecordLimit::Job) });
+        assert_eq!(store.add_job_entries(&nspace, &batch).unwrap().left_out, left_out(5, RecordLimit::Job));
+        let expected: Vec<Arc<str>> = (0..3).map(|number| ten(number).body).chain([gap(7)]).collect();
+        assert_eq!(bodies(&store, &nspace), expected);
+        store.add_missed_notices(&nspace, 3).unwrap();
+        store.add_missed_notices(&nspace, 4).unwrap();
+        assert_eq!(*bodies(&store, &nspace)[4], *"{\"notices\":7}");
+    }
+
+    #[test]
+    fn record_has_an_end_and_so_has_an_entry() {
+        let dir = tempfile::tempdir().unwrap();
+        let records = RecordLimits { job_entries: 2, ..RecordLimits::default() };
+        let settings = StoreSettings { records, ..StoreSettings::default() };
+        let (store, nspace) =
+            (Store::open(&dir.path().join("peal.db"), settings).unwrap(), Nspace::new("job").unwrap());
+        store.job_started(start(&nspace, 7, "./app")).unwrap();
         let long = entry(1, JobEntryKind::Log, &"x".repeat(LONGEST_JOB_ENTRY + 1));
-        let error = store.add_job_entries(&nspace, &[long]).unwrap_err().to_string();
-        assert!(error.contains("1048577 bytes"), "{error}");
-        assert_eq!(store.job_entries(&nspace).unwrap().len(), most.len());
+        let added = store.add_job_entries(&nspace, &[long, ten(1), ten(2), ten(3)]).unwrap();
+        let left_out = LeftOutEntries { count: 2, limit: RecordLimit::Entry };
+        assert_eq!(added, AddedEntries { written: 2, left_out: Some(left_out) });
+        let limit = store.add_job_entries(&nspace, &[ten(4)]).unwrap().left_out.unwrap().limit;
+        assert_eq!(limit, RecordLimit::JobEntries);
+        assert!(limit.to_string().contains("store.max_job_entries"));
+    }
+
+    #[test]
+    fn users_jobs_share_room_and_the_oldest_that_has_ended_makes_some() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = small(dir.path());
+        let jobs = ["one", "two", "three", "other"].map(|name| Nspace::new(name).unwrap());
+        let batch: Vec<JobEntry> = (0..3).map(ten).collect();
+        let written = |job: &Nspace| store.add_job_entries(job, &batch).unwrap().written;
+        let [one, two, three, other] = &jobs;
+        for (job, uid) in [(one, 7), (two, 7), (three, 7), (other, 8)] {
+            store.job_started(start(job, uid, "./app")).unwrap();
+        }
+        assert_eq!((written(one), written(two)), (3, 3));
+        let added = store.add_job_entries(three, &batch).unwrap();
+        assert_eq!(added.left_out, Some(LeftOutEntries { count: 3, limit: RecordLimit::User }));
+        assert_eq!(written(other), 3, "another user has room");
+        store.job_ended(two, 0, 2).unwrap();
+        assert_eq!(written(three), 3);
+        assert_eq!(bodies(&store, two), [gap(3)], "what made room is counted");
+        assert_eq!(bodies(&store, one).len(), 3, "a job that runs keeps what it has");
+    }
+
+    #[test]
+    fn entries_of_all_jobs_have_a_limit() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = small(dir.path());
+        let batch: Vec<JobEntry> = (0..3).map(ten).collect();
+        let added = [7, 8, 9, 10].map(|uid| {
+            let nspace = Nspace::new(&format!("of-{uid}")).unwrap();
+            store.job_started(start(&nspace, uid, "./app")).unwrap();
+            store.add_job_entries(&nspace, &batch).unwrap()
+        });
+        assert!(added[..3].iter().all(|added| added.left_out.is_none()));
+        assert_eq!(added[3].left_out.unwrap().limit, RecordLimit::All);
+    }
+
+    #[test]
+    fn full_store_counts_the_entries_that_it_cannot_write() {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = StoreSettings { max_bytes: 200_000, ..StoreSettings::default() };
+        let (store, nspace) =
+            (Store::open(&dir.path().join("peal.db"), settings).unwrap(), Nspace::new("job").unwrap());
+        store.job_started(start(&nspace, 7, "./app")).unwrap();
+        let large = entry(1, JobEntryKind::Log, &"x".repeat(300_000));
+        let error = store.add_job_entries(&nspace, &[large.clone(), large]).unwrap_err();
+        assert!(matches!(error, StoreError::Full { .. }), "{error}");
+        assert_eq!(bodies(&store, &nspace), [gap(2)]);
     }
 }

@@ -20,6 +20,21 @@ pub struct JobRecord {
     pub procs: Vec<(Rank, String)>,
 }
 
+/// Start of a job.
+#[derive(Clone, Copy, Debug)]
+pub struct JobStart<'a> {
+    /// Its name.
+    pub nspace: &'a Nspace,
+    /// The user that it runs as.
+    pub uid: u32,
+    /// The number of its procs.
+    pub size: u32,
+    /// Its program and arguments.
+    pub command: &'a str,
+    /// The time, in seconds since the epoch.
+    pub at: u64,
+}
+
 /// How many jobs are kept; each new one drops those that are older and have ended.
 pub const JOBS_KEPT: u32 = 10_000;
 
@@ -31,9 +46,10 @@ pub(crate) const LAST: &str = "(select max(id) from job where nspace = ?1)";
 
 impl Store {
     /// Records that a job starts.
-    pub fn job_started(&self, nspace: &Nspace, size: u32, command: &str, at: u64) -> Result<(), StoreError> {
-        let insert = "insert into job (nspace, size, command, started) values (?1, ?2, ?3, ?4)";
-        let values = params![nspace.as_str(), size, command, stored(at)];
+    pub fn job_started(&self, job: JobStart<'_>) -> Result<(), StoreError> {
+        let JobStart { nspace, uid, size, command, at } = job;
+        let insert = "insert into job (nspace, uid, size, command, started) values (?1, ?2, ?3, ?4, ?5)";
+        let values = params![nspace.as_str(), uid, size, command, stored(at)];
         let old = "from job where id <= ?1 and (ended is not null or id <= ?2)";
         self.write(|transaction| {
             transaction.execute(insert, values)?;
@@ -90,9 +106,13 @@ impl Store {
     /// What follows a start that could not be recorded has no place.
     fn known(&self, nspace: &Nspace, written: usize) -> Result<(), StoreError> {
         if written == 0 {
-            return Err(StoreError::UnknownJob { path: self.0.path().to_owned(), nspace: nspace.to_string() });
+            return Err(self.unknown_job(nspace));
         }
         Ok(())
+    }
+
+    pub(crate) fn unknown_job(&self, nspace: &Nspace) -> StoreError {
+        StoreError::UnknownJob { path: self.database.path().to_owned(), nspace: nspace.to_string() }
     }
 }
 
@@ -100,6 +120,10 @@ impl Store {
 mod tests {
     use super::*;
     use crate::StoreSettings;
+
+    fn start<'a>(nspace: &'a Nspace, size: u32, command: &'a str, at: u64) -> JobStart<'a> {
+        JobStart { nspace, uid: 7, size, command, at }
+    }
 
     #[test]
     fn a_job_is_recorded_from_start_to_end_and_survives_a_reopening() {
@@ -109,7 +133,7 @@ mod tests {
         let nspace = Nspace::new("job@1").unwrap();
         {
             let store = open();
-            store.job_started(&nspace, 2, "./app --fast", 100).unwrap();
+            store.job_started(start(&nspace, 2, "./app --fast", 100)).unwrap();
             store.proc_ended(&nspace, Rank(1), "exited with status 0").unwrap();
             assert_eq!(store.job(&nspace).unwrap().unwrap().ended, None);
         }
@@ -137,22 +161,22 @@ mod tests {
             store.write(|transaction| transaction.execute(update, params![name, id])).unwrap();
         };
         for name in ["ended", "runs", "newer"] {
-            store.job_started(&job(name), 1, "./app", 100).unwrap();
+            store.job_started(start(&job(name), 1, "./app", 100)).unwrap();
         }
         for name in ["ended", "runs"] {
             store.proc_ended(&job(name), Rank(0), "exited with status 0").unwrap();
         }
         store.job_ended(&job("ended"), 0, 101).unwrap();
         number("newer", JOBS_KEPT - 1);
-        store.job_started(&job("next"), 1, "./app", 102).unwrap();
+        store.job_started(start(&job("next"), 1, "./app", 102)).unwrap();
         assert_eq!(known(), [true, true, true]);
-        store.job_started(&job("after"), 1, "./app", 103).unwrap();
+        store.job_started(start(&job("after"), 1, "./app", 103)).unwrap();
         assert_eq!(known(), [false, true, true], "one more than are kept");
         let count = "select count(*) from proc_end";
         let procs = || store.read(|connection| connection.query_row(count, [], |row| row.get::<_, u32>(0))).unwrap();
         assert_eq!(procs(), 1);
         number("after", FORGOTTEN + 1);
-        store.job_started(&job("last"), 1, "./app", 104).unwrap();
+        store.job_started(start(&job("last"), 1, "./app", 104)).unwrap();
         assert_eq!((known(), procs()), ([false, false, true], 0), "it will not end any more");
     }
 
@@ -161,10 +185,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(&dir.path().join("peal.db"), StoreSettings::default()).unwrap();
         let nspace = Nspace::new("again").unwrap();
-        store.job_started(&nspace, 1, "first", 100).unwrap();
+        store.job_started(start(&nspace, 1, "first", 100)).unwrap();
         store.proc_ended(&nspace, Rank(0), "exited with status 0").unwrap();
         store.job_ended(&nspace, 0, 101).unwrap();
-        store.job_started(&nspace, 1, "second", 102).unwrap();
+        store.job_started(start(&nspace, 1, "second", 102)).unwrap();
         let record = store.job(&nspace).unwrap().unwrap();
         assert_eq!((record.command.as_str(), record.ended, record.procs), ("second", None, Vec::new()));
         let all: u32 =

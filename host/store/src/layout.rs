@@ -28,7 +28,7 @@ pub(crate) const STORE: Layout = Layout { application: 0x5065_616c, steps: &STEP
 /// The audit trail: "PeaA" in ASCII.
 pub(crate) const TRAIL: Layout = Layout { application: 0x5065_6141, steps: &TRAIL_STEPS, check: Check::None };
 
-const TRAIL_STEPS: [&str; 1] = [
+const TRAIL_STEPS: [&str; 2] = [
     "create table record (
          seq integer primary key, at integer not null, kind text not null, module text, job text, uid integer, outcome text,
          body blob not null, hash blob not null) strict;
@@ -36,10 +36,14 @@ const TRAIL_STEPS: [&str; 1] = [
          kind text not null, seq integer not null, at integer not null, hash blob not null, signature blob not null,
          primary key (kind, seq)) strict, without rowid;
      create table blob (digest blob primary key, bytes blob not null, last integer not null) strict;",
+    // The bytes of those rows that stay and of all others, by user; and signed statements of which rows were dropped between others.
+    "create table used (
+         stays integer not null, uid integer not null, bytes integer not null, primary key (stays, uid)) strict, without rowid;
+     create table dropped (last integer primary key, body blob not null, signature blob not null) strict;",
 ];
 
 /// Step N of the store, counted from one, leads from layout N - 1 to layout N.
-const STEPS: [&str; 8] = [
+const STEPS: [&str; 9] = [
     // The record of jobs, when a name was used once.
     "create table job (
          nspace text primary key, size integer not null, command text not null,
@@ -96,6 +100,24 @@ const STEPS: [&str; 8] = [
          id integer primary key, job integer not null references job, at integer not null, kind text not null, rank integer,
          body text not null) strict;
      create index job_entry_by_job on job_entry (job);",
+    // What the entries of each job and user take, and those that there was no room for. An entry takes some bytes beside its body.
+    "alter table job add column uid integer not null default -1;
+     alter table job add column entry_bytes integer not null default 0;
+     alter table job add column left_out integer not null default 0;
+     alter table job add column left_out_at integer;
+     alter table job add column missed integer not null default 0;
+     alter table job add column missed_at integer;
+     create index job_that_may_make_room on job (uid, id) where ended is not null and entry_bytes > 0;
+     create table record_size (uid integer primary key, bytes integer not null) strict;
+     create trigger record_changes after update of entry_bytes on job begin
+         insert into record_size (uid, bytes) values (new.uid, new.entry_bytes - old.entry_bytes)
+             on conflict (uid) do update set bytes = bytes + excluded.bytes;
+     end;
+     create trigger record_goes after delete on job when old.entry_bytes > 0 begin
+         update record_size set bytes = bytes - old.entry_bytes where uid = old.uid;
+     end;
+     update job set entry_bytes =
+         (select coalesce(sum(64 + length(cast(body as blob))), 0) from job_entry where job_entry.job = job.id);",
 ];
 
 impl Layout {

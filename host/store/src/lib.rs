@@ -19,25 +19,29 @@ mod layout;
 mod modules;
 mod outbox;
 mod place;
+mod record_room;
 mod spill;
 mod state;
 mod tail;
 mod trace_limit;
 mod trail;
+mod trail_use;
 mod writes;
 
 pub use admin::{ADMIN_CALLS_KEPT, AdminCall, AdminRecord};
 pub use database::Durability;
 pub use error::StoreError;
-pub use job_entries::{JOB_ENTRIES_KEPT, JobEntry, JobEntryKind, LONGEST_JOB_ENTRY};
-pub use jobs::{JOBS_KEPT, JobRecord};
+pub use job_entries::{AddedEntries, JobEntry, JobEntryKind, LONGEST_JOB_ENTRY, LeftOutEntries};
+pub use jobs::{JOBS_KEPT, JobRecord, JobStart};
 pub use modules::{ComponentDigest, ModuleOverride, ModulePart, ModuleVersion, NewPart, NewVersion};
 pub use outbox::{Outbox, OutboxBounds, OutboxMessage, Outboxes};
+pub use record_room::{RecordLimit, RecordLimits};
 pub use spill::{Spill, SpillError};
 pub use state::{ENTRY_BYTES, ModuleState, Scope};
 pub use tail::Tail;
 pub use trace_limit::TraceRateLimit;
 pub use trail::{Blob, Filter, Room, Seal, SealKind, Trail, TrailRow, TrailSettings};
+pub use trail_use::{DroppedRows, Outline, RowClass, UsedBytes};
 pub use writes::Health;
 
 use database::Database;
@@ -52,37 +56,43 @@ pub(crate) const BUSY: Duration = Duration::from_secs(5);
 pub struct StoreSettings {
     /// How large the database may become, in bytes. Its log of writes, beside it, takes a few million more.
     pub max_bytes: u64,
+    /// How much of it the records of jobs may take.
+    pub records: RecordLimits,
 }
 
 impl Default for StoreSettings {
     fn default() -> Self {
-        StoreSettings { max_bytes: 1 << 30 }
+        StoreSettings { max_bytes: 1 << 30, records: RecordLimits::default() }
     }
 }
 
 /// The store.
 #[derive(Debug)]
-pub struct Store(Database);
+pub struct Store {
+    database: Database,
+    records: RecordLimits,
+}
 
 impl Store {
     /// Opens a store, making its file if there is none (readable by its owner only), and brings one of an earlier Peal up
     /// to date. Nobody but root and this user may be able to write there or to put another file in its place.
     pub fn open(path: &Path, settings: StoreSettings) -> Result<Store, StoreError> {
-        Database::open(path, settings.max_bytes, &layout::STORE, Durability::Process).map(Store)
+        let database = Database::open(path, settings.max_bytes, &layout::STORE, Durability::Process)?;
+        Ok(Store { database, records: settings.records })
     }
 
     /// How writing and reading go.
     pub fn health(&self) -> Health {
-        self.0.health()
+        self.database.health()
     }
 
     fn read<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
-        self.0.read(work)
+        self.database.read(work)
     }
 
     /// Writes all of it or nothing.
     fn write<T>(&self, work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Result<T, StoreError> {
-        self.0.write(work)
+        self.database.write(work)
     }
 }
 

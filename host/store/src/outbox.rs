@@ -74,7 +74,8 @@ impl Store {
     pub fn outboxes(self: &Arc<Store>) -> Result<Arc<Outboxes>, StoreError> {
         let mut random = [0; 16];
         let hold = |path: PathBuf| move |source: io::Error| StoreError::Hold { path, source };
-        getrandom(&mut random, GetRandomFlags::empty()).map_err(|error| hold(self.0.path().into())(error.into()))?;
+        getrandom(&mut random, GetRandomFlags::empty())
+            .map_err(|error| hold(self.database.path().into())(error.into()))?;
         let name = format!("{:032x}", u128::from_ne_bytes(random));
         let path = holder_path(self, &name);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
@@ -85,7 +86,7 @@ impl Store {
 }
 
 fn holder_path(store: &Store, holder: &str) -> PathBuf {
-    let mut name = store.0.path().as_os_str().to_owned();
+    let mut name = store.database.path().as_os_str().to_owned();
     name.push("-outbox-");
     name.push(holder);
     PathBuf::from(name)

@@ -153,6 +153,6 @@ mod tests {
         // A link to a directory is only a way there.
         let link = dir.path().join("link");
         symlink(&inner, &link).unwrap();
-        assert_eq!(open(&link.join("peal.db")).unwrap().0.path(), inner.canonicalize().unwrap().join("peal.db"));
+        assert_eq!(open(&link.join("peal.db")).unwrap().database.path(), inner.canonicalize().unwrap().join("peal.db"));
     }
 }

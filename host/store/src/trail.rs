@@ -1,8 +1,14 @@
-//! The audit trail: rows that are only added, each with a hash that follows from all before it, and dropped from the oldest on.
+//! The audit trail: rows that are only added, each with a hash that follows from all before it, and dropped from the oldest on: all of
+//! them, or those that do not stay (`trail_use`).
 //! What rows and hashes mean is not known here.
-use crate::{Durability, Health, StoreError, database::Database, layout, read, stored};
+use crate::{
+    Durability, Health, StoreError,
+    database::Database,
+    layout, read, stored,
+    trail_use::{Which, add_use, row_bytes},
+};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params, params_from_iter, types::Value};
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 /// The settings of a trail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -11,11 +17,17 @@ pub struct TrailSettings {
     pub max_bytes: u64,
     /// What a write survives.
     pub durability: Durability,
+    /// The kinds of rows that stay where others are dropped.
+    pub lasting: &'static [&'static str],
 }
 
 /// A trail.
 #[derive(Debug)]
-pub struct Trail(Database);
+pub struct Trail {
+    pub(crate) database: Database,
+    /// The kinds of rows that stay where others are dropped.
+    pub(crate) lasting: &'static [&'static str],
+}
 
 /// A row of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -140,22 +152,26 @@ impl SealKind {
 impl Trail {
     /// Opens a trail, making its file if there is none (readable by its owner only).
     pub fn open(path: &Path, settings: TrailSettings) -> Result<Trail, StoreError> {
-        Database::open(path, settings.max_bytes, &layout::TRAIL, settings.durability).map(Trail)
+        let database = Database::open(path, settings.max_bytes, &layout::TRAIL, settings.durability)?;
+        let trail = Trail { database, lasting: settings.lasting };
+        trail.count_use()?;
+        Ok(trail)
     }
 
     /// Opens one that is there, to be read alone.
     pub fn open_to_read(path: &Path) -> Result<Trail, StoreError> {
-        Database::open_to_read(path, &layout::TRAIL).map(Trail)
+        let database = Database::open_to_read(path, &layout::TRAIL)?;
+        Ok(Trail { database, lasting: &[] })
     }
 
     /// Its file.
     pub fn path(&self) -> &Path {
-        self.0.path()
+        self.database.path()
     }
 
     /// How writing and reading go.
     pub fn health(&self) -> Health {
-        self.0.health()
+        self.database.health()
     }
 
     /// Adds rows and what they refer to, and says anew what the last row is: all of it or nothing.
@@ -166,7 +182,7 @@ impl Trail {
         head: &Seal,
         checkpoint: Option<&Seal>,
     ) -> Result<(), StoreError> {
-        self.0.write(|transaction| {
+        self.database.write(|transaction| {
             for blob in blobs {
                 keep(transaction, blob)?;
             }
@@ -174,10 +190,13 @@ impl Trail {
                 "insert into record (seq, at, kind, module, job, uid, outcome, body, hash)
                  values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
             )?;
+            let mut used = BTreeMap::new();
             for row in rows {
                 let TrailRow { seq, at, kind, module, job, uid, outcome, body, hash } = row;
                 insert.execute(params![stored(*seq), stored(*at), kind, module, job, uid, outcome, body, hash])?;
+                *used.entry((self.stays(kind), *uid)).or_default() += row_bytes(body.len() as u64);
             }
+            add_use(transaction, &used)?;
             seal(transaction, SealKind::Head, head)?;
             checkpoint.map_or(Ok(()), |checkpoint| seal(transaction, SealKind::Checkpoint, checkpoint))
         })
@@ -185,9 +204,11 @@ impl Trail {
 
     /// Drops the oldest rows, up to that of the seal, with what only they refer to.
     pub fn drop_to(&self, anchor: &Seal) -> Result<(), StoreError> {
-        self.0.write(|transaction| {
+        self.database.write(|transaction| {
             let last = stored(anchor.seq);
+            self.forget_use(transaction, 0, last, Which::All)?;
             transaction.execute("delete from record where seq <= ?1", [last])?;
+            transaction.execute("delete from dropped where last <= ?1", [last])?;
             transaction.execute("delete from seal where kind = 'checkpoint' and seq <= ?1", [last])?;
             transaction.execute("delete from blob where last <= ?1", [last])?;
             seal(transaction, SealKind::Anchor, anchor)
@@ -197,34 +218,34 @@ impl Trail {
     /// The last row that there is, or was dropped, as it was sealed; none in a trail that was never written.
     pub fn seal(&self, kind: SealKind) -> Result<Option<Seal>, StoreError> {
         let select = "select seq, at, hash, signature from seal where kind = ?1 order by seq desc limit 1";
-        self.0.read(|connection| connection.query_row(select, [kind.word()], read_seal).optional())
+        self.database.read(|connection| connection.query_row(select, [kind.word()], read_seal).optional())
     }
 
     /// All seals on the way, in their order.
     pub fn checkpoints(&self) -> Result<Vec<Seal>, StoreError> {
         let select = "select seq, at, hash, signature from seal where kind = 'checkpoint' order by seq";
-        self.0.read(|connection| connection.prepare(select)?.query_map([], read_seal)?.collect())
+        self.database.read(|connection| connection.prepare(select)?.query_map([], read_seal)?.collect())
     }
 
     /// The rows that are wanted, the oldest first, at most so many.
     pub fn rows(&self, filter: &Filter, most: u32) -> Result<Vec<TrailRow>, StoreError> {
-        self.0.read(|connection| rows(connection, filter, Order::OldestFirst, most))
+        self.database.read(|connection| rows(connection, filter, Order::OldestFirst, most))
     }
 
     /// The same, the latest first.
     pub fn last_rows(&self, filter: &Filter, most: u32) -> Result<Vec<TrailRow>, StoreError> {
-        self.0.read(|connection| rows(connection, filter, Order::LatestFirst, most))
+        self.database.read(|connection| rows(connection, filter, Order::LatestFirst, most))
     }
 
     /// Bytes that rows refer to, if they are there.
     pub fn blob(&self, digest: &[u8; 32]) -> Result<Option<Vec<u8>>, StoreError> {
         let select = "select bytes from blob where digest = ?1";
-        self.0.read(|connection| connection.query_row(select, params![digest], |row| row.get(0)).optional())
+        self.database.read(|connection| connection.query_row(select, params![digest], |row| row.get(0)).optional())
     }
 
     /// How much room there is.
     pub fn room(&self) -> Result<Room, StoreError> {
-        self.0.read(|connection| {
+        self.database.read(|connection| {
             let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map(read);
             let (page, pages, free) = (number("page_size")?, number("page_count")?, number("freelist_count")?);
             let most = number("max_page_count")?;

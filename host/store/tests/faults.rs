@@ -8,7 +8,7 @@
 )]
 use peal_model::{Nspace, Rank};
 use peal_needs::needs;
-use peal_store::{AdminCall, Scope, Store, StoreError, StoreSettings};
+use peal_store::{AdminCall, JobStart, Scope, Store, StoreError, StoreSettings};
 use std::{
     io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
@@ -69,11 +69,16 @@ fn fill_and_make_room(store: &Arc<Store>, path: &Path, mut make_room: impl FnMut
     assert!(lines.contains("lost=3"), "{lines}");
 }
 
+/// The start of a job of one proc.
+fn start(nspace: &Nspace) -> JobStart<'_> {
+    JobStart { nspace, uid: 1, size: 1, command: "app", at: 1 }
+}
+
 #[test]
 fn a_store_of_the_largest_size_says_so_and_goes_on_when_something_is_dropped() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("small.db");
-    let store = Arc::new(Store::open(&path, StoreSettings { max_bytes: 400_000 }).unwrap());
+    let store = Arc::new(Store::open(&path, StoreSettings { max_bytes: 400_000, ..StoreSettings::default() }).unwrap());
     let other = Arc::new(open(&path).unwrap());
     fill_and_make_room(&store, &path, || other.state("filler", &Scope::Site, u64::MAX).delete("0").unwrap());
     drop((store, other));
@@ -115,7 +120,7 @@ fn a_full_disk_loses_what_is_written_meanwhile_and_nothing_else() {
     std::fs::write(&ballast, vec![0; 100_000]).unwrap();
     let path = dir.join("peal.db");
     let store = Arc::new(open(&path).unwrap());
-    store.job_started(&Nspace::new("early").unwrap(), 1, "app", 1).unwrap();
+    store.job_started(start(&Nspace::new("early").unwrap())).unwrap();
     fill_and_make_room(&store, &path, || std::fs::remove_file(&ballast).unwrap());
     drop(store);
     assert_eq!(open(&path).unwrap().job(&Nspace::new("early").unwrap()).unwrap().unwrap().size, 1);
@@ -253,7 +258,7 @@ fn what_was_written_before_a_sudden_end_is_there() {
         let state = store.state("m", &Scope::Site, u64::MAX);
         let last = state.get("last").unwrap().map(|last| String::from_utf8(last).unwrap().parse::<u32>().unwrap());
         for at in last.map_or(0, |last| last + 1).. {
-            store.job_started(&number(at), 1, "app", 1).unwrap();
+            store.job_started(start(&number(at))).unwrap();
             store.proc_ended(&number(at), Rank(0), "exited").unwrap();
             state.set("last", at.to_string().as_bytes()).unwrap();
             println!("written {at}");

@@ -123,6 +123,11 @@ impl FrameDecoder {
         Ok(Some(Frame { pindex: header.pindex, tag: header.tag, payload }))
     }
 
+    /// The length of the payload of a frame that has begun, once its header is there.
+    pub fn awaited_payload(&self) -> Option<usize> {
+        self.header.bytes.first_chunk().map(|header| Header::decode(*header).len as usize)
+    }
+
     /// Whether the stream may end here: no frame has begun.
     pub fn is_between_frames(&self) -> bool {
         self.header.is_empty()

@@ -3,6 +3,7 @@ use super::{
     launch::{self, Scratch},
     memory,
     programs::Programs,
+    registering::{self, Installed},
     start, turns,
 };
 use crate::mpi::Release;
@@ -40,6 +41,8 @@ pub enum Work {
     Relay { count: u32, warm: u32 },
     /// The growth of the server's memory from few clients to many.
     Growth { side: Side, few: u32, many: u32 },
+    /// Registrations of jobs.
+    Register { installed: Installed, count: u32 },
     /// Starts of an MPI program.
     Start { launcher: start::Launcher, release: Release, procs: u32, count: u32 },
 }
@@ -144,6 +147,7 @@ impl Arm {
                 launch::values(&launch::finish(command, &Scratch::new()?)?)?
             }
             Work::Growth { side, few, many } => memory::growth(programs, *side, *few, *many)?,
+            Work::Register { installed, count } => registering::time(programs, *installed, *count)?,
             Work::Start { launcher, release, procs, count } => {
                 start::time(programs, *launcher, *release, *procs, *count)?
             }

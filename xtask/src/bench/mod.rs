@@ -6,6 +6,7 @@ mod machine;
 mod memory;
 mod plan;
 mod programs;
+mod registering;
 mod report;
 mod samples;
 mod start;
@@ -90,6 +91,8 @@ pub enum Group {
     Monitor,
     /// What a connected client costs in the server's memory
     Memory,
+    /// A job that is registered while large components of a user are compiled
+    Register,
     /// An MPI program that says hello, from the start of its launcher to the end
     Start,
 }

@@ -2,6 +2,7 @@
 use super::{
     Group,
     arm::{Arm, Hosts, Job, Side, Work},
+    registering::Installed,
     start::Launcher,
 };
 use crate::mpi::Release;
@@ -106,6 +107,7 @@ impl Plan {
                 Group::Log => plan.log(),
                 Group::Monitor => plan.monitor(),
                 Group::Memory => plan.memory(),
+                Group::Register => plan.register(),
                 Group::Start => Release::BOTH.into_iter().for_each(|release| plan.start(release, releases)),
             }
         }
@@ -125,7 +127,7 @@ impl Plan {
 
     fn arm(&mut self, name: String, work: Work) {
         let needs_c = match &work {
-            Work::Chain { .. } | Work::Relay { .. } | Work::Start { .. } => false,
+            Work::Chain { .. } | Work::Relay { .. } | Work::Register { .. } | Work::Start { .. } => false,
             // Of whom those who need it are left out already.
             Work::Turns(_) => false,
             Work::Job(Job { side, .. }) | Work::Growth { side, .. } => !side.is_without_c(),
@@ -399,6 +401,18 @@ impl Plan {
             let what = format!("server, {how}, per idle client from {few} to {many}");
             self.row(Group::Memory, what, metric(ours, name), (C, metric("memory.c", name)), "KiB", must);
         }
+    }
+
+    fn register(&mut self) {
+        let count = self.size.of(50);
+        for (name, installed) in
+            [("register.beside", Installed::LargeComponents), ("register.alone", Installed::Nothing)]
+        {
+            self.arm(name.to_owned(), Work::Register { installed, count });
+        }
+        let (ours, peer) = (metric("register.beside", "ms"), metric("register.alone", "ms"));
+        let what = "a job is registered while six components of a user are compiled";
+        self.row(Group::Register, what, ours, ("without", peer), "ms", Must::RatioAtMost(2.0));
     }
 
     fn start(&mut self, release: Release, here: &[Release]) {

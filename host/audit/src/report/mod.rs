@@ -10,7 +10,9 @@ use crate::{
     AuditError, Call, Decision, Entry, Facts, Gist, Ruling, Source,
     gist::{LINES, shortened},
     outcome::outcome,
+    readable::shown_time,
 };
+use peal_model::counted;
 use peal_sandbox::{Digest, End, Limit};
 use peal_store::{Filter, TrailRow};
 use std::{
@@ -110,7 +112,18 @@ impl Report {
         match entry {
             Entry::Call(call) => self.call(source, row.at, &call),
             Entry::Decision(decision) => self.decision(row, &decision),
-            Entry::Denied(denial) => self.denial(row, &denial.gist()),
+            Entry::Denied(denial) => self.denials(row, &denial.gist(), 1),
+            Entry::Refusals(group) => self.denials(row, &group.example.gist(), group.count),
+            Entry::Dropped(dropped) => {
+                let (since, until) = (shown_time(dropped.since), shown_time(dropped.until));
+                let which = format!(
+                    "{} from {} to {}, written from {since} to {until}",
+                    counted(dropped.count(), "record"),
+                    dropped.from,
+                    dropped.to
+                );
+                self.change(row, kind, vec![which, dropped.of_kinds()]);
+            }
             Entry::Began { server, key, handlers, boot: _ } => {
                 let sampled = format!("{server}, recording one in {handlers} instances of handlers, signing as {key}");
                 self.change(row, kind, vec![sampled]);
@@ -159,16 +172,16 @@ impl Report {
         let counts = self.timeline.at(row.at);
         match decision.ruling {
             Ruling::Granted => counts.granted += 1,
-            Ruling::Denied(_) => self.denial(row, &decision.gist()),
+            Ruling::Denied(_) => self.denials(row, &decision.gist(), 1),
         }
     }
 
-    fn denial(&mut self, row: &TrailRow, gist: &Gist) {
-        self.timeline.at(row.at).denied += 1;
+    fn denials(&mut self, row: &TrailRow, gist: &Gist, count: u64) {
+        self.timeline.at(row.at).denied += count;
         let why = row.job.as_deref().map_or_else(|| gist.why.clone(), |job| without_requester(&gist.why, job));
         let (what, by) = (gist.about_jobs(), gist.by.clone());
         let job = row.job.as_deref().map(shortened);
-        self.denials.add(Refusal { user: row.uid, what, by, why }, job, row.seq, row.at);
+        self.denials.add(Refusal { user: row.uid, what, by, why }, job, count, (row.seq, row.at));
     }
 
     fn change(&mut self, row: &TrailRow, kind: &'static str, lines: Vec<String>) {

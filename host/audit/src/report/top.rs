@@ -30,12 +30,12 @@ impl<T> Default for Top<T> {
 }
 
 impl<T: Ord> Top<T> {
-    /// One more, by this record of this job.
-    pub(super) fn add(&mut self, what: T, job: Option<String>, seq: u64, at: u64) {
-        self.total += 1;
+    /// So many more, by this record, by its number and time, of this job.
+    pub(super) fn add(&mut self, what: T, job: Option<String>, count: u64, record: (u64, u64)) {
+        self.total += count;
         let times = self.times.entry(what).or_default();
-        times.count += 1;
-        (times.seq, times.at) = (seq, at);
+        times.count += count;
+        (times.seq, times.at) = record;
         if times.jobs.len() <= JOBS {
             times.jobs.extend(job);
         }
@@ -70,9 +70,9 @@ mod tests {
     fn what_is_frequent_stays_whatever_else_there_is() {
         let mut top = Top::default();
         for number in 0..20 * KEPT as u64 {
-            top.add(number, None, number, 0);
+            top.add(number, None, 1, (number, 0));
             let frequent = if number % 2 == 0 { u64::MAX } else { u64::MAX - 1 };
-            top.add(frequent, Some(format!("job-{number}")), number, 0);
+            top.add(frequent, Some(format!("job-{number}")), 1, (number, 0));
             assert!(top.times.len() < 2 * KEPT);
         }
         let most = top.most(3);

@@ -37,6 +37,7 @@ impl Place {
             on_failure: OnFailure::Deny,
             retention: Retention::default(),
             queue: 1000,
+            refusal_interval: Duration::from_secs(1),
             secrets: Secrets::default(),
             handlers: NonZeroU32::MIN,
             checkpoint_records: 8,

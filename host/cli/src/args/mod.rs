@@ -32,6 +32,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 use number::{MAX_PID, whole};
 use peal_config::{Given, words};
 use peal_model::Nspace;
+use peal_sandbox::CodeTarget;
 use peal_server::admin::MAX_JOB_SIZE;
 use std::path::PathBuf;
 
@@ -138,6 +139,12 @@ pub enum Command {
     /// Look into processes for the server that started this one, which cannot behind its wall
     #[command(hide = true)]
     Observe,
+    /// Compile what users install for the server that started this one, each component in a process of its own
+    #[command(hide = true)]
+    Compiler(CompilerArgs),
+    /// Compile one component for the process that started this one
+    #[command(hide = true)]
+    Compile(CompileArgs),
     /// Print a script that completes peal's command line
     Completions {
         /// For which shell.
@@ -164,6 +171,38 @@ pub struct ConfigArgs {
 
 fn given(text: &str) -> Result<Given, String> {
     Given::set(text).ok_or_else(|| "KEY=VALUE is wanted, as in events.ring_size=2048".to_owned())
+}
+
+/// `peal compiler`.
+#[derive(ClapArgs, Clone)]
+pub struct CompilerArgs {
+    /// The directory of compiled code.
+    #[arg(long)]
+    pub cache_dir: PathBuf,
+    /// How long the compilation of one component may take, in milliseconds.
+    #[arg(long)]
+    pub timeout_ms: u64,
+    /// How much memory it may take, in bytes.
+    #[arg(long)]
+    pub memory_bytes: u64,
+    /// Whether the kernel confines it to the directory of compiled code.
+    #[arg(long)]
+    pub confined: bool,
+}
+
+/// `peal compile`.
+#[derive(ClapArgs)]
+pub struct CompileArgs {
+    /// Where the code goes, and the limits.
+    #[command(flatten)]
+    pub at: CompilerArgs,
+    /// The kind of code, as JSON.
+    #[arg(long, value_parser = code_target)]
+    pub target: CodeTarget,
+}
+
+fn code_target(text: &str) -> Result<CodeTarget, serde_json::Error> {
+    serde_json::from_str(text)
 }
 
 /// `peal serve`.

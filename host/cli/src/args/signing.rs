@@ -1,7 +1,7 @@
 //! What can be said of keys and signatures: `peal module keygen`, `sign` and `verify`.
 use super::ConfigArgs;
 use clap::Args as ClapArgs;
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 /// The variable that may hold the password of a secret key.
 pub const PASSWORD_VARIABLE: &str = "PEAL_KEY_PASSWORD";
@@ -21,7 +21,11 @@ The password of the key, if it has one, is asked for at the terminal, unless --p
 
 Examples:
   peal module sign --key site.key quota.wasm
-  peal module sign --key site.key --comment 'quota 1.2, reviewed by Ada' quota.wasm";
+  peal module sign --key site.key --comment 'quota 1.2, reviewed by Ada' quota.wasm
+  peal module sign --key site.key --module quota --valid-for 365d quota.wasm
+
+Where signatures are required, one with --module counts for a module of that name alone, and one with --valid-for until that time has
+passed. No signature says that there is no newer version.";
 
 pub const VERIFY_HELP: &str = "\
 Examples:
@@ -65,6 +69,12 @@ pub struct Sign {
     /// What is said of them, on one line; it is signed as well. Else the time and the file's name
     #[arg(long, value_name = "TEXT")]
     pub comment: Option<String>,
+    /// The name of the module that they are for; as a module of another name they count as not signed
+    #[arg(long, value_name = "NAME")]
+    pub module: Option<String>,
+    /// The time for which the signature holds, such as 365d; without it, for ever
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub valid_for: Option<Duration>,
     /// Where the password comes from.
     #[command(flatten)]
     pub password: PasswordArgs,

@@ -113,12 +113,10 @@ async fn serve(
 
 /// Relays a connection if it is the program's.
 async fn admit(root: u32, client: TcpStream, between: Arc<Between>) {
-    let ends = client.peer_addr().and_then(|far| Ok((far, client.local_addr()?)));
-    let found = tokio::task::spawn_blocking(move || ends.and_then(|(far, near)| holder_below(root, far, near)));
-    match found.await {
-        Ok(Ok(Some(_))) => {}
-        Ok(Ok(None)) => return tracing::warn!("somebody connects who is not the program: refused"),
-        other => return tracing::warn!(?other, "the kernel does not say who connects: refused"),
+    match holder_below(root, &client).await {
+        Ok(Some(_)) => {}
+        Ok(None) => return tracing::warn!("somebody connects who is not the program: refused"),
+        Err(error) => return tracing::warn!(%error, "the kernel does not say who connects: refused"),
     }
     let server = between.server.clone();
     if let Err(error) = connection::relay(client, between).await {

@@ -36,9 +36,14 @@ pub(super) fn run(args: AuditVerify) -> Result<ExitCode> {
             .iter()
             .map(|finding| json!({ "record": finding.seq(), "finding": finding.to_string() }))
             .collect();
+        let dropped: Vec<_> = verified
+            .dropped
+            .iter()
+            .map(|dropped| json!({ "from": dropped.from, "to": dropped.to, "kinds": dropped.kinds }))
+            .collect();
         let report = json!({
             "records": verified.records, "first": verified.first, "last": verified.last, "seals": verified.seals,
-            "key": key.to_string(), "findings": findings,
+            "key": key.to_string(), "findings": findings, "begins_after": verified.begins_after, "dropped": dropped,
             "waiting": verified.waiting.map(|waiting| json!({ "records": waiting.records, "bytes": waiting.bytes })),
         });
         writeln!(out, "{report}")?;
@@ -54,6 +59,12 @@ pub(super) fn run(args: AuditVerify) -> Result<ExitCode> {
         }
         if verified.findings.is_empty() {
             writeln!(out, "all of it is as it was written")?;
+        }
+        if verified.begins_after > 0 {
+            writeln!(out, "note: all records up to {} were dropped by the server", verified.begins_after)?;
+        }
+        for dropped in &verified.dropped {
+            writeln!(out, "note: {dropped}")?;
         }
         if let Some(Waiting { records, bytes }) = verified.waiting {
             writeln!(

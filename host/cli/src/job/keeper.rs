@@ -1,11 +1,12 @@
 //! Keeps the records of jobs while they run: how they and their procs start and end, which events affect them, what is done to them.
 use anyhow::{Context, Result};
-use peal_model::{Nspace, Proc, Rank, rank};
-use peal_server::{Heard, Listener, Notice, Notices, admin::SeenEvent};
-use peal_store::{JobEntry, JobEntryKind, Store, StoreError, TraceRateLimit};
+use peal_model::{Nspace, rank};
+use peal_server::{Heard, Listener, Notice, Notices, ReachedJobs, admin::SeenEvent};
+use peal_store::{AddedEntries, JobEntry, JobEntryKind, JobStart, Store, StoreError, TraceRateLimit};
 use serde_json::json;
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt::Display,
     sync::Arc,
     thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -58,7 +59,8 @@ impl Keeper {
 /// What entries are made of.
 fn is_of_job(notice: &Notice) -> bool {
     match notice {
-        Notice::Passed { event, .. } => !event.affected().is_empty(),
+        // What may not enter a record does not keep others waiting either.
+        Notice::Passed { event, reached, .. } => reached.include_any(&event.affected()),
         Notice::Wished { .. } | Notice::JobEnding { .. } | Notice::Controlled { .. } => true,
         _ => false,
     }
@@ -114,9 +116,10 @@ impl Keeping {
     fn record(&mut self, notice: &Notice) {
         let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let _: Result<(), StoreError> = match notice {
-            Notice::JobStarted { nspace, size } => {
+            Notice::JobStarted { nspace, uid, size } => {
                 self.remember(nspace);
-                self.store.job_started(nspace, *size, &(self.command)(nspace), at)
+                let command = (self.command)(nspace);
+                self.store.job_started(JobStart { nspace, uid: *uid, size: *size, command: &command, at })
             }
             Notice::ProcEnded { proc, end } => self.store.proc_ended(&proc.nspace, proc.rank, &end.to_string()),
             Notice::JobEnded { nspace, exit_status } => {
@@ -138,16 +141,16 @@ impl Keeping {
         match heard {
             Heard::Missed(notices) => {
                 for nspace in &self.running {
-                    let gap = entry(JobEntryKind::Gap, None, &json!({ "notices": notices }));
-                    entries.entry(nspace.clone()).or_default().push(gap);
+                    // What cannot be written the store counts and traces itself.
+                    let _ = self.store.add_missed_notices(nspace, notices);
                 }
             }
-            Heard::Notice(Notice::Passed { event, .. }) => {
-                let body = json!(SeenEvent::of(&event));
-                for (nspace, ranks) in by_job(event.affected()) {
+            Heard::Notice(Notice::Passed { event, reached, .. }) => {
+                let body: Arc<str> = json!(SeenEvent::of(&event)).to_string().into();
+                for (nspace, ranks) in reached.ranks_of(event.affected()) {
                     let rank =
                         ranks.first().copied().filter(|only| ranks.len() == 1 && *only != rank::PMIX_RANK_WILDCARD);
-                    entries.entry(nspace).or_default().push(entry(JobEntryKind::Event, rank, &body));
+                    entries.entry(nspace).or_default().push(JobEntry::now(JobEntryKind::Event, rank, body.clone()));
                 }
             }
             Heard::Notice(Notice::Wished { nspace, wished }) => {
@@ -160,7 +163,7 @@ impl Keeping {
                 entries.entry(nspace).or_default().push(entry(JobEntryKind::Control, None, &body));
             }
             Heard::Notice(Notice::Controlled { requester, operation, targets, status }) => {
-                for (nspace, ranks) in by_job(targets) {
+                for (nspace, ranks) in ReachedJobs::all().ranks_of(targets) {
                     let body = json!({
                         "action": operation.to_string(), "requester": requester.as_ref().map(ToString::to_string),
                         "ranks": ranks.iter().map(|rank| rank.0).collect::<Vec<_>>(), "status": status.to_string(),
@@ -177,21 +180,62 @@ impl Keeping {
             match self.store.add_job_entries(&nspace, &entries) {
                 // Events may affect jobs of other servers, and such as were never recorded.
                 Err(StoreError::UnknownJob { .. }) => {}
-                Ok(()) => self.remember(&nspace),
-                Err(error) => {
-                    if let Some(left_out) = self.failures.allow(Instant::now()) {
-                        tracing::warn!(%error, entries = entries.len(), left_out, "a job's record is not complete");
-                    }
+                Ok(AddedEntries { left_out: None, .. }) => self.remember(&nspace),
+                // The record says how many they are.
+                Ok(AddedEntries { left_out: Some(left_out), .. }) => {
+                    self.remember(&nspace);
+                    self.warn(&nspace, &left_out.limit, left_out.count);
                 }
+                Err(error) => self.warn(&nspace, &error, entries.len()),
             }
+        }
+    }
+
+    fn warn(&self, nspace: &Nspace, why: &dyn Display, entries: usize) {
+        if let Some(left_out) = self.failures.allow(Instant::now()) {
+            tracing::warn!(%nspace, %why, entries, left_out, "a job's record is not complete");
         }
     }
 }
 
-fn by_job(procs: Vec<Proc>) -> BTreeMap<Nspace, Vec<Rank>> {
-    let mut jobs: BTreeMap<Nspace, Vec<Rank>> = BTreeMap::new();
-    for Proc { nspace, rank } in procs {
-        jobs.entry(nspace).or_default().push(rank);
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peal_core::reach::Reach;
+    use peal_model::{Event, Identity, Info, Proc, Range, Rank, Status, Value, key};
+    use peal_store::StoreSettings;
+
+    #[test]
+    fn event_enters_records_of_jobs_that_its_raiser_may_reach() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Arc::new(Store::open(&dir.path().join("peal.db"), StoreSettings::default()).unwrap());
+        let jobs = [("own", 7), ("other", 8)].map(|(name, uid)| (Nspace::new(name).unwrap(), uid));
+        for (nspace, uid) in &jobs {
+            let start = JobStart { nspace, uid: *uid, size: 1, command: "./app", at: 1 };
+            store.job_started(start).unwrap();
+        }
+        let procs = jobs.each_ref().map(|(nspace, _)| Proc::new(nspace.clone(), Rank(0)));
+        let affected = Value::procs(procs);
+        let infos = vec![Info::new(key::PMIX_EVENT_AFFECTED_PROCS, affected)];
+        let event = Arc::new(Event { code: Status(-3101), source: None, range: Range::Global, infos });
+        let of = |reach| {
+            let jobs = jobs.iter().map(|(nspace, uid)| (nspace.clone(), Identity { uid: *uid, gid: *uid })).collect();
+            let reached = ReachedJobs::new(reach, Arc::new(jobs));
+            Notice::Passed { event: event.clone(), results: Arc::default(), reached }
+        };
+        let failures = TraceRateLimit::new(BETWEEN_LINES);
+        let (command, running): (Command, _) = (Box::new(|_| String::new()), BTreeSet::new());
+        let mut keeping = Keeping { store: store.clone(), command, running, failures };
+        let mut tell = |reach| {
+            assert!(is_of_job(&of(reach)));
+            let mut entries = Entries::new();
+            keeping.add(Heard::Notice(of(reach)), &mut entries);
+            keeping.write(entries);
+            jobs.each_ref().map(|(nspace, _)| store.job_entries(nspace).unwrap().len())
+        };
+        assert_eq!(tell(Reach::User(7)), [1, 0]);
+        assert_eq!(tell(Reach::User(8)), [1, 1]);
+        assert_eq!(tell(Reach::Everybody), [2, 2], "of the resource manager, or granted by a policy");
+        assert!(!is_of_job(&of(Reach::User(9))), "it is not even heard");
     }
-    jobs
 }

@@ -51,7 +51,7 @@ fn entry_json(entry: &JobEntry) -> Value {
 
 /// What was written is JSON; if somebody changed it, it is a text.
 fn body(entry: &JobEntry) -> Value {
-    serde_json::from_str(&entry.body).unwrap_or_else(|_| Value::String(entry.body.clone()))
+    serde_json::from_str(&entry.body).unwrap_or_else(|_| Value::String(entry.body.to_string()))
 }
 
 fn print(out: &mut impl Write, record: &JobRecord, entries: &[JobEntry]) -> io::Result<()> {
@@ -98,9 +98,11 @@ fn told(kind: JobEntryKind, body: &Value) -> String {
             (None, Some(wish)) => Some(format!("handler {} wishes: {wish}", text("handler").unwrap_or_default())),
             (None, None) => None,
         },
-        JobEntryKind::Gap => {
-            body.get("notices").map(|notices| format!("{notices} notices are missing, perhaps of this job"))
-        }
+        JobEntryKind::Gap => match (body.get("entries"), body.get("notices")) {
+            (Some(entries), _) => Some(format!("{entries} entries are missing, there was no room for them")),
+            (None, Some(notices)) => Some(format!("{notices} notices are missing, perhaps of this job")),
+            (None, None) => None,
+        },
     };
     gist.unwrap_or_else(|| body.to_string())
 }

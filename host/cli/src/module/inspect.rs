@@ -162,9 +162,13 @@ impl Told<'_> {
 fn state(error: &SignatureError) -> &'static str {
     match error {
         SignatureError::Missing(_) | SignatureError::NotKept => "none",
-        SignatureError::Unreadable { .. } | SignatureError::Format | SignatureError::Legacy => "unreadable",
+        SignatureError::Unreadable { .. }
+        | SignatureError::Format
+        | SignatureError::Legacy
+        | SignatureError::Conditions(_) => "unreadable",
         SignatureError::Stranger(_) => "untrusted",
-        SignatureError::Wrong(_) => "wrong",
+        SignatureError::Wrong(_) | SignatureError::OtherModule { .. } => "wrong",
+        SignatureError::Expired { .. } => "expired",
     }
 }
 

@@ -8,14 +8,14 @@ use anyhow::{Context, Result, bail};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use minisign::{PublicKey, SecretKey, SecretKeyBox};
 use peal_config::KeyId;
-use peal_deploy::signature_place;
+use peal_deploy::{SignatureConditions, signature_place};
 use std::{
     ffi::OsString,
     fs,
     io::Write,
     path::{Path, PathBuf},
     process::ExitCode,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 /// How many bytes a secret key has.
@@ -23,11 +23,18 @@ const SECRET_KEY: usize = 158;
 /// Where in it it says how it is encrypted.
 const ENCRYPTION: std::ops::Range<usize> = 2..4;
 
+/// The longest time for which a signature may hold, if it is not for ever.
+const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
+
 /// Signs all of them or, where one is no component, none.
 pub fn sign(args: &Sign) -> Result<ExitCode> {
     if args.comment.as_ref().is_some_and(|comment| comment.contains(char::is_control)) {
         return Err(crate::usage_error("--comment: it stands on one line, without control characters"));
     }
+    if args.module.as_ref().is_some_and(|module| module.is_empty() || module.contains(char::is_control)) {
+        return Err(crate::usage_error("--module: it is a name, without control characters"));
+    }
+    let conditions = SignatureConditions { module: args.module.clone(), expires: args.valid_for.map(end).transpose()? };
     let components = args.files.iter().map(|path| component(path)).collect::<Result<Vec<_>>>()?;
     let key = secret_key(args)?;
     let public = PublicKey::from_secret_key(&key)?;
@@ -35,6 +42,7 @@ pub fn sign(args: &Sign) -> Result<ExitCode> {
     let mut out = crate::output::stdout();
     for (path, bytes) in args.files.iter().zip(components) {
         let comment = args.comment.clone().unwrap_or_else(|| usual_comment(path));
+        let comment = conditions.after(&comment);
         let signature = minisign::sign(Some(&public), &key, &*bytes, Some(&comment), Some("signature of peal"));
         let place = signature_place(path);
         let signature = signature.with_context(|| args.key.display().to_string())?;
@@ -42,6 +50,12 @@ pub fn sign(args: &Sign) -> Result<ExitCode> {
         writeln!(out, "{} is signed with key {id}", path.display())?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The end of a time that begins now.
+fn end(time: Duration) -> Result<SystemTime> {
+    let end = SystemTime::now().checked_add(time).filter(|_| time <= LONGEST);
+    end.ok_or_else(|| crate::usage_error("--valid-for: it is at most a hundred years"))
 }
 
 fn component(path: &Path) -> Result<Vec<u8>> {

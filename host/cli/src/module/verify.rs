@@ -23,7 +23,7 @@ pub fn verify(args: Verify) -> Result<ExitCode> {
     };
     let trusted = keys.iter().map(|(key, _)| key);
     match Signature::beside(&args.file).and_then(|signature| signature.signer(&bytes, trusted)) {
-        Ok(Signer { key, comment }) => {
+        Ok(Signer { key, comment, .. }) => {
             let mut out = crate::output::stdout();
             writeln!(out, "{named} is signed with key {}", key.id())?;
             for (_, whose) in keys.iter().filter(|(one, _)| *one == key) {

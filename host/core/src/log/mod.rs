@@ -6,6 +6,7 @@
 //! no module does is in [`writer`].
 pub mod book;
 pub mod directives;
+pub mod queue;
 mod writer;
 
 pub use writer::{Arrival, AvailableChannels, Gateway, Origin, Writer};
@@ -14,7 +15,7 @@ use book::{Aggregation, Likeness};
 use directives::{Directives, MAX_PAIR_TEXT, Pair};
 use peal_model::{IdentError, Info, InfoFlags, Key, KeyName, LogRequest, Status, Step, Value, code, key};
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 use thiserror::Error;
@@ -305,6 +306,15 @@ impl LogRun {
         let job = source.as_ref().map(|source| source.nspace.clone());
         let channels = self.waiting.iter().map(|planned| planned.channel.clone()).collect();
         Some(Likeness { job, identity: *identity, pair, channels, origin: self.origin })
+    }
+
+    /// The channels that may be tried, by all names under which their writers are asked for them.
+    pub fn channels(&self) -> BTreeSet<Key> {
+        let names = |planned: &Planned| {
+            let asked = planned.attempts.iter().map(|attempt| attempt.channel.clone());
+            asked.chain([planned.channel.clone()]).collect::<Vec<_>>()
+        };
+        self.waiting.iter().flat_map(names).collect()
     }
 
     /// Goes on to the next channel, or to the end.

@@ -1,7 +1,7 @@
 //! What a server wants done: by whoever steps it, and by the host environment.
 #[cfg(doc)]
 use super::Server;
-use super::{Allowance, Brought, DecisionId, DemandId, Denial, FenceId, PeerId, Purpose, RequestId, Seq};
+use super::{Allowance, Brought, DecisionId, DemandId, Denial, FenceId, PeerId, Purpose, PutRefusal, RequestId, Seq};
 use crate::{
     group::{Message, ServerId},
     job_control::{Cleanup, ControlId, JobControl, Operation},
@@ -123,6 +123,13 @@ pub enum Action {
         to: Option<RequestId>,
         /// What is to be written.
         request: Arc<LogRequest>,
+    },
+    /// A proc may not put what it wanted to: to be counted and traced.
+    PutRefused {
+        /// The proc.
+        proc: Proc,
+        /// Why.
+        refusal: PutRefusal,
     },
     /// A job-control request has ended: to be put on record.
     Controlled {

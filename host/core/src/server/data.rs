@@ -7,7 +7,7 @@ use crate::{
     Time, directives,
     fence::{Arrival, Participants},
     job::{self, Job, Life},
-    modex::TooMuch,
+    modex::PutShare,
     put_values::SoughtValue,
 };
 use peal_model::{
@@ -17,12 +17,27 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 impl Server {
     pub(super) fn commit(&mut self, to: RequestId, source: &Proc, commits: Vec<Commit>) -> Vec<Action> {
-        match self.modex.commit(source, commits) {
-            Err(TooMuch) => vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)],
+        let share = self.put_share(source);
+        match self.modex.commit(source, share, commits) {
+            Err(refusal) => {
+                vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE), Action::PutRefused { proc: source.clone(), refusal }]
+            }
             Ok(waiting) => {
                 std::iter::once(reply(to, code::PMIX_SUCCESS)).chain(self.answer_gets(source, waiting)).collect()
             }
         }
+    }
+
+    /// The user who is charged for what a proc puts, and that user's share.
+    pub(super) fn put_share(&self, proc: &Proc) -> PutShare {
+        let uid = self.uid_of(proc);
+        let max_bytes = if self.is_bounded(uid) { self.settings.max_put_bytes_per_user } else { usize::MAX };
+        PutShare { uid, max_bytes }
+    }
+
+    /// Whether a user has no more than a share: all do but root and the server's user.
+    pub(super) fn is_bounded(&self, uid: u32) -> bool {
+        uid != 0 && uid != self.server().uid
     }
 
     /// Answers gets that have waited for what is known of a proc now.

@@ -1,20 +1,21 @@
 //! The gate: before a request that names others, an event or a connection has any effect, the policies of its hook are asked;
 //! where there are none, the hook's default decides at once.
+mod held;
+
+pub(super) use self::held::{Gate, Waiting};
+use self::held::{GateLoad, Held};
 use super::{
-    Action, PeerId, Purpose, RequestId, Server, Upcall,
+    Action, PeerId, Purpose, RequestId, Server, Settings, Upcall,
     control::By,
     demand::strike,
     denial::{Asker, Denial, Refusal, deny},
     events::Raising,
-    grouping::Asked,
     named::Named,
-    spawning::Spawning,
     weight::bytes_of,
 };
 use crate::{
     Time,
     defaults::{self, Case, HookDefault, What},
-    job_control::{ControlId, Operation},
     policy::{self, DecidedBy, Verdict},
     reach::Reach,
 };
@@ -22,11 +23,7 @@ use peal_model::{
     ConnectionKind, Event, Hook, Identity, Info, LogRequest, Matter, Nspace, Peer, PolicyRequest, Proc, Request,
     Status, Target, UnixGroup, Value, key,
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    mem,
-    sync::Arc,
-};
+use std::{collections::BTreeSet, mem, sync::Arc};
 
 /// The number of a decision that is awaited; never used twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -46,76 +43,8 @@ pub enum Entrance {
     Open,
     /// They may not.
     Shut(Denial),
-    /// The policies are to be asked. Whoever asked keeps the decision's number; [`Server::decided`] knows nothing of it.
+    /// The policies are to be asked. Whoever asked keeps the decision's number, for [`Server::entrance_decided`].
     Ask(DecisionId, Arc<PolicyRequest>),
-}
-
-/// What waits for a decision, without what policies may amend.
-#[derive(Debug)]
-pub(super) enum Waiting {
-    Control { by: By, targets: Vec<Proc>, operation: Option<Operation> },
-    Provision(ControlId),
-    Abort { to: RequestId, source: Proc, request: Request },
-    Monitor { to: RequestId, source: Proc, monitor: Info, error: Status },
-    Event { raising: Raising, event: Event },
-    Registration { to: RequestId, codes: Vec<Status> },
-    Log { to: RequestId, request: LogRequest },
-    Group(Asked),
-    Spawn(Spawning),
-    Invitation { raising: Raising, event: Event, reach: Reach },
-}
-
-#[derive(Debug)]
-struct Held {
-    asker: Asker,
-    bytes: usize,
-    what: Waiting,
-}
-
-/// What waits for decisions, and who is to be asked.
-#[derive(Debug, Default)]
-pub(super) struct Gate {
-    /// As whom the server runs; nobody until it says so.
-    server: Option<Identity>,
-    pub(super) policed: Vec<Hook>,
-    /// Those of them whose policies only look on.
-    watched: Vec<Hook>,
-    held: BTreeMap<DecisionId, Held>,
-    /// How many each user has waiting.
-    by_user: BTreeMap<Option<u32>, usize>,
-    bytes: usize,
-    next: u64,
-}
-
-impl Gate {
-    /// How many decisions are awaited.
-    pub(super) fn awaited(&self) -> usize {
-        self.held.len()
-    }
-
-    fn hold(&mut self, id: DecisionId, held: Held) {
-        self.bytes += held.bytes;
-        *self.by_user.entry(held.asker.uid()).or_default() += 1;
-        self.held.insert(id, held);
-    }
-
-    fn release(&mut self, id: DecisionId) -> Option<Held> {
-        let held = self.held.remove(&id)?;
-        self.bytes -= held.bytes;
-        let uid = held.asker.uid();
-        if let Some(count) = self.by_user.get_mut(&uid) {
-            *count -= 1;
-            if *count == 0 {
-                self.by_user.remove(&uid);
-            }
-        }
-        Some(held)
-    }
-
-    fn number(&mut self) -> DecisionId {
-        self.next += 1;
-        DecisionId(self.next)
-    }
 }
 
 impl Server {
@@ -151,7 +80,18 @@ impl Server {
         let question = self.question(matter, Some(proc.clone()), Some(identity), &about);
         let request = PolicyRequest { groups, peer: Some(peer), infos, ..question };
         if self.gate.policed.contains(&hook) {
-            return Entrance::Ask(self.gate.number(), Arc::new(request));
+            let load = GateLoad { uid: Some(identity.uid), bytes: bytes_of(&request) };
+            if self.is_full(hook, load)
+                && let Verdict::Denied { by, status, reasons } = Verdict::overload()
+            {
+                let (requester, identity, targets) = (request.requester, request.identity, about);
+                let decision = None;
+                return Entrance::Shut(Denial { hook, requester, identity, targets, decision, by, status, reasons });
+            }
+            let id = self.gate.number();
+            self.gate.add(load);
+            self.gate.entering.insert(id, load);
+            return Entrance::Ask(id, Arc::new(request));
         }
         let default = self.settings.defaults.of(hook);
         if kind == ConnectionKind::Client && default == HookDefault::BuiltIn {
@@ -165,6 +105,24 @@ impl Server {
                 Entrance::Shut(Denial { hook, requester, identity, targets, decision: None, by, status, reasons })
             }
         }
+    }
+
+    /// The policies have decided on an [`Entrance::Ask`], so that another connection may wait in its place.
+    pub fn entrance_decided(&mut self, id: DecisionId) {
+        if let Some(load) = self.gate.entering.remove(&id) {
+            self.gate.subtract(load);
+        }
+    }
+
+    /// Whether one more decision would be too many, or too many for its user. Policies that only look on keep nobody waiting.
+    fn is_full(&self, hook: Hook, GateLoad { uid, bytes }: GateLoad) -> bool {
+        let Settings { max_decisions, max_decision_bytes, .. } = &self.settings;
+        // One user's flood leaves room for the others.
+        let own = self.gate.by_user.get(&uid).copied().unwrap_or_default();
+        let full = self.gate.awaited() >= *max_decisions
+            || own >= max_decisions.div_ceil(2)
+            || self.gate.bytes.saturating_add(bytes) > *max_decision_bytes;
+        full && !self.gate.watched.contains(&hook)
     }
 
     /// A request that names others: goes on, is held until its policies have decided, or is refused.
@@ -287,12 +245,7 @@ impl Server {
 
     pub(super) fn ask(&mut self, request: PolicyRequest, asker: Asker, what: Waiting) -> Vec<Action> {
         let (bytes, asker) = (bytes_of(&request), asker.about(&request.targets));
-        // One user's flood leaves room for the others.
-        let own = self.gate.by_user.get(&asker.uid()).copied().unwrap_or_default();
-        let full = self.gate.awaited() >= self.settings.max_decisions
-            || own >= self.settings.max_decisions.div_ceil(2)
-            || self.gate.bytes.saturating_add(bytes) > self.settings.max_decision_bytes;
-        if full && !self.gate.watched.contains(&asker.hook) {
+        if self.is_full(asker.hook, GateLoad { uid: asker.uid(), bytes }) {
             return self.denied(asker, what, Verdict::overload());
         }
         let id = self.gate.number();

@@ -115,7 +115,8 @@ impl Server {
         if let Some(RankData { kvals, .. }) = construct.data.take() {
             // Nobody here waits for what is for others.
             let commit = Commit { scope: Scope::Remote, kvals };
-            self.modex.commit(proc, vec![commit]).map_err(|_| GroupError::TooMuch)?;
+            let share = self.put_share(proc);
+            self.modex.commit(proc, share, vec![commit]).map_err(|_| GroupError::TooMuch)?;
         }
         construct.data = if self.groups.is_alone() { None } else { self.modex.for_others(proc) };
         Ok(())

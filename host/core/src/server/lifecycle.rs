@@ -113,6 +113,7 @@ impl Server {
         actions.extend(self.tool_left(peer));
         if gone.standing == Standing::Active && self.leave(&gone.proc, Life::Lost) {
             actions.extend(self.lost(&gone.proc, now));
+            self.drop_values_of_ended(&gone.proc.nspace);
         }
         self.settled(actions)
     }
@@ -148,6 +149,7 @@ impl Server {
             }
             Some(Life::Terminated | Life::Lost) | None => Vec::new(),
         };
+        self.drop_values_of_ended(&proc.nspace);
         if let Some((code, more)) = abnormal {
             let mut infos = vec![Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc.clone()))];
             infos.extend(more);
@@ -200,6 +202,15 @@ impl Server {
         actions.push(Action::Host(Upcall::ClientLost(proc.clone())));
         actions.extend(self.lose(proc, now));
         actions
+    }
+
+    /// Drops what the procs of a job have put when all of them have ended. Until then any of them may ask for it, also one that has
+    /// finalized and initializes again.
+    fn drop_values_of_ended(&mut self, nspace: &Nspace) {
+        let has_ended = |life: &Life| matches!(life, Life::Terminated | Life::Lost);
+        if self.jobs.get(nspace).is_some_and(|job| job.procs.values().all(has_ended)) {
+            self.modex.drop_job(nspace);
+        }
     }
 
     /// Counts a connection of a proc out. Whether it was the last one.

@@ -21,6 +21,7 @@ mod monitoring;
 mod named;
 mod owned;
 mod psets;
+mod refusal;
 mod resolving;
 mod settings;
 mod spawning;
@@ -62,9 +63,9 @@ pub use groups::GroupStatus;
 use losses::Losses;
 pub use monitoring::{FileSeen, Monitoring, UsageFound};
 use peal_model::{Event, Hook, Identity, Nspace, Proc, Reply, Request, Status, UnixGroup, code};
+pub use refusal::{PutRefusal, Refusal};
 pub use settings::Settings;
 use std::{collections::BTreeMap, sync::Arc};
-use thiserror::Error;
 use tools::Tools;
 
 /// A connection of a client.
@@ -83,55 +84,6 @@ pub struct RequestId {
     pub peer: PeerId,
     /// The tag that the answer carries.
     pub tag: u32,
-}
-
-/// Why a connection is refused.
-#[derive(Debug, Clone, PartialEq, Error)]
-pub enum Refusal {
-    /// No job of that name is registered.
-    #[error("namespace {0:?} is not registered here")]
-    UnknownNspace(Nspace),
-    /// The job has no such rank.
-    #[error("{proc} does not exist: ranks go from 0 to {}", .size.saturating_sub(1))]
-    UnknownRank {
-        /// Who claims to connect.
-        proc: Proc,
-        /// How many procs the job has.
-        size: u32,
-    },
-    /// The user or group is another than the job's.
-    #[error("{proc} belongs to {wanted}, the connection to {found}")]
-    WrongUser {
-        /// Who claims to connect.
-        proc: Proc,
-        /// As registered.
-        wanted: Identity,
-        /// As claimed.
-        found: Identity,
-    },
-    /// Policies, or the site's configuration, do not want it.
-    #[error("{0}")]
-    Denied(Box<Denial>),
-    /// The proc has ended.
-    #[error("{0} has ended")]
-    Ended(Proc),
-    /// The proc has as many connections as it may.
-    #[error("{proc} has {max} connections, more are not allowed")]
-    TooManyClones {
-        /// Who claims to connect.
-        proc: Proc,
-        /// How many are allowed.
-        max: u32,
-    },
-    /// A tool calls itself what somebody else is called.
-    #[error("{0} is the name of somebody else")]
-    NameTaken(Proc),
-    /// There are as many tools as there may be.
-    #[error("there are {max} tools, more are not allowed")]
-    TooManyTools {
-        /// How many are allowed.
-        max: usize,
-    },
 }
 
 /// What can be counted.
@@ -156,6 +108,10 @@ pub struct Counts {
     pub decisions_awaited: usize,
     /// Monitors.
     pub monitors: usize,
+    /// Tools.
+    pub tools: usize,
+    /// The memory that values take which procs have put, in bytes.
+    pub put_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -324,6 +280,8 @@ impl Server {
             events_owed_bytes: self.retained.index_bytes(),
             decisions_awaited: self.gate.awaited(),
             monitors: self.monitors.len(),
+            tools: self.tools.count(),
+            put_bytes: self.modex.charged_bytes(),
         }
     }
 

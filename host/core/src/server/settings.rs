@@ -36,6 +36,9 @@ pub struct Settings {
     pub max_event_bytes: usize,
     /// How much memory the keys and values that one proc has put may take, in bytes.
     pub max_put_bytes: usize,
+    /// How much memory the keys and values that all procs of one user have put may take, in bytes; root and the server's user may put
+    /// more.
+    pub max_put_bytes_per_user: usize,
     /// How many gets one connection may have waiting.
     pub max_held_gets: usize,
     /// How many fences one proc may wait in at once.
@@ -44,8 +47,10 @@ pub struct Settings {
     pub max_registrations: usize,
     /// How many connections one proc may have (its own and those of its clones).
     pub max_clones: u32,
-    /// How many tools may be connected.
+    /// How many tools may be connected; an eighth of these are root's and the server's user's alone.
     pub max_tools: usize,
+    /// How many of these one user may have, unless that is root or the server's.
+    pub max_tools_per_user: usize,
     /// How long losses of connections are gathered that one event then tells of; nothing for an event each.
     pub loss_window: Duration,
     /// How many events hosted handlers may raise in all because of one that no handler raised.
@@ -87,11 +92,13 @@ impl Default for Settings {
             event_batch_bytes: 1 << 20,
             max_event_bytes: 1 << 20,
             max_put_bytes: 256 << 20,
+            max_put_bytes_per_user: 512 << 20,
             max_held_gets: 4096,
             max_fences: 64,
             max_registrations: 65_536,
             max_clones: 64,
             max_tools: 256,
+            max_tools_per_user: 64,
             loss_window: Duration::from_millis(100),
             allowance: Allowance(256),
             defaults: Defaults::default(),

@@ -2,6 +2,7 @@
 mod asked;
 mod bounds;
 mod demand;
+mod entrances;
 mod finalized;
 mod kept;
 mod kept_model;
@@ -9,6 +10,7 @@ mod losses;
 mod monitoring;
 mod recipients;
 mod restarts;
+mod user_shares;
 
 use super::*;
 use peal_model::{Commit, Info, KeyName, Kval, Range, Rank, RankData, Scope, Value, key, rank};

@@ -4,6 +4,9 @@ use crate::{audience::Aim, job::JobSpec};
 use peal_model::{Event, Identity, JobInfo, Nspace, Proc};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// One part in so many of what there may be is for root and the server's user alone.
+const RESERVED_PART: usize = 8;
+
 /// The tools that are connected.
 #[derive(Debug, Default)]
 pub(super) struct Tools(BTreeMap<Proc, Tool>);
@@ -18,6 +21,16 @@ impl Tools {
     /// As whom a tool runs, by its namespace.
     pub(super) fn identity(&self, nspace: &Nspace) -> Option<Identity> {
         self.0.iter().find(|(proc, _)| proc.nspace == *nspace).map(|(_, tool)| tool.identity)
+    }
+
+    /// The number of all tools.
+    pub(super) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The number of a user's tools.
+    fn count_of(&self, uid: u32) -> usize {
+        self.0.values().filter(|tool| tool.identity.uid == uid).count()
     }
 
     /// Forgets the tool of a connection, and tells whether it was the last one of its namespace.
@@ -39,13 +52,22 @@ impl Server {
         if self.tools.identity(&proc.nspace).is_some_and(|other| other != identity) {
             return Err(Refusal::NameTaken(proc.clone()));
         }
-        let max = self.settings.max_tools;
-        if self.tools.0.len() >= max {
-            return Err(Refusal::TooManyTools { max });
-        }
+        self.check_tool_shares(identity.uid)?;
         let peer = self.seat(proc, identity);
         self.tools.0.insert(proc.clone(), Tool { peer, identity });
         Ok(peer)
+    }
+
+    /// Whether a user may have one tool more.
+    fn check_tool_shares(&self, uid: u32) -> Result<(), Refusal> {
+        let (all, own) = (self.settings.max_tools, self.settings.max_tools_per_user);
+        let is_bounded = self.is_bounded(uid);
+        if is_bounded && self.tools.count_of(uid) >= own {
+            return Err(Refusal::TooManyToolsOfUser { uid, max: own });
+        }
+        // Root and the server's user find a place although all others have as many as they may.
+        let max = if is_bounded { all - all / RESERVED_PART } else { all };
+        if self.tools.count() >= max { Err(Refusal::TooManyTools { max }) } else { Ok(()) }
     }
 
     /// A job takes its name from tools that have it: these are heard no more, and what they wait for is denied.

@@ -73,7 +73,7 @@ fn who_must_be_signed_is_told_by_the_rules_of_its_owner() {
         ..Modules::default()
     };
     let signature = Signature::parse(SIGNATURE);
-    let of = |owner| lacking(&rules, owner, SIGNED, &signature);
+    let of = |owner| lacking(&rules, (owner, None), SIGNED, &signature);
     assert_eq!((of(ModuleOwner::User), of(ModuleOwner::Brought)), (None, None));
     assert_eq!(
         of(ModuleOwner::Site).unwrap(),
@@ -81,10 +81,10 @@ fn who_must_be_signed_is_told_by_the_rules_of_its_owner() {
          (modules.trusted_keys)"
     );
     let missing = Err(SignatureError::Missing("q.wasm.minisig".into()));
-    let told = lacking(&rules, ModuleOwner::User, SIGNED, &missing).unwrap();
+    let told = lacking(&rules, (ModuleOwner::User, None), SIGNED, &missing).unwrap();
     assert!(told.ends_with("it is not signed: there is no q.wasm.minisig (`peal module sign` makes one)"), "{told}");
     let keyless = Modules { require_signature: vec![ModuleOwner::Brought], ..Modules::default() };
-    let told = lacking(&keyless, ModuleOwner::Brought, SIGNED, &signature).unwrap();
+    let told = lacking(&keyless, (ModuleOwner::Brought, None), SIGNED, &signature).unwrap();
     assert!(told.ends_with("; no key is trusted yet: modules.trusted_keys"), "{told}");
 }
 
@@ -108,4 +108,27 @@ fn a_signature_is_looked_for_beside_its_component() {
 #[test]
 fn a_comment_stays_on_its_line() {
     assert_eq!(plain("timestamp:1\tfile:\"a\\b\"\u{1b}[2J\u{202e}"), "timestamp:1 file:\"a\\b\"\\u{1b}[2J\\u{202e}");
+}
+
+#[test]
+fn conditions_of_a_comment_are_read_as_they_are_written() {
+    let expires = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_795_312_622);
+    let conditions = SignatureConditions { module: Some("quota".to_owned()), expires: Some(expires) };
+    let comment = conditions.after("reviewed by Ada");
+    assert_eq!(comment, "reviewed by Ada\tmodule:quota\texpires:1795312622");
+    assert_eq!(SignatureConditions::of_comment(&comment), Some(conditions.clone()));
+    assert_eq!(SignatureConditions::default().after("a comment"), "a comment");
+    for none in ["", "timestamp:1795312622\tfile:f\thashed", "a module:quota expires:1"] {
+        assert_eq!(SignatureConditions::of_comment(none), Some(SignatureConditions::default()), "{none}");
+    }
+    for nonsense in ["expires:", "expires:tomorrow", "expires:-1", "expires:99999999999999999999"] {
+        assert_eq!(SignatureConditions::of_comment(nonsense), None, "{nonsense}");
+    }
+
+    let id = key(KEY).id();
+    let past = expires - std::time::Duration::from_secs(1);
+    assert_eq!((conditions.at(past, id), conditions.of_module("quota", id)), (Ok(()), Ok(())));
+    assert_eq!(conditions.at(expires, id), Err(SignatureError::Expired { key: id, expires }));
+    let other = SignatureError::OtherModule { key: id, module: "quota".to_owned() };
+    assert_eq!(conditions.of_module("quotas", id), Err(other));
 }

@@ -17,7 +17,7 @@ use crate::{
 };
 use peal_core::{job::JobSpec, owner::Owner};
 use peal_model::{Identity, Nspace, Proc, Rank, counted};
-use peal_store::{AdminCall, Store, StoreError};
+use peal_store::{AdminCall, JobStart, Store, StoreError};
 use peal_wire::{ServerUri, variable};
 use std::{
     collections::BTreeMap,
@@ -177,6 +177,7 @@ impl Desk {
             phase: *self.phase.borrow(),
             jobs: counters.jobs.get(),
             connections: counters.connections_open.get(),
+            compiling: counters.user_modules_compiling.get(),
             troubles: (self.parts.troubles)(),
         }
     }
@@ -228,7 +229,10 @@ impl Desk {
         self.jobs_changed().await;
         // What it runs only whoever starts it knows.
         let (recorded, size, command) = (nspace.clone(), job.size, format!("(registered for user {uid})"));
-        self.store(move |store, at| store.job_started(&recorded, size, &command, at)).await;
+        self.store(move |store, at| {
+            store.job_started(JobStart { nspace: &recorded, uid, size, command: &command, at })
+        })
+        .await;
         Ok(self.registered_as(&nspace, job.size))
     }
 

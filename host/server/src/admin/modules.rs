@@ -136,6 +136,8 @@ pub enum ModuleState {
     Disabled,
     /// There is no job yet that it is for.
     Waiting,
+    /// A user installed it, and it is not yet compiled and started.
+    Compiling,
     /// It has failed too often and is not called.
     Quarantined,
 }
@@ -147,6 +149,7 @@ impl fmt::Display for ModuleState {
             ModuleState::Shadow => "shadow",
             ModuleState::Disabled => "disabled",
             ModuleState::Waiting => "waiting",
+            ModuleState::Compiling => "compiling",
             ModuleState::Quarantined => "quarantined",
         })
     }

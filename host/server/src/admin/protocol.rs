@@ -195,6 +195,9 @@ pub struct Status {
     pub jobs: u64,
     /// How many connections of their procs are open.
     pub connections: u64,
+    /// How many modules of users are not yet compiled and started.
+    #[serde(default)]
+    pub compiling: u64,
     /// What is wrong with it.
     #[serde(default)]
     pub troubles: Vec<Trouble>,

@@ -82,7 +82,7 @@ fn bytes(heard: &Heard) -> usize {
 fn line(heard: Heard, codes: &[Status]) -> Vec<u8> {
     let reply = match heard {
         Heard::Missed(events) => Reply::Missed { events },
-        Heard::Notice(Notice::Passed { event, results }) if codes.is_empty() || codes.contains(&event.code) => {
+        Heard::Notice(Notice::Passed { event, results, .. }) if codes.is_empty() || codes.contains(&event.code) => {
             Reply::Event(SeenEvent::passed(&event, &results))
         }
         Heard::Notice(_) => return Vec::new(),

@@ -18,7 +18,7 @@ pub use view::{ChainView, Standing};
 
 use crate::{
     metrics::Metrics,
-    notice::{ChainResults, Notice, Notices, Wished},
+    notice::{ChainResults, Notice, Notices, ReachedJobs, Wished},
     shadow::Shadows,
     wanted::Wanted,
 };
@@ -148,7 +148,8 @@ impl Shared {
         self.under_way.fetch_sub(1, Ordering::Relaxed);
         let Passing { entered, results, .. } = passing;
         let results = Arc::new(results);
-        self.notices.tell(Notice::Passed { event: entered.event, results: results.clone() });
+        let reached = ReachedJobs::new(entered.reach, entered.jobs);
+        self.notices.tell(Notice::Passed { event: entered.event, results: results.clone(), reached });
         // Who waited may have gone.
         entered.awaited.map(|awaited| awaited.send(results));
     }

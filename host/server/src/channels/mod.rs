@@ -1,18 +1,26 @@
 //! Log channels: the components that write what procs log.
 //!
-//! One worker takes the requests as they come, so that the lines of one proc keep their order, and tries the channels of
-//! each one after the other, on guest threads that nobody else uses: a slow channel delays no event and no other request.
+//! Each channel writes one request after the other, on guest threads that nobody else uses, and takes users in turn. Requests of one
+//! user on one channel keep their order. So a slow channel delays no event, no other channel, and of each user only what names it.
 
+mod backlog;
 mod worker;
+mod writing;
 
 use crate::{
     fabric::{Fabric, ServerId},
     handle::ServerHandle,
     host::Host,
     metrics::{Metrics, RoleMeters},
+    turns::Turns,
 };
+use backlog::{Backlog, RefusedRequest};
 use peal_core::{
-    log::{AvailableChannels, LogSettings, Origin, book::Book},
+    log::{
+        Arrival, AvailableChannels, LogRun, LogSettings, Origin,
+        book::{Book, Likeness},
+        queue::QueueLimits,
+    },
     order::Registrations,
     owner::Owner,
     registration::{Codes, Place, Registration, RegistrationError},
@@ -21,31 +29,25 @@ use peal_core::{
 use peal_model::{Key, LogRequest, Proc, Size, Status, code};
 use peal_sandbox::{GuestPool, Module, Role};
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    collections::BTreeSet,
+    sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
 use thiserror::Error;
 use tokio::{
-    sync::{
-        mpsc::{self, error::TrySendError},
-        oneshot, watch,
-    },
+    sync::{Semaphore, oneshot, watch},
     task::JoinHandle,
 };
-use worker::{Became, Worker};
+use worker::Worker;
+use writing::{Became, ChannelWriter};
 
 /// Limits, times and order of log channels; all of them settings.
 #[derive(Clone, Debug)]
 pub struct ChannelSettings {
     /// Which channels come first and which must not fail.
     pub log: LogSettings,
-    /// How many requests may wait.
-    pub queue: usize,
-    /// How much memory these may take, in bytes.
-    pub queue_bytes: usize,
+    /// How many requests may wait or be being written, in all and of one user.
+    pub queue: QueueLimits,
     /// How long the host environment may take over what it is to write to one channel. After three times as long no further
     /// channel of the request is tried.
     pub host_timeout: Duration,
@@ -57,8 +59,7 @@ impl Default for ChannelSettings {
     fn default() -> Self {
         ChannelSettings {
             log: LogSettings::default(),
-            queue: 4096,
-            queue_bytes: 64 << 20,
+            queue: QueueLimits::default(),
             host_timeout: Duration::from_secs(10),
             drain_timeout: Duration::from_secs(10),
         }
@@ -150,16 +151,35 @@ impl Asker {
     }
 }
 
-/// A request on its way to the worker.
+/// A request on its way to its channels.
 struct Logging {
-    to: Asker,
     request: Arc<LogRequest>,
-    origin: Origin,
-    /// The channel that another server has chosen.
-    chosen: Option<Key>,
-    /// When it came.
-    arrived: SystemTime,
-    bytes: usize,
+    run: LogRun,
+    subject: Subject,
+}
+
+/// The origin of what is logged.
+enum Subject {
+    /// A request, by what it is told from others if it may be logged once for many.
+    Request { to: Asker, likeness: Option<Likeness> },
+    /// The number of requests that were not logged.
+    Tally,
+}
+
+impl Logging {
+    /// The memory that each channel of a request takes while it waits, nearly.
+    const CHANNEL: usize = 256;
+
+    fn channels(&self) -> BTreeSet<Key> {
+        self.run.channels()
+    }
+
+    /// The memory that it takes, nearly.
+    fn bytes(&self) -> usize {
+        let infos = self.request.data.iter().chain(&self.request.directives);
+        let channels = self.run.channels().len() * Logging::CHANNEL;
+        infos.fold(channels, |sum, info| sum.saturating_add(Size::of_info(info).bytes))
+    }
 }
 
 /// The modules that write, in their order, and what measures them.
@@ -192,13 +212,10 @@ impl Writers {
 /// The running channels.
 pub(crate) struct Channels {
     writers: watch::Sender<Arc<Writers>>,
-    queue: mpsc::Sender<Logging>,
-    waiting: Arc<AtomicUsize>,
+    backlog: Arc<Backlog>,
     worker: JoinHandle<()>,
-    settings: ChannelSettings,
-    host: Arc<dyn Host>,
+    writer: Arc<ChannelWriter>,
     handle: ServerHandle,
-    metrics: Arc<Metrics>,
 }
 
 impl Channels {
@@ -212,60 +229,63 @@ impl Channels {
         handle: &ServerHandle,
         metrics: &Arc<Metrics>,
     ) -> Channels {
-        let (queue, requests) = mpsc::channel(settings.queue.max(1));
-        let waiting = Arc::new(AtomicUsize::new(0));
         let (writers, seated) = watch::channel(Writers::new(&hosted, metrics));
-        let worker = Worker {
+        let backlog = Backlog::new(settings.queue);
+        let book = Book::new(settings.log.aggregation);
+        let writer = Arc::new(ChannelWriter {
             writers: seated,
             pool: pool.clone(),
-            settings: settings.clone(),
+            settings,
             host: host.clone(),
             beside,
-            handle: handle.clone(),
             metrics: metrics.clone(),
-            waiting: waiting.clone(),
-            book: Book::new(settings.log.aggregation),
-            started: Instant::now(),
-        };
-        let worker = tokio::spawn(worker.run(requests));
-        let (host, handle, metrics) = (host.clone(), handle.clone(), metrics.clone());
-        Channels { writers, queue, waiting, worker, settings, host, handle, metrics }
+            turns: Turns::new(Semaphore::MAX_PERMITS, 1),
+        });
+        let (handle, started) = (handle.clone(), Instant::now());
+        let worker = Worker { backlog: backlog.clone(), writer: writer.clone(), handle: handle.clone(), book, started };
+        let worker = tokio::spawn(worker.run());
+        Channels { writers, backlog, worker, writer, handle }
     }
 
     /// Puts these in the place of those there are. A request that is being written is written by those who began.
     pub(crate) fn replace(&mut self, hosted: &HostedChannels) {
-        self.writers.send_replace(Writers::new(hosted, &self.metrics));
+        self.writers.send_replace(Writers::new(hosted, &self.writer.metrics));
     }
 
     /// The channels that are available to a proc or tool (`PMIX_QUERY_LOG_CHANNELS`): those of modules, in their order, then those that
     /// the host environment is.
     pub(crate) fn available(&self, source: &Proc) -> AvailableChannels {
-        self.writers.borrow().available(Some(source), &*self.host)
+        self.writers.borrow().available(Some(source), &*self.writer.host)
     }
 
-    /// Takes a request; it is answered when it has been written, or at once if too many wait.
+    /// Takes a request; it is answered when it has been written, or at once if it makes no sense or too many wait.
     pub(crate) fn submit(&self, to: Asker, request: Arc<LogRequest>, origin: Origin, chosen: Option<Key>) {
-        let infos = request.data.iter().chain(&request.directives);
-        let bytes = infos.map(|info| Size::of_info(info).bytes).sum();
-        let waiting = self.waiting.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
-        let full = waiting > self.settings.queue_bytes && waiting > bytes;
-        let logging = Logging { to, request, origin, chosen, arrived: SystemTime::now(), bytes };
-        let refused =
-            if full { Some(logging) } else { self.queue.try_send(logging).err().map(TrySendError::into_inner) };
-        if let Some(Logging { to, .. }) = refused {
-            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
-            self.metrics.counters().log_requests_refused.count();
-            to.tell(&self.handle, code::PMIX_ERR_OUT_OF_RESOURCE.into());
+        let arrival = Arrival { chosen, ..self.writer.arrival(SystemTime::now(), origin) };
+        let run = match self.writer.route(&request, &arrival) {
+            Ok(run) => run,
+            Err(malformed) => {
+                tracing::debug!(source = writing::source_name(&request), %malformed, "nothing is logged");
+                self.writer.metrics.counters().log_requests.count();
+                return to.tell(&self.handle, malformed.status().into());
+            }
+        };
+        let (user, subject) = (request.identity.map(|identity| identity.uid), Subject::request(to, run.likeness()));
+        let Err(refused) = self.backlog.offer(user, Logging { request, run, subject }) else { return };
+        let RefusedRequest { logging: Logging { request, subject, .. }, limit } = *refused;
+        self.writer.metrics.counters().log_requests_refused.count();
+        tracing::debug!(source = writing::source_name(&request), user, %limit, "log request refused");
+        if let Subject::Request { to, .. } = subject {
+            to.tell(&self.handle, Became::refused(code::PMIX_ERR_OUT_OF_RESOURCE, limit.info()));
         }
     }
 
     /// Waits until what was accepted is written and the modules have stopped, but no longer than may be.
     pub(crate) async fn drain(self) {
-        drop(self.queue);
-        let stop = self.worker.abort_handle();
-        if tokio::time::timeout(self.settings.drain_timeout, self.worker).await.is_err() {
+        self.backlog.close();
+        let (stop, drain_timeout) = (self.worker.abort_handle(), self.writer.settings.drain_timeout);
+        if tokio::time::timeout(drain_timeout, self.worker).await.is_err() {
             stop.abort();
-            tracing::error!(after = ?self.settings.drain_timeout, "what is still before the log channels is lost");
+            tracing::error!(after = ?drain_timeout, "what is still before the log channels is lost");
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     metrics::{Metrics, RoleMeters},
     shadow::Shadows,
 };
-use peal_audit::{Audit, Entry};
+use peal_audit::Audit;
 use peal_core::{
     defaults::HookDefault,
     owner::Owner,
@@ -207,7 +207,7 @@ impl Decisions {
     pub(crate) fn denied(&self, denial: &Denial) {
         self.metrics.counters().requests_denied.count();
         if let (Some(audit), false) = (&self.audit, self.is_recorded(denial)) {
-            audit.mention(Entry::Denied(denied(denial)));
+            audit.refuse(denied(denial));
         }
         match self.denials.allow(Instant::now()) {
             Some(left_out) => tracing::warn!(%denial, left_out, "a request is denied"),
@@ -248,5 +248,6 @@ fn denied(denial: &Denial) -> peal_audit::Denial {
         status: Some(*status),
         targets: targets.clone(),
         from: None,
+        cause: None,
     }
 }

@@ -159,7 +159,7 @@ impl Job {
     pub(crate) async fn start(mut self, inbox: mpsc::Receiver<JobCommand>) -> Result<JoinHandle<JobEnd>, LaunchError> {
         self.server.add_job(self.spec.clone()).await?;
         let (nspace, size) = (self.request.nspace.clone(), self.request.size());
-        self.notices.tell(Notice::JobStarted { nspace: nspace.clone(), size });
+        self.notices.tell(Notice::JobStarted { nspace: nspace.clone(), uid: self.spec.identity.uid, size });
         let nspace = nspace.as_str().escape_debug();
         self.report(
             rank::PMIX_RANK_WILDCARD,

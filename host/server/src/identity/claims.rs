@@ -1,23 +1,14 @@
 //! Live claims on procs whose processes the host does not know: the first one is believed, and what descends from its
 //! process are its clones.
-use super::{Impostor, Observer, observer::Search, process::Process, socket::Sockets};
+use super::{Impostor, Observer, PeerSocket, observer::Search, process::Process, socket::Sockets};
 use peal_model::Proc;
 use std::{
     collections::HashMap,
-    net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 /// A user's claim on a proc: what others claim is no business of theirs.
 type Claimed = (Proc, u32);
-
-/// The far end of a connection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct FarEnd {
-    pub(super) far: SocketAddr,
-    pub(super) near: SocketAddr,
-    pub(super) inode: u64,
-}
 
 /// The claims that live.
 #[derive(Debug, Default)]
@@ -28,7 +19,7 @@ pub(super) struct Claims(Mutex<HashMap<Claimed, Claimants>>);
 struct Claimants {
     /// Whose descendants the claimants are; looked for only when there is a second one.
     first: Option<Process>,
-    live: Vec<FarEnd>,
+    live: Vec<PeerSocket>,
 }
 
 /// A claim that lives as long as this does.
@@ -36,7 +27,7 @@ struct Claimants {
 pub(crate) struct Claim {
     claims: Arc<Claims>,
     claimed: Claimed,
-    end: FarEnd,
+    end: PeerSocket,
 }
 
 impl Claims {
@@ -44,15 +35,14 @@ impl Claims {
     pub(super) fn claim(
         self: &Arc<Self>,
         proc: &Proc,
-        uid: u32,
-        end: FarEnd,
+        end: PeerSocket,
         (sockets, observer): (&Sockets, &Observer),
     ) -> Result<Claim, Impostor> {
-        let claimed = (proc.clone(), uid);
+        let claimed = (proc.clone(), end.uid);
         loop {
             let Some((first, other)) = self.join(&claimed, end) else { return Ok(self.claim_of(claimed, end)) };
             let first = first.filter(|first| first.is_there());
-            match first.or_else(|| observer.holder(Search::Of(uid), other.inode)) {
+            match first.or_else(|| observer.holder(Search::Of(end.uid), other.inode)) {
                 Some(first) if observer.holder(Search::Below(first.pid), end.inode).is_some() => {
                     let mut all = self.all();
                     let claimants = all.entry(claimed.clone()).or_default();
@@ -63,14 +53,14 @@ impl Claims {
                 }
                 Some(first) => return Err(Impostor::Second { proc: proc.clone(), first: first.pid }),
                 // Whoever held it let it go: what is left of the claim is a message of ours that was not yet read.
-                None if sockets.find(other.far, other.near)?.is_none() => self.forget(&claimed, other),
+                None if !sockets.is_there(&other)? => self.forget(&claimed, other),
                 None => return Err(Impostor::Hidden(proc.clone())),
             }
         }
     }
 
     /// Joins nobody; or else says whom there is to be compared with.
-    fn join(&self, claimed: &Claimed, end: FarEnd) -> Option<(Option<Process>, FarEnd)> {
+    fn join(&self, claimed: &Claimed, end: PeerSocket) -> Option<(Option<Process>, PeerSocket)> {
         let mut all = self.all();
         let claimants = all.entry(claimed.clone()).or_default();
         match claimants.live.first() {
@@ -82,11 +72,11 @@ impl Claims {
         }
     }
 
-    fn claim_of(self: &Arc<Self>, claimed: Claimed, end: FarEnd) -> Claim {
+    fn claim_of(self: &Arc<Self>, claimed: Claimed, end: PeerSocket) -> Claim {
         Claim { claims: self.clone(), claimed, end }
     }
 
-    fn forget(&self, claimed: &Claimed, end: FarEnd) {
+    fn forget(&self, claimed: &Claimed, end: PeerSocket) {
         let mut all = self.all();
         let Some(claimants) = all.get_mut(claimed) else { return };
         claimants.live.retain(|other| *other != end);

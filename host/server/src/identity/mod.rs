@@ -11,19 +11,14 @@ pub use self::observer::{Observer, observe};
 pub(crate) use self::{
     claims::Claim,
     process::{Process, user},
-    socket::{unread, untaken},
+    socket::{PeerSocket, unread, untaken},
 };
-use self::{
-    claims::{Claims, FarEnd},
-    groups::GroupNames,
-    observer::Search,
-    socket::{Socket, Sockets},
-};
+use self::{claims::Claims, groups::GroupNames, observer::Search, socket::Sockets};
 use crate::host::{Host, ProcessOf};
 use peal_model::{Identity, Proc, UnixGroup};
-use std::{io, net::SocketAddr, sync::Arc};
+use std::{io, sync::Arc};
 use thiserror::Error;
-use tokio::net::UnixStream;
+use tokio::net::{TcpStream, UnixStream};
 
 /// How much of what a peer claims must be true (design, section 8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -65,18 +60,19 @@ pub fn peer_of(stream: &UnixStream) -> io::Result<Peer> {
     })
 }
 
-/// The process that holds the end at `far` of a loopback connection with us at `near`, if it is `root` or descends from it. Reads
-/// files of the kernel's: not for a runtime's own threads.
-pub fn holder_below(root: u32, far: SocketAddr, near: SocketAddr) -> io::Result<Option<u32>> {
-    let socket = Sockets::default().find(far, near)?;
-    Ok(socket.and_then(|socket| process::holder_below(root, socket.inode)))
+/// The process that holds the other end of a loopback connection, if it is `root` or descends from it and the connection is
+/// established.
+pub async fn holder_below(root: u32, stream: &TcpStream) -> io::Result<Option<u32>> {
+    let Some(socket) = Sockets::default().peer_of(stream).await? else { return Ok(None) };
+    let searching = tokio::task::spawn_blocking(move || process::holder_below(root, socket.inode));
+    searching.await.map_err(io::Error::other)
 }
 
 /// What the kernel contradicts, or cannot confirm.
 #[derive(Debug, Error)]
 pub(crate) enum Impostor {
-    #[error("user {claimed} is claimed, the socket belongs to {}", .found.map_or("nobody".to_owned(), |uid| format!("user {uid}")))]
-    User { claimed: u32, found: Option<u32> },
+    #[error("user {claimed} is claimed, the socket belongs to user {found}")]
+    User { claimed: u32, found: u32 },
     #[error("group {claimed} is claimed, process {pid} runs as group {found}")]
     Group { claimed: u32, found: u32, pid: u32 },
     #[error(
@@ -89,6 +85,10 @@ pub(crate) enum Impostor {
     Second { proc: Proc, first: u32 },
     #[error("{0} is claimed, and connected already from a process that cannot be looked at")]
     Hidden(Proc),
+    #[error(
+        "process {0} holds the socket and runs with the rights of more than one user or group, so its groups prove nothing"
+    )]
+    Mixed(u32),
     #[error("the process that holds the socket cannot be found")]
     Unseen,
     #[error("the kernel does not say who it is: {0}")]
@@ -126,19 +126,23 @@ impl Checker {
         }
     }
 
-    /// Compares what the peer at `far`, connected to us at `near`, claims with what the kernel says. The claim that
-    /// comes back lives as long as the connection. Reads files of the kernel's: not for tokio's own threads.
+    /// The peer's socket of a connection that was just accepted; none where the connection is no longer established.
+    pub(crate) async fn peer_socket(&self, stream: &TcpStream) -> io::Result<Option<PeerSocket>> {
+        self.sockets.peer_of(stream).await
+    }
+
+    /// Compares what a peer claims with what the kernel says. The claim that comes back lives as long as the connection. Reads
+    /// files of the kernel's: not for tokio's own threads.
     pub(crate) fn check(
         &self,
         claimant: &Claimant,
         claimed: Identity,
-        far: SocketAddr,
-        near: SocketAddr,
+        socket: PeerSocket,
     ) -> Result<Checked, Impostor> {
-        let found = self.sockets.find(far, near)?;
-        let Some(Socket { inode, .. }) = found.filter(|socket| socket.uid == claimed.uid) else {
-            return Err(Impostor::User { claimed: claimed.uid, found: found.map(|socket| socket.uid) });
-        };
+        let PeerSocket { uid, inode, .. } = socket;
+        if uid != claimed.uid {
+            return Err(Impostor::User { claimed: claimed.uid, found: uid });
+        }
         // Nobody knows of a tool as which group it runs, so that is always looked for.
         if let (IdentityCheck::User, Claimant::Proc(proc)) = (self.check, claimant) {
             let is_launched = self.host.process_of(proc) != ProcessOf::Unknown;
@@ -155,21 +159,21 @@ impl Checker {
                     .ok_or_else(|| Impostor::Elsewhere { proc: proc.clone(), root })?,
                 ProcessOf::Ended => return Err(Impostor::Ended(proc.clone())),
                 ProcessOf::Unknown => {
-                    let end = FarEnd { far, near, inode };
-                    let claim = self.claims.claim(proc, claimed.uid, end, (&self.sockets, &self.observer))?;
+                    let claim = self.claims.claim(proc, socket, (&self.sockets, &self.observer))?;
                     let pid = self.latest_holder(claimed.uid, inode);
                     return Ok(self.unseen(claimed, pid, Some(claim)));
                 }
             },
         };
-        let gids = process::groups(pid).ok_or(Impostor::Unseen)?;
-        match gids.first().copied().ok_or(Impostor::Unseen)? {
-            found if found == claimed.gid => {
-                let peer = Peer { identity: claimed, pid: Some(pid) };
-                Ok(Checked { peer, groups: self.names.named(&gids), claim: None })
-            }
-            found => Err(Impostor::Group { claimed: claimed.gid, found, pid }),
+        let credentials = process::credentials(pid).ok_or(Impostor::Unseen)?;
+        // A socket can be handed to a program with the rights of a group, as its standard input or in a message.
+        let found = credentials.only_group(uid).ok_or(Impostor::Mixed(pid))?;
+        if found != claimed.gid {
+            return Err(Impostor::Group { claimed: claimed.gid, found, pid });
         }
+        let gids: Vec<u32> = std::iter::once(found).chain(credentials.supplementary).collect();
+        let peer = Peer { identity: claimed, pid: Some(pid) };
+        Ok(Checked { peer, groups: self.names.named(&gids), claim: None })
     }
 
     /// Somebody whose process decides nothing: only the group is known that must be the job's. The process is told where it was found.

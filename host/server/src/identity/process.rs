@@ -17,6 +17,9 @@ const MOST_FILES: usize = 300_000;
 /// miss one while another ends.
 const LOOKS: u32 = 3;
 
+/// The numbers of a process that say which user it is, and those that say which group: real, effective, saved, for files.
+const KINDS: usize = 4;
+
 /// A process that no later one of the same number is taken for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Process {
@@ -105,9 +108,29 @@ impl Search {
     }
 }
 
-/// The groups of a process: the one that it runs as, then those beside it.
-pub(super) fn groups(pid: u32) -> Option<Vec<u32>> {
-    groups_in(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
+/// The users and groups of a process.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct ProcessCredentials {
+    /// The real, the effective, the saved user and that for files.
+    uids: Vec<u32>,
+    /// The same of the group.
+    gids: Vec<u32>,
+    /// The groups beside these.
+    pub(super) supplementary: Vec<u32>,
+}
+
+impl ProcessCredentials {
+    /// The group of a process that runs as one group and as this user alone; none for any other.
+    pub(super) fn only_group(&self, uid: u32) -> Option<u32> {
+        let gid = self.gids.first().copied()?;
+        let is_only = self.uids.iter().all(|other| *other == uid) && self.gids.iter().all(|other| *other == gid);
+        is_only.then_some(gid)
+    }
+}
+
+/// The users and groups of a process, if it is there.
+pub(super) fn credentials(pid: u32) -> Option<ProcessCredentials> {
+    credentials_in(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
 }
 
 /// The user that a process runs as, by its real user id.
@@ -155,12 +178,15 @@ fn user_in(status: &str) -> Option<u32> {
     status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().next()?.parse().ok()
 }
 
-/// Of `/proc/PID/status`: one line has the real, the effective, the saved group and that for files, another those beside them.
-fn groups_in(status: &str) -> Option<Vec<u32>> {
-    let line = |name| status.lines().find_map(|line| line.strip_prefix(name)).map(str::split_whitespace);
-    let effective: u32 = line("Gid:")?.nth(1)?.parse().ok()?;
-    let beside = line("Groups:").into_iter().flatten().filter_map(|word| word.parse().ok());
-    Some(std::iter::once(effective).chain(beside).collect())
+/// Reads `/proc/PID/status`: one line each has the users, the groups and the supplementary groups.
+fn credentials_in(status: &str) -> Option<ProcessCredentials> {
+    let numbers = |name| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().map(|word| word.parse().ok()).collect::<Option<Vec<u32>>>()
+    };
+    let of_kinds = |name| numbers(name).filter(|found| found.len() == KINDS);
+    let supplementary = numbers("Groups:").unwrap_or_default();
+    Some(ProcessCredentials { uids: of_kinds("Uid:")?, gids: of_kinds("Gid:")?, supplementary })
 }
 
 #[cfg(test)]
@@ -184,18 +210,35 @@ mod tests {
     }
 
     #[test]
-    fn the_effective_group_is_the_second_and_comes_first() {
+    fn credentials_are_read_and_mixed_ones_prove_no_group() {
         let status = "Name:\tGid:\t9\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\nGroups:\t0\n";
-        assert_eq!(groups_in(status), Some(vec![6, 0]));
-        assert_eq!(groups_in("Gid:\t5\t6\t7\t8\nGroups:\t4 6 100 \n"), Some(vec![6, 4, 6, 100]));
-        assert_eq!(groups_in("Gid:\t5\t6\t7\t8\nGroups:\t \n"), Some(vec![6]));
-        assert_eq!(groups_in("Name:\tsh\n"), None);
+        let read = |uids: &str, gids: &str, groups: &str| {
+            credentials_in(&format!("Name:\tsh\nUid:\t{uids}\nGid:\t{gids}\nGroups:\t{groups} \n"))
+        };
+        let found = credentials_in(status).unwrap();
+        assert_eq!((found.uids, found.gids, found.supplementary), (vec![1, 2, 3, 4], vec![5, 6, 7, 8], vec![0]));
+        let plain = read("7\t7\t7\t7", "5\t5\t5\t5", "4 6 100").unwrap();
+        assert_eq!((plain.only_group(7), plain.only_group(8)), (Some(5), None));
+        assert_eq!(plain.supplementary, [4, 6, 100]);
+        assert_eq!(read("7\t7\t7\t7", "5\t5\t5\t5", "").unwrap().supplementary, Vec::<u32>::new());
+        for (uids, gids) in [
+            ("7\t8\t7\t7", "5\t5\t5\t5"),
+            ("7\t7\t8\t7", "5\t5\t5\t5"),
+            ("7\t7\t7\t7", "5\t6\t6\t6"),
+            ("7\t7\t7\t7", "5\t5\t6\t5"),
+        ] {
+            assert_eq!(read(uids, gids, "").unwrap().only_group(7), None, "{uids} {gids}");
+        }
+        assert_eq!(read("7\t7", "5\t5\t5\t5", ""), None);
+        assert_eq!(read("7\t7\t7\tx", "5\t5\t5\t5", ""), None);
+        assert_eq!(credentials_in("Name:\tsh\n"), None);
         assert_eq!((user_in(status), user_in("Name:\tsh\n")), (Some(1), None));
         assert_eq!(user(std::process::id()), Some(rustix::process::getuid().as_raw()));
-        let own = groups(std::process::id()).unwrap();
-        assert_eq!(own[0], rustix::process::getegid().as_raw());
-        let beside: Vec<u32> = rustix::process::getgroups().unwrap().iter().map(|gid| gid.as_raw()).collect();
-        assert_eq!(own[1..], beside);
+        let own = credentials(std::process::id()).unwrap();
+        let uid = rustix::process::geteuid().as_raw();
+        assert_eq!(own.only_group(uid), Some(rustix::process::getegid().as_raw()));
+        let supplementary: Vec<u32> = rustix::process::getgroups().unwrap().iter().map(|gid| gid.as_raw()).collect();
+        assert_eq!(own.supplementary, supplementary);
     }
 
     #[test]

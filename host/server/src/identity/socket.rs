@@ -8,7 +8,8 @@ use netlink_packet_sock_diag::{
     inet::{ExtensionFlags, InetRequest, InetResponseHeader, SocketId, StateFlags},
 };
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with};
-use std::{io, net::SocketAddr};
+use std::{io, net::SocketAddr, sync::Arc};
+use tokio::net::TcpStream;
 
 /// Longer than any answer about one socket, in bytes.
 const ANSWER: usize = 4096;
@@ -16,36 +17,116 @@ const ANSWER: usize = 4096;
 /// What the kernel says of a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Socket {
-    /// Whose it is.
+    /// The user it belongs to.
     pub(super) uid: u32,
     /// Its number among the files of the system.
     pub(super) inode: u64,
+    /// Whether it can send and receive.
+    pub(super) state: SocketState,
+}
+
+/// The state of a socket, as far as it matters here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum SocketState {
+    /// TCP's ESTABLISHED.
+    Established,
+    /// Any other, before or after that.
+    Other,
+}
+
+impl SocketState {
+    /// Reads the kernel's number of a state.
+    pub(super) fn from_number(number: u8) -> SocketState {
+        const TCP_ESTABLISHED: u8 = 1;
+        if number == TCP_ESTABLISHED { SocketState::Established } else { SocketState::Other }
+    }
+}
+
+/// The socket at the other end of a connection that was established when the kernel was asked about it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PeerSocket {
+    /// The user it belongs to.
+    pub(crate) uid: u32,
+    pub(super) inode: u64,
+    /// Its address.
+    pub(super) far: SocketAddr,
+    /// Ours.
+    pub(super) near: SocketAddr,
+}
+
+/// An answer of socket diagnosis.
+enum Diagnosis {
+    Found(Socket),
+    /// There is no such socket.
+    Gone,
+    /// The kernel does not diagnose such sockets, for this reason.
+    Unavailable(String),
 }
 
 /// Looks connections up.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Sockets {
-    table_used: Once,
+    table_used: Arc<Once>,
 }
 
 impl Sockets {
-    /// The socket at `far` that is connected to ours at `near`, if a process holds it.
-    pub(super) fn find(&self, far: SocketAddr, near: SocketAddr) -> io::Result<Option<Socket>> {
-        let diagnosed = diagnose(far, near);
-        let found = match &diagnosed {
-            Ok(Some(found)) => Some(*found),
-            // The kernel says the same of a connection that is not there and of a family that it cannot diagnose.
-            Ok(None) | Err(_) => table::find(far, near)?.inspect(|_| {
-                let reason = diagnosed.err().map_or("it knows nothing of TCP".to_owned(), |error| error.to_string());
-                warn_once!(
-                    self.table_used,
-                    reason,
-                    "the kernel does not diagnose sockets: its table of all is searched"
-                );
-            }),
+    /// The peer's socket of a connection that was accepted; none where the connection is no longer established.
+    ///
+    /// An address tells nothing by itself: once a connection has been reset, the next program to connect from the same port has
+    /// the same one, and bytes of the first connection can still be read. The answer is about this connection if the peer's socket
+    /// is established and ours is not closed afterwards, since a second connection between two addresses is not established before
+    /// the first is closed.
+    pub(super) async fn peer_of(&self, stream: &TcpStream) -> io::Result<Option<PeerSocket>> {
+        let near = stream.local_addr()?;
+        let Some(far) = peer_address(stream)? else { return Ok(None) };
+        let found = match diagnose(far, near) {
+            Diagnosis::Found(socket) => Some(socket),
+            Diagnosis::Gone => None,
+            // It was reset meanwhile: no reason to read the table, which anybody could have us read in this way.
+            Diagnosis::Unavailable(_) if peer_address(stream)?.is_none() => return Ok(None),
+            Diagnosis::Unavailable(reason) => {
+                let sockets = self.clone();
+                // The table of all sockets is long: it is not for tokio's own threads.
+                let searching = tokio::task::spawn_blocking(move || sockets.find_in_table(far, near, &reason));
+                searching.await.map_err(io::Error::other)??
+            }
         };
-        // What nobody holds any more is said to belong to user 0, by some kernels and in the table.
+        let is_open = peer_address(stream)?.is_some();
+        let ours = found.filter(|socket| is_open && socket.state == SocketState::Established && socket.inode != 0);
+        Ok(ours.map(|Socket { uid, inode, .. }| PeerSocket { uid, inode, far, near }))
+    }
+
+    /// Whether a peer's socket is still there, in whatever state. Reads files of the kernel's: not for tokio's own threads.
+    pub(super) fn is_there(&self, peer: &PeerSocket) -> io::Result<bool> {
+        Ok(self.find(peer.far, peer.near)?.is_some_and(|socket| socket.inode == peer.inode))
+    }
+
+    /// The socket at `far` that is connected to ours at `near`, if a process holds it.
+    fn find(&self, far: SocketAddr, near: SocketAddr) -> io::Result<Option<Socket>> {
+        let found = match diagnose(far, near) {
+            Diagnosis::Found(socket) => Some(socket),
+            Diagnosis::Gone => None,
+            Diagnosis::Unavailable(reason) => self.find_in_table(far, near, &reason)?,
+        };
+        // A socket that no process holds any more is said to belong to user 0, by some kernels and in the table.
         Ok(found.filter(|socket| socket.inode != 0))
+    }
+
+    fn find_in_table(&self, far: SocketAddr, near: SocketAddr, reason: &str) -> io::Result<Option<Socket>> {
+        let found = table::find(far, near)?;
+        if found.is_some() {
+            warn_once!(self.table_used, reason, "the kernel does not diagnose sockets: its table of all is searched");
+        }
+        Ok(found)
+    }
+}
+
+/// The address of a connection's peer; none where the connection was reset or closed at both ends.
+fn peer_address(stream: &TcpStream) -> io::Result<Option<SocketAddr>> {
+    match stream.peer_addr() {
+        Ok(address) => Ok(Some(address)),
+        Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -59,9 +140,20 @@ pub(crate) fn untaken(far: SocketAddr, near: SocketAddr) -> io::Result<Option<u3
     Ok(ask(near, far)?.map(|header| header.send_queue))
 }
 
-/// Asks the kernel whose the other end of a connection is.
-fn diagnose(far: SocketAddr, near: SocketAddr) -> io::Result<Option<Socket>> {
-    Ok(ask(far, near)?.map(|header| Socket { uid: header.uid, inode: u64::from(header.inode) }))
+/// Asks the kernel about the other end of a connection.
+fn diagnose(far: SocketAddr, near: SocketAddr) -> Diagnosis {
+    match ask(far, near) {
+        Ok(Some(header)) => Diagnosis::Found(Socket {
+            uid: header.uid,
+            inode: u64::from(header.inode),
+            state: SocketState::from_number(header.state),
+        }),
+        // The kernel says the same of a socket that is not there and of a family that it cannot diagnose. It knows our end where it
+        // can: the table, which takes long to read, is not read for each peer that is gone.
+        Ok(None) if matches!(ask(near, far), Ok(Some(_))) => Diagnosis::Gone,
+        Ok(None) => Diagnosis::Unavailable("it knows neither end".to_owned()),
+        Err(error) => Diagnosis::Unavailable(error.to_string()),
+    }
 }
 
 /// Asks the kernel about the socket at `far` of one connection.
@@ -143,14 +235,83 @@ mod tests {
     fn the_kernel_knows_whose_a_connection_is_by_either_way() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (stream, far, near) = connection(&listener);
-        let wanted = Some(Socket { uid: rustix::process::geteuid().as_raw(), inode: inode(&stream) });
+        let uid = rustix::process::geteuid().as_raw();
+        let wanted = Some(Socket { uid, inode: inode(&stream), state: SocketState::Established });
         assert_eq!(Sockets::default().find(far, near).unwrap(), wanted);
         assert_eq!(table::find(far, near).unwrap(), wanted);
-        match diagnose(far, near) {
-            Ok(found) => assert_eq!(found, wanted),
-            // A kernel may lack it; then the table has been used above.
-            Err(error) => assert_ne!(error.kind(), io::ErrorKind::InvalidInput, "{error}"),
+        // A kernel may lack it; then the table has been used above.
+        if let Diagnosis::Found(found) = diagnose(far, near) {
+            assert_eq!(Some(found), wanted);
         }
+    }
+
+    #[needs(socket_diagnosis)]
+    #[test]
+    fn diagnosis_tells_closed_sockets_from_families_it_lacks() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (stream, far, near) = connection(&listener);
+        let (_accepted, _) = listener.accept().unwrap();
+        assert!(matches!(diagnose(far, near), Diagnosis::Found(_)));
+        rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
+        drop(stream);
+        // Both ends are gone.
+        assert!(matches!(diagnose(far, near), Diagnosis::Unavailable(_)));
+    }
+
+    /// A connection as a server has accepted it, its peer, and the port that the peer came from.
+    async fn accepted() -> (tokio::net::TcpListener, tokio::net::TcpStream, TcpStream, SocketAddr) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let far = peer.local_addr().unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        (listener, stream, peer, far)
+    }
+
+    #[tokio::test]
+    async fn established_connection_has_peer_socket_of_its_user() {
+        let (_listener, stream, peer, far) = accepted().await;
+        let found = Sockets::default().peer_of(&stream).await.unwrap().unwrap();
+        assert_eq!((found.uid, found.inode), (rustix::process::geteuid().as_raw(), inode(&peer)));
+        assert_eq!((found.far, found.near), (far, stream.local_addr().unwrap()));
+        assert!(Sockets::default().is_there(&found).unwrap());
+    }
+
+    #[tokio::test]
+    async fn reset_connection_has_none_although_its_port_is_used_again() {
+        let (listener, stream, peer, far) = accepted().await;
+        rustix::net::sockopt::set_socket_linger(&peer, Some(Duration::ZERO)).unwrap();
+        drop(peer);
+        // Another test may be starting a process, which has the port for a moment.
+        let start = Instant::now();
+        let next = loop {
+            let next = connect_from(far, listener.local_addr().unwrap());
+            match next {
+                Ok(next) => break next,
+                Err(error) => assert!(start.elapsed() < Duration::from_secs(10), "{error}"),
+            }
+            std::thread::yield_now();
+        };
+        let (second, from) = listener.accept().await.unwrap();
+        assert_eq!(from, far);
+        assert_eq!(Sockets::default().peer_of(&stream).await.unwrap(), None);
+        let found = Sockets::default().peer_of(&second).await.unwrap().unwrap();
+        assert_eq!(found.inode, inode(&next));
+    }
+
+    /// A connection from a port that is chosen.
+    fn connect_from(from: SocketAddr, to: SocketAddr) -> io::Result<TcpStream> {
+        let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
+        rustix::net::sockopt::set_socket_reuseaddr(&socket, true)?;
+        rustix::net::bind(&socket, &from)?;
+        rustix::net::connect(&socket, &to)?;
+        Ok(socket.into())
+    }
+
+    #[tokio::test]
+    async fn connection_closed_by_its_peer_has_none() {
+        let (_listener, stream, peer, _) = accepted().await;
+        peer.shutdown(std::net::Shutdown::Write).unwrap();
+        assert_eq!(Sockets::default().peer_of(&stream).await.unwrap(), None);
     }
 
     #[needs(socket_diagnosis)]

@@ -75,17 +75,33 @@ numbers! {
         Counter connections,
         /// Connections refused: too many, too slow, malformed, or of nobody known.
         Counter connections_refused,
+        /// Of these, connections that were one too many of all, or of their user.
+        Counter connections_over_share,
+        /// Of these, tools that were one too many of all, or of their user.
+        Counter tools_over_share,
         /// Of these, connections of somebody whom the kernel knows to be another than they claim, or whose proc belongs to
         /// another user.
         Counter impostors,
         /// Connections of procs that have been admitted and are open.
         Gauge connections_open,
+        /// Tools that are connected.
+        Gauge tools,
+        /// Memory that values take which procs have put, in bytes.
+        Gauge put_bytes,
+        /// Values that procs may not put: they or their user have put too much.
+        Counter puts_refused,
+        /// Connections that were closed because a message of theirs was not complete in time.
+        Counter frames_unfinished,
+        /// Connections that were closed because unfinished messages of their user took too much memory.
+        Counter frames_over_share,
         /// Times that other modules took the place of those that ran.
         Counter module_deployments,
         /// Times that others were to take their place and could not.
         Counter module_deployments_refused,
         /// Modules that were quarantined because they failed too often.
         Counter modules_quarantined,
+        /// Modules of users that are being compiled or started, or wait for that.
+        Gauge user_modules_compiling,
         /// Calls of shadows.
         Counter shadow_calls,
         /// Calls of shadows that were not made: too many waited.

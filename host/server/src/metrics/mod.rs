@@ -95,6 +95,8 @@ impl Metrics {
             events_owed_bytes,
             decisions_awaited,
             monitors,
+            tools,
+            put_bytes,
         } = counts;
         self.counters.connections_open.set(peers);
         self.counters.jobs.set(jobs);
@@ -105,6 +107,8 @@ impl Metrics {
         self.counters.events_index_bytes.set(events_owed_bytes);
         self.counters.decisions_awaited.set(decisions_awaited);
         self.counters.monitors.set(monitors);
+        self.counters.tools.set(tools);
+        self.counters.put_bytes.set(put_bytes);
     }
 
     fn start_time(&self) -> Family {

@@ -157,6 +157,7 @@ impl Listener {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::notice::ReachedJobs;
     use peal_model::{DataArray, Event, Info, Nspace, Range, Value, code};
 
     fn event(infos: Vec<Info>) -> Arc<Event> {
@@ -164,7 +165,7 @@ mod tests {
     }
 
     fn passed(event: &Arc<Event>) -> Notice {
-        Notice::Passed { event: event.clone(), results: Arc::default() }
+        Notice::Passed { event: event.clone(), results: Arc::default(), reached: ReachedJobs::all() }
     }
 
     /// The notices that a listener hears until nobody can tell any more, and how many he was told that he missed.

@@ -1,7 +1,9 @@
 //! What the server tells whoever watches it: how jobs and procs come and go, and the way of every event.
 mod listeners;
+mod reached;
 
 pub use listeners::{Heard, Listener, Notices};
+pub use reached::ReachedJobs;
 
 use peal_core::{
     job_control::Operation,
@@ -55,6 +57,8 @@ pub enum Notice {
     JobStarted {
         /// Its name.
         nspace: Nspace,
+        /// The user that it runs as.
+        uid: u32,
         /// How many procs it has.
         size: u32,
     },
@@ -84,6 +88,8 @@ pub enum Notice {
         event: Arc<Event>,
         /// What each handler answered, chain by chain in the order of the owners; nothing if no handler is registered for it.
         results: Arc<Vec<ChainResults>>,
+        /// The jobs that it may reach.
+        reached: ReachedJobs,
     },
     /// The handlers have decided what becomes of a job after the abnormal end of a proc.
     Wished {
@@ -134,7 +140,7 @@ impl Notice {
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Notice::Raised(event) => Size::of_event(event).bytes,
-            Notice::Passed { event, results } => {
+            Notice::Passed { event, results, .. } => {
                 results.iter().fold(Size::of_event(event).bytes, |sum, chain| sum.saturating_add(chain.bytes()))
             }
             _ => size_of::<Notice>(),

@@ -1,0 +1,44 @@
+//! The share of each user in the room of decisions. Where the trail is full of records that stay, a user whose decisions take more than
+//! their share is denied, so that all others are not.
+use crate::{
+    Decision,
+    retention::{Retention, Supply},
+};
+use peal_store::{RowClass, UsedBytes};
+use std::collections::BTreeMap;
+
+/// The bytes of the decisions about each user.
+#[derive(Debug)]
+pub(crate) struct DecisionRoom {
+    share: u64,
+    used: BTreeMap<u32, u64>,
+    supply: Supply,
+}
+
+impl DecisionRoom {
+    pub(crate) fn new(retention: Retention, most: u64) -> DecisionRoom {
+        let share = Retention::share(retention.user_percent, most);
+        DecisionRoom { share, used: BTreeMap::new(), supply: Supply::Ample }
+    }
+
+    /// Whether there is room for a decision. For those about root and about the user of the server there is as long as there is any.
+    pub(crate) fn admits(&self, decision: &Decision) -> bool {
+        let Some(uid) = decision.asked.identity.map(|identity| identity.uid) else { return true };
+        let is_site = uid == 0 || uid == decision.asked.server.uid;
+        self.supply == Supply::Ample || is_site || self.used.get(&uid).is_none_or(|bytes| *bytes < self.share)
+    }
+
+    /// A record that stays was written about this user.
+    pub(crate) fn add(&mut self, uid: Option<u32>, bytes: u64) {
+        if let Some(uid) = uid {
+            *self.used.entry(uid).or_default() += bytes;
+        }
+    }
+
+    /// What the trail has.
+    pub(crate) fn set(&mut self, used: &[UsedBytes], supply: Supply) {
+        let lasting = used.iter().filter(|used| used.class == RowClass::Lasting);
+        self.used = lasting.filter_map(|used| Some((used.uid?, used.bytes))).collect();
+        self.supply = supply;
+    }
+}

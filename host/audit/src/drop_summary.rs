@@ -1,0 +1,60 @@
+//! The record of what went for want of room or by age.
+use peal_store::Outline;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Records that were dropped.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DropSummary {
+    /// The number of the first of them ...
+    pub from: u64,
+    /// ... and of the last. Between them others may stay.
+    pub to: u64,
+    /// The time when the first was written, in milliseconds since the epoch ...
+    pub since: u64,
+    /// ... and the last.
+    pub until: u64,
+    /// The number of records of each kind.
+    pub kinds: BTreeMap<String, u64>,
+}
+
+impl DropSummary {
+    /// Adds a record that is dropped.
+    pub(crate) fn add(summary: &mut Option<DropSummary>, row: &Outline) {
+        let first = || DropSummary { from: row.seq, to: row.seq, since: row.at, until: row.at, kinds: BTreeMap::new() };
+        let summary = summary.get_or_insert_with(first);
+        (summary.to, summary.until) = (row.seq, row.at);
+        *summary.kinds.entry(row.kind.clone()).or_default() += 1;
+    }
+
+    /// Both as one.
+    pub(crate) fn both(one: Option<DropSummary>, other: Option<DropSummary>) -> Option<DropSummary> {
+        match (one, other) {
+            (Some(mut one), Some(other)) => {
+                for (kind, count) in other.kinds {
+                    *one.kinds.entry(kind).or_default() += count;
+                }
+                (one.from, one.to) = (one.from.min(other.from), one.to.max(other.to));
+                (one.since, one.until) = (one.since.min(other.since), one.until.max(other.until));
+                Some(one)
+            }
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// The number of records.
+    pub fn count(&self) -> u64 {
+        self.kinds.values().sum()
+    }
+
+    /// The number of records of each kind, in words.
+    pub(crate) fn of_kinds(&self) -> String {
+        of_kinds(&self.kinds)
+    }
+}
+
+/// The number of records of each kind, in words.
+pub(crate) fn of_kinds(kinds: &BTreeMap<String, u64>) -> String {
+    let kinds: Vec<String> = kinds.iter().map(|(kind, count)| format!("{count} of kind {kind}")).collect();
+    kinds.join(", ")
+}

@@ -1,0 +1,211 @@
+//! Refusals: everybody can be refused as often as they like. The first of a user for a cause is recorded by itself; those that follow are
+//! counted, and recorded in groups, one in an interval for each user and cause.
+use crate::{Denial, Entry};
+use peal_model::Status;
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// The causes that are told apart for one user.
+const CAUSES: usize = 16;
+/// The users that are told apart.
+const USERS: usize = 256;
+
+/// Refusals of one user for one cause.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RefusalGroup {
+    /// The user by the kernel's word; none where that is not known, or there were too many users.
+    pub uid: Option<u32>,
+    /// The number of refusals.
+    pub count: u64,
+    /// The time of the first one, in milliseconds since the epoch ...
+    pub first: u64,
+    /// ... and of the last one.
+    pub last: u64,
+    /// The first one.
+    pub example: Denial,
+}
+
+/// The cause of a refusal, in words of the server and its administrators.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Cause {
+    Known {
+        hook: Option<String>,
+        by: Option<String>,
+        status: Option<Status>,
+        cause: Option<String>,
+    },
+    /// There were too many.
+    Others,
+}
+
+impl Cause {
+    fn of(denial: &Denial) -> Cause {
+        let Denial { hook, by, status, cause, .. } = denial.clone();
+        Cause::Known { hook, by, status, cause }
+    }
+}
+
+/// The time in which the refusals of one user for one cause are counted.
+#[derive(Debug)]
+struct Window {
+    until: Instant,
+    counted: Option<RefusalGroup>,
+}
+
+/// What became of a refusal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Noted {
+    /// It is to be recorded by itself.
+    First,
+    /// It is counted.
+    Counted,
+}
+
+/// Counts refusals.
+#[derive(Debug)]
+pub(crate) struct Refusals {
+    interval: Duration,
+    users: Mutex<BTreeMap<Option<u32>, BTreeMap<Cause, Window>>>,
+}
+
+impl Refusals {
+    pub(crate) fn new(interval: Duration) -> Refusals {
+        Refusals { interval, users: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Option<u32>, BTreeMap<Cause, Window>>> {
+        self.users.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a refusal, also the first one.
+    pub(crate) fn count(&self, denial: &Denial, at: u64, now: Instant) {
+        if self.note(denial, at, now) == Noted::First {
+            self.note(denial, at, now);
+        }
+    }
+
+    /// Counts a refusal, unless none like it was recorded in this interval.
+    pub(crate) fn note(&self, denial: &Denial, at: u64, now: Instant) -> Noted {
+        let mut users = self.lock();
+        let mut uid = denial.uid;
+        if !users.contains_key(&uid) && users.len() >= USERS {
+            uid = None;
+        }
+        let windows = users.entry(uid).or_default();
+        let mut cause = Cause::of(denial);
+        if !windows.contains_key(&cause) && windows.len() >= CAUSES {
+            cause = Cause::Others;
+        }
+        if let Some(window) = windows.get_mut(&cause) {
+            let first = || RefusalGroup { uid, count: 0, first: at, last: at, example: denial.clone() };
+            let group = window.counted.get_or_insert_with(first);
+            group.count += 1;
+            group.last = at;
+            return Noted::Counted;
+        }
+        windows.insert(cause, Window { until: now + self.interval, counted: None });
+        Noted::First
+    }
+
+    /// The groups whose time is over. Where nothing was counted, the next refusal is a first one again.
+    pub(crate) fn due(&self, now: Instant) -> Vec<Entry> {
+        let mut due = Vec::new();
+        let mut users = self.lock();
+        users.retain(|_, windows| {
+            windows.retain(|_, window| {
+                if window.until > now {
+                    return true;
+                }
+                window.until = now + self.interval;
+                let counted = window.counted.take();
+                let is_open = counted.is_some();
+                due.extend(counted.map(Entry::Refusals));
+                is_open
+            });
+            !windows.is_empty()
+        });
+        due
+    }
+
+    /// All that were counted.
+    pub(crate) fn rest(&self) -> Vec<Entry> {
+        let users = std::mem::take(&mut *self.lock());
+        let windows = users.into_values().flat_map(BTreeMap::into_values);
+        windows.filter_map(|window| window.counted).map(Entry::Refusals).collect()
+    }
+
+    /// The time after which a group is due; none where nothing is counted.
+    pub(crate) fn due_within(&self, now: Instant) -> Option<Duration> {
+        let users = self.lock();
+        let next = users.values().flat_map(BTreeMap::values).map(|window| window.until).min();
+        next.map(|until| until.saturating_duration_since(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn denial(uid: u32, cause: &str) -> Denial {
+        Denial { uid: Some(uid), cause: Some(cause.to_owned()), ..Denial::default() }
+    }
+
+    #[test]
+    fn flood_costs_one_record_for_each_user_and_interval() {
+        let (refusals, start) = (Refusals::new(SECOND), Instant::now());
+        let mut entries = Vec::new();
+        let mut alone = 0;
+        for tick in 0..60_000_u32 {
+            let now = start + SECOND / 12_000 * tick;
+            for uid in [1, 2] {
+                alone += u32::from(refusals.note(&denial(uid, "malformed"), tick.into(), now) == Noted::First);
+            }
+            entries.extend(refusals.due(now));
+        }
+        entries.extend(refusals.rest());
+        assert_eq!(alone, 2);
+        assert!((8..=12).contains(&entries.len()), "{}", entries.len());
+        let counted = entries.iter().map(|entry| match entry {
+            Entry::Refusals(group) => group.count,
+            _ => 0,
+        });
+        assert_eq!(counted.sum::<u64>() + u64::from(alone), 120_000);
+    }
+
+    #[test]
+    fn refusal_after_a_quiet_interval_is_recorded_by_itself() {
+        let (refusals, start) = (Refusals::new(SECOND), Instant::now());
+        assert_eq!(refusals.note(&denial(1, "malformed"), 0, start), Noted::First);
+        assert_eq!(refusals.note(&denial(1, "malformed"), 1, start), Noted::Counted);
+        assert_eq!(refusals.note(&denial(1, "slow"), 1, start), Noted::First, "for another cause");
+        assert_eq!(refusals.due_within(start), Some(SECOND));
+        assert_eq!(refusals.due(start + SECOND / 2), []);
+        assert_eq!(refusals.due(start + SECOND).len(), 1);
+        assert_eq!(refusals.note(&denial(1, "slow"), 2, start + SECOND), Noted::First);
+        assert_eq!(refusals.note(&denial(1, "malformed"), 2, start + SECOND), Noted::Counted, "just after a group");
+        assert_eq!(refusals.due(start + 2 * SECOND).len(), 1);
+        assert_eq!(refusals.due(start + 3 * SECOND), []);
+        assert_eq!(refusals.due_within(start), None, "nothing is remembered");
+        assert_eq!(refusals.note(&denial(1, "malformed"), 3, start + 3 * SECOND), Noted::First);
+    }
+
+    #[test]
+    fn users_and_causes_are_bounded() {
+        let (refusals, start) = (Refusals::new(SECOND), Instant::now());
+        for uid in 0..1000 {
+            for cause in 0..100 {
+                refusals.note(&denial(uid, &cause.to_string()), 0, start);
+            }
+        }
+        let users = refusals.lock();
+        assert!(users.len() <= USERS + 1 && users.values().all(|windows| windows.len() <= CAUSES + 1));
+        drop(users);
+        assert!(refusals.rest().len() <= (USERS + 1) * (CAUSES + 1));
+    }
+}

@@ -1,0 +1,61 @@
+//! The thread that writes the trail, and moves what is journalled into the database.
+use crate::{
+    Entry,
+    ledger::Ledger,
+    pending::Pending,
+    queue::{Queue, Ready},
+    refusals::Refusals,
+    writer::{GROUP, Writer, locked},
+};
+use std::{
+    sync::Mutex,
+    time::{Duration, Instant},
+};
+
+/// What the thread does, until there is nothing more to come.
+pub(crate) fn keep_writing(writer: &Mutex<Writer>, ledger: &Mutex<Ledger>, queue: &Queue, patience: Duration) {
+    let shared = locked(writer).shared.clone();
+    loop {
+        write_refusals(writer, &shared.refusals);
+        let until_due = shared.refusals.due_within(Instant::now()).unwrap_or(patience);
+        match queue.wait(patience.min(until_due), GROUP) {
+            Ready::Entries => locked(writer).drain(queue),
+            Ready::Journal => settle(writer, ledger, queue),
+            Ready::Nothing => locked(writer).seal_after(patience),
+            Ready::Closed => break,
+        }
+    }
+    let mut writer = locked(writer);
+    // All that went is told, and no more goes.
+    (writer.told_gone, writer.dropped_at) = (None, None);
+    let last = shared.refusals.rest().into_iter().chain([Entry::Ended]);
+    // It is counted if that fails.
+    let _ = writer.group(last.map(Pending::new).collect());
+    writer.seal();
+}
+
+/// Writes what was counted for long enough.
+fn write_refusals(writer: &Mutex<Writer>, refusals: &Refusals) {
+    let due = refusals.due(Instant::now());
+    if !due.is_empty() {
+        // If that fails, it is told.
+        let _ = locked(writer).group(due.into_iter().map(Pending::new).collect());
+    }
+}
+
+/// Moves what is journalled into the database. Nobody who decides waits for that.
+fn settle(writer: &Mutex<Writer>, ledger: &Mutex<Ledger>, queue: &Queue) {
+    {
+        let mut writer = locked(writer);
+        let fresh = writer.journal.take();
+        locked(ledger).owe(fresh);
+    }
+    // Those who found the writer taken.
+    while queue.is_awaited() {
+        locked(writer).drain(queue);
+    }
+    let settled = locked(ledger).settle();
+    let mut writer = locked(writer);
+    writer.settled(settled);
+    writer.have_looked_after(queue);
+}

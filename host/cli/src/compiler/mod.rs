@@ -1,0 +1,118 @@
+//! Compilation of what users install, in processes of its own: `peal serve` hands components to `peal compiler`, which it starts
+//! before its wall is raised, and that starts `peal compile` for each, kills it at its time-out and reports the result.
+mod child;
+mod parent;
+
+pub use child::compile;
+pub use parent::work;
+
+use anyhow::{Context, Result};
+use peal_config::{Config, WallMode};
+use peal_deploy::{CompileFailure, CompileLimits, ComponentCompiler, code_dir};
+use peal_sandbox::CodeTarget;
+use serde::{Deserialize, Serialize};
+use std::{
+    io::{self, BufRead, BufReader, Read, Write},
+    os::{
+        fd::OwnedFd,
+        unix::{net::UnixStream, process::CommandExt},
+    },
+    process::{Command, Stdio},
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+/// Longest line of an order or a reply, in bytes.
+const MAX_LINE: u64 = 8192;
+/// Time beyond a time-out within which a process must have reported it.
+const SLACK: Duration = Duration::from_secs(30);
+
+/// An order, followed by the bytes of the component.
+#[derive(Serialize, Deserialize)]
+struct CompileOrder {
+    target: CodeTarget,
+    /// Size of the component, in bytes.
+    size: u64,
+}
+
+/// The result of an order.
+#[derive(Serialize, Deserialize)]
+enum CompileReply {
+    /// The code is in the cache.
+    Compiled,
+    /// The component cannot be compiled.
+    Refused(String),
+    /// The compilation was killed at its time-out.
+    TimedOut,
+    /// The compilation ended with this exit status.
+    Died(String),
+}
+
+/// The processes that compile. Each has one order at a time.
+pub struct CompilerProcesses {
+    idle: Mutex<Vec<BufReader<UnixStream>>>,
+    limits: CompileLimits,
+}
+
+/// Starts the processes that compile, for as long as this process lives; none where users install nothing or code is not kept.
+pub fn start(config: &Config) -> Result<Option<CompilerProcesses>> {
+    let Some(cache_dir) = config.deploy.user_dir.as_ref().and_then(|_| code_dir(&config.sandbox)) else {
+        return Ok(None);
+    };
+    let cache_dir = std::path::absolute(cache_dir).context("cannot find the directory of compiled code")?;
+    let limits = CompileLimits::from(config);
+    let start = |_| -> Result<BufReader<UnixStream>> {
+        let (ours, theirs) = UnixStream::pair().context("cannot make a pair of sockets")?;
+        ours.set_read_timeout(Some(limits.timeout.saturating_add(SLACK)))?;
+        ours.set_write_timeout(Some(SLACK))?;
+        let mut command = Command::new("/proc/self/exe");
+        command.arg("compiler").arg("--cache-dir").arg(&cache_dir);
+        command.args(["--timeout-ms", &limits.timeout.as_millis().to_string()]);
+        command.args(["--memory-bytes", &limits.memory.to_string()]);
+        command.args((config.wall.mode != WallMode::Off).then_some("--confined"));
+        command.env_clear().current_dir("/").stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
+        // An interrupt from a terminal must not end what the server still needs.
+        command.process_group(0);
+        // It ends when this process does, since the socket is closed then.
+        command.spawn().context("cannot start the process that compiles")?;
+        Ok(BufReader::new(ours))
+    };
+    let idle = (0..config.deploy.max_compilers.get()).map(start).collect::<Result<_>>()?;
+    Ok(Some(CompilerProcesses { idle: Mutex::new(idle), limits }))
+}
+
+impl ComponentCompiler for CompilerProcesses {
+    fn compile(&self, target: CodeTarget, component: &[u8]) -> Result<(), CompileFailure> {
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let gone = || CompileFailure::Unavailable("a process that compiles has ended; restart the server".to_owned());
+        let mut process = idle().pop().ok_or_else(gone)?;
+        let reply = ask(&mut process, target, component).map_err(|error| {
+            tracing::error!(%error, "compiler process lost");
+            gone()
+        })?;
+        idle().push(process);
+        match reply {
+            CompileReply::Compiled => Ok(()),
+            CompileReply::Refused(why) => Err(CompileFailure::Refused(crate::plain(&why))),
+            CompileReply::TimedOut => Err(CompileFailure::TimedOut(self.limits.timeout)),
+            CompileReply::Died(status) => Err(CompileFailure::Died { status, memory: self.limits.memory }),
+        }
+    }
+}
+
+fn ask(process: &mut BufReader<UnixStream>, target: CodeTarget, component: &[u8]) -> io::Result<CompileReply> {
+    let stream = process.get_mut();
+    stream.write_all(&line(&CompileOrder { target, size: component.len() as u64 })?)?;
+    stream.write_all(component)?;
+    let mut text = Vec::new();
+    if process.take(MAX_LINE).read_until(b'\n', &mut text)? == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(serde_json::from_slice(&text)?)
+}
+
+fn line(what: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut text = serde_json::to_vec(what)?;
+    text.push(b'\n');
+    Ok(text)
+}

@@ -1,0 +1,110 @@
+//! The process of a server before it starts: it writes no core files, and its environment is not another user's.
+use anyhow::{Context, Result};
+use rustix::process::{Resource, Rlimit, geteuid, getrlimit, getuid, setrlimit};
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    os::unix::process::CommandExt,
+    process::Command,
+};
+
+/// The largest core file, in bytes. At none the kernel writes no file; at one byte it runs no program that keeps cores, either.
+const CORE_BYTES: u64 = 1;
+
+/// The variables in which programs that change the user (sudo, pkexec, doas) say on whose behalf they did.
+const REQUESTERS: [&str; 3] = ["SUDO_UID", "PKEXEC_UID", "DOAS_USER"];
+
+/// The values of these variables that stand for root.
+const ROOT: [&str; 2] = ["0", "root"];
+
+/// The variables that are kept of another user's environment: they name no file that the server would read or write.
+const KEPT: [&str; 9] = [
+    "COLORTERM",
+    "LANG",
+    "LANGUAGE",
+    "NOTIFY_SOCKET",
+    "NO_COLOR",
+    "RUST_BACKTRACE",
+    "TERM",
+    "WATCHDOG_PID",
+    "WATCHDOG_USEC",
+];
+
+/// What begins the names of others that are kept.
+const KEPT_PREFIX: &str = "LC_";
+
+/// The place of programs where another user's environment would say so.
+const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Forbids core files of this process and of those that it starts: there are keys, passwords and what procs said in its memory.
+pub fn forbid_core_files() -> Result<()> {
+    let most = getrlimit(Resource::Core).maximum.map_or(CORE_BYTES, |most| most.min(CORE_BYTES));
+    let limit = Rlimit { current: Some(most), maximum: Some(most) };
+    setrlimit(Resource::Core, limit).context("cannot forbid core files")
+}
+
+/// Starts this program anew, in the same process, where its environment is that of a user whose rights it does not have. Settings,
+/// directories of temporary files and places of caches would be that user's to choose.
+pub fn leave_foreign_environment() -> Result<()> {
+    let (is_root, is_lent) = (geteuid().is_root(), getuid() != geteuid());
+    let variables: Vec<(OsString, OsString)> = env::vars_os().collect();
+    let dropped: Vec<&OsStr> =
+        variables.iter().map(|(name, _)| name.as_os_str()).filter(|name| !is_kept(name)).collect();
+    if dropped.is_empty() || !(is_lent || is_root && has_requester(&variables)) {
+        return Ok(());
+    }
+    let settings = dropped.iter().map(|name| name.to_string_lossy()).filter(|name| name.starts_with("PEAL_"));
+    let settings = settings.collect::<Vec<_>>().join(", ");
+    if !settings.is_empty() {
+        crate::say(&format!(
+            "the environment is that of another user and counts for nothing: {} (--config and --set say the same)",
+            crate::plain(&settings)
+        ));
+    }
+    let kept = variables.iter().filter(|(name, _)| is_kept(name)).map(|(name, value)| (name, value));
+    let program =
+        env::current_exe().context("cannot tell where this program is, to start it in another environment")?;
+    let mut args = env::args_os();
+    let mut command = Command::new(program);
+    command.arg0(args.next().unwrap_or_default()).args(args).env_clear().envs(kept).env("PATH", PATH);
+    Err(command.exec()).context("cannot start this program anew in another environment")
+}
+
+/// Whether somebody else than root asked for what root does.
+fn has_requester(variables: &[(OsString, OsString)]) -> bool {
+    let requesters = variables.iter().filter(|(name, _)| REQUESTERS.iter().any(|requester| name == requester));
+    requesters.filter(|(_, value)| !value.is_empty()).any(|(_, value)| ROOT.iter().all(|root| value != root))
+}
+
+fn is_kept(name: &OsStr) -> bool {
+    name == "PATH"
+        || KEPT.iter().any(|kept| name == *kept)
+        || name.as_encoded_bytes().starts_with(KEPT_PREFIX.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requester_other_than_root_is_told_from_root() {
+        let has = |name: &str, value: &str| has_requester(&[(name.into(), value.into())]);
+        for (name, value) in [("SUDO_UID", "1000"), ("PKEXEC_UID", "1000"), ("DOAS_USER", "ada")] {
+            assert!(has(name, value), "{name}={value}");
+        }
+        for (name, value) in [("SUDO_UID", "0"), ("DOAS_USER", "root"), ("SUDO_UID", ""), ("USER", "ada")] {
+            assert!(!has(name, value), "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn variables_that_name_files_or_settings_are_not_kept() {
+        for name in ["PEAL_CONFIG", "TMPDIR", "XDG_CACHE_HOME", "HOME", "SSL_CERT_FILE", "SUDO_UID", "LD_PRELOAD", "TZ"]
+        {
+            assert!(!is_kept(OsStr::new(name)), "{name}");
+        }
+        for name in ["LANG", "LC_ALL", "TERM", "NOTIFY_SOCKET", "WATCHDOG_USEC"] {
+            assert!(is_kept(OsStr::new(name)), "{name}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! What waits at the gate for decisions, and the room that it takes there.
+use super::DecisionId;
+use crate::{
+    job_control::{ControlId, Operation},
+    reach::Reach,
+    server::{RequestId, control::By, denial::Asker, events::Raising, grouping::Asked, spawning::Spawning},
+};
+use peal_model::{Event, Hook, Identity, Info, LogRequest, Proc, Request, Status};
+use std::collections::BTreeMap;
+
+/// What waits for a decision, without what policies may amend.
+#[derive(Debug)]
+pub(in crate::server) enum Waiting {
+    Control { by: By, targets: Vec<Proc>, operation: Option<Operation> },
+    Provision(ControlId),
+    Abort { to: RequestId, source: Proc, request: Request },
+    Monitor { to: RequestId, source: Proc, monitor: Info, error: Status },
+    Event { raising: Raising, event: Event },
+    Registration { to: RequestId, codes: Vec<Status> },
+    Log { to: RequestId, request: LogRequest },
+    Group(Asked),
+    Spawn(Spawning),
+    Invitation { raising: Raising, event: Event, reach: Reach },
+}
+
+/// A request, event or registration that waits.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) asker: Asker,
+    pub(super) bytes: usize,
+    pub(super) what: Waiting,
+}
+
+/// What one decision that is awaited takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GateLoad {
+    pub(super) uid: Option<u32>,
+    pub(super) bytes: usize,
+}
+
+/// What waits for decisions, and who is to be asked.
+#[derive(Debug, Default)]
+pub(in crate::server) struct Gate {
+    /// As whom the server runs; nobody until it says so.
+    pub(super) server: Option<Identity>,
+    pub(in crate::server) policed: Vec<Hook>,
+    /// Those of them whose policies only look on.
+    pub(super) watched: Vec<Hook>,
+    pub(super) held: BTreeMap<DecisionId, Held>,
+    /// Connections that wait for policies.
+    pub(super) entering: BTreeMap<DecisionId, GateLoad>,
+    /// How many each user has waiting.
+    pub(super) by_user: BTreeMap<Option<u32>, usize>,
+    pub(super) bytes: usize,
+    pub(super) next: u64,
+}
+
+impl Gate {
+    /// How many decisions are awaited.
+    pub(in crate::server) fn awaited(&self) -> usize {
+        self.held.len() + self.entering.len()
+    }
+
+    pub(super) fn hold(&mut self, id: DecisionId, held: Held) {
+        self.add(held.load());
+        self.held.insert(id, held);
+    }
+
+    pub(super) fn release(&mut self, id: DecisionId) -> Option<Held> {
+        let held = self.held.remove(&id)?;
+        self.subtract(held.load());
+        Some(held)
+    }
+
+    pub(super) fn add(&mut self, GateLoad { uid, bytes }: GateLoad) {
+        self.bytes += bytes;
+        *self.by_user.entry(uid).or_default() += 1;
+    }
+
+    pub(super) fn subtract(&mut self, GateLoad { uid, bytes }: GateLoad) {
+        self.bytes -= bytes;
+        if let Some(count) = self.by_user.get_mut(&uid) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_user.remove(&uid);
+            }
+        }
+    }
+
+    pub(super) fn number(&mut self) -> DecisionId {
+        self.next += 1;
+        DecisionId(self.next)
+    }
+}
+
+impl Held {
+    fn load(&self) -> GateLoad {
+        GateLoad { uid: self.asker.uid(), bytes: self.bytes }
+    }
+}

@@ -1,0 +1,105 @@
+//! The requests that wait or are being written, shared by submitters and the worker.
+use super::Logging;
+use peal_core::log::queue::{BegunRequest, LogQueue, LogUser, QueueLimit, QueueLimits, Ticket};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+
+/// Requests that wait or are being written.
+pub(super) struct Backlog {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+struct State {
+    queue: LogQueue<Logging>,
+    intake: Intake,
+}
+
+/// Whether requests may still come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Intake {
+    Open,
+    Closed,
+}
+
+/// State of a backlog, for the worker.
+pub(super) enum NextRequest {
+    /// This one may begin.
+    Begin(Box<Logging>, RequestPlace),
+    /// None may begin before another one ends or comes.
+    Wait,
+    /// None is left, and none will come.
+    End,
+}
+
+/// Place of a request that has begun. Those behind it wait until this is dropped.
+pub(super) struct RequestPlace {
+    backlog: Arc<Backlog>,
+    ticket: Ticket,
+}
+
+/// Request that found no room, and the limit that leaves none.
+pub(super) struct RefusedRequest {
+    pub(super) logging: Logging,
+    pub(super) limit: QueueLimit,
+}
+
+impl Backlog {
+    pub(super) fn new(limits: QueueLimits) -> Arc<Backlog> {
+        let state = State { queue: LogQueue::new(limits), intake: Intake::Open };
+        Arc::new(Backlog { state: Mutex::new(state), changed: Notify::new() })
+    }
+
+    /// Adds a request if there is room.
+    pub(super) fn offer(&self, user: LogUser, logging: Logging) -> Result<(), Box<RefusedRequest>> {
+        let mut state = self.lock();
+        let bytes = logging.bytes();
+        if let Err(limit) = state.queue.check(user, bytes) {
+            return Err(Box::new(RefusedRequest { logging, limit }));
+        }
+        state.queue.push(user, bytes, logging.channels(), logging);
+        drop(state);
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    /// Adds a request of the worker's own, of which there are few.
+    pub(super) fn add(&self, user: LogUser, logging: Logging) {
+        self.lock().queue.push(user, logging.bytes(), logging.channels(), logging);
+        self.changed.notify_one();
+    }
+
+    /// Takes the next request that may begin.
+    pub(super) fn begin(self: &Arc<Self>) -> NextRequest {
+        let mut state = self.lock();
+        match state.queue.begin() {
+            Some(BegunRequest { ticket, item }) => {
+                NextRequest::Begin(Box::new(item), RequestPlace { backlog: self.clone(), ticket })
+            }
+            None if state.intake == Intake::Closed && state.queue.is_empty() => NextRequest::End,
+            None => NextRequest::Wait,
+        }
+    }
+
+    /// Says that no more requests will come.
+    pub(super) fn close(&self) {
+        self.lock().intake = Intake::Closed;
+        self.changed.notify_one();
+    }
+
+    /// Waits until a request came or ended since the last call.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for RequestPlace {
+    fn drop(&mut self) {
+        self.backlog.lock().queue.finish(self.ticket);
+        self.backlog.changed.notify_one();
+    }
+}

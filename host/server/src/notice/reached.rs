@@ -1,0 +1,72 @@
+//! The jobs that an event may reach, as its raiser may.
+use peal_core::reach::Reach;
+use peal_model::{Identity, Nspace, Proc, Rank};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// Jobs that an event may reach.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ReachedJobs {
+    reach: Reach,
+    /// The jobs of this server, with their users, when the event was raised.
+    jobs: Arc<Vec<(Nspace, Identity)>>,
+}
+
+impl ReachedJobs {
+    /// Those of an event of this reach, among these jobs.
+    pub fn new(reach: Reach, jobs: Arc<Vec<(Nspace, Identity)>>) -> ReachedJobs {
+        ReachedJobs { reach, jobs }
+    }
+
+    /// Every job: those of an event of the resource manager.
+    pub fn all() -> ReachedJobs {
+        ReachedJobs { reach: Reach::Everybody, jobs: Arc::default() }
+    }
+
+    /// Whether one of these procs is of such a job.
+    pub fn include_any(&self, procs: &[Proc]) -> bool {
+        match self.reach {
+            Reach::Everybody => !procs.is_empty(),
+            Reach::User(_) => self.own().any(|nspace| procs.iter().any(|proc| proc.nspace == *nspace)),
+        }
+    }
+
+    /// The ranks of these procs by job, without jobs that the event may not reach.
+    pub fn ranks_of(&self, procs: Vec<Proc>) -> BTreeMap<Nspace, Vec<Rank>> {
+        let own: BTreeSet<&Nspace> = self.own().collect();
+        let mut jobs: BTreeMap<Nspace, Vec<Rank>> = BTreeMap::new();
+        for Proc { nspace, rank } in procs {
+            if self.reach == Reach::Everybody || own.contains(&nspace) {
+                jobs.entry(nspace).or_default().push(rank);
+            }
+        }
+        jobs
+    }
+
+    /// The jobs of users that are reached.
+    fn own(&self) -> impl Iterator<Item = &Nspace> {
+        self.jobs.iter().filter(|(_, identity)| self.reach.includes(Some(identity.uid))).map(|(nspace, _)| nspace)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn event_of_a_user_reaches_that_users_jobs_only() {
+        let nspace = |name: &str| Nspace::new(name).unwrap();
+        let proc = |name: &str, rank| Proc::new(nspace(name), Rank(rank));
+        let of = |name: &str, uid| (nspace(name), Identity { uid, gid: uid });
+        let jobs = Arc::new(vec![of("own", 7), of("other", 8)]);
+        let own = ReachedJobs::new(Reach::User(7), jobs.clone());
+        let affected = vec![proc("other", 0), proc("own", 1), proc("gone", 0), proc("own", 2)];
+        assert_eq!(own.ranks_of(affected.clone()), [(nspace("own"), vec![Rank(1), Rank(2)])].into());
+        assert!(own.include_any(&affected) && !own.include_any(&[proc("other", 0), proc("gone", 0)]));
+        let granted = ReachedJobs::new(Reach::Everybody, jobs);
+        assert_eq!(granted.ranks_of(affected.clone()).len(), 3);
+        assert!(granted.include_any(&affected[..1]) && !granted.include_any(&[]));
+    }
+}

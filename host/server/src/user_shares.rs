@@ -1,0 +1,243 @@
+//! The share of each user in connections, unfinished handshakes and unfinished frames, by the kernel's word of whose a connection is.
+//!
+//! A connection beyond the share is refused at once. A handshake or frame beyond it is read no further until others of the same user are
+//! complete: procs of one job all come at once. Root and the server's user have no share, and connections that no one else can take.
+use crate::metrics::{Amount, Family, Kind, Labels, Sample};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use thiserror::Error;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// One part in so many of all connections is for root and the server's user alone.
+const RESERVED_PART: usize = 8;
+
+/// The bytes that one permit for frames stands for.
+const FRAME_UNIT: usize = 1024;
+
+/// The bounds of what there may be, and of what one user may have of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ShareLimits {
+    /// The connections that there may be at once.
+    pub(crate) max_connections: usize,
+    /// Those that one user may have.
+    pub(crate) max_connections_per_user: usize,
+    /// The handshakes of one user that are read at once.
+    pub(crate) max_handshakes_per_user: usize,
+    /// The bytes that unfinished frames of one user may take.
+    pub(crate) max_partial_frame_bytes_per_user: usize,
+    /// The time from the first byte of a frame to its last.
+    pub(crate) frame_timeout: Duration,
+    /// The tools and the bytes of values put that one user may have: kept elsewhere, and shown here.
+    pub(crate) max_tools_per_user: usize,
+    pub(crate) max_put_bytes_per_user: usize,
+}
+
+impl ShareLimits {
+    /// The connections that all users but root and the server's may have.
+    fn unreserved_connections(&self) -> usize {
+        self.max_connections - self.max_connections / RESERVED_PART
+    }
+
+    fn frame_units(&self) -> usize {
+        (self.max_partial_frame_bytes_per_user / FRAME_UNIT).clamp(1, Semaphore::MAX_PERMITS.min(u32::MAX as usize))
+    }
+}
+
+/// A bound that something would exceed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub(crate) enum ShareExceeded {
+    #[error(
+        "there are {max} connections, more are not allowed (server.max_connections, of which an eighth is for root and the server's user)"
+    )]
+    Connections { max: usize },
+    #[error("user {uid} has {max} connections, more are not allowed (server.max_connections_per_user)")]
+    UserConnections { uid: u32, max: usize },
+    #[error("{max} other handshakes of user {uid} were not complete in time (server.max_handshakes_per_user)")]
+    Handshakes { uid: u32, max: usize },
+    #[error("unfinished frames of user {uid} take {max} bytes (server.max_partial_frame_bytes_per_user)")]
+    FrameBytes { uid: u32, max: usize },
+}
+
+/// The ledger of what each user has.
+#[derive(Debug)]
+pub(crate) struct UserShares {
+    limits: ShareLimits,
+    /// The server's own user.
+    server: u32,
+    usage: Mutex<Usage>,
+}
+
+#[derive(Debug, Default)]
+struct Usage {
+    connections: usize,
+    users: BTreeMap<u32, UserUsage>,
+}
+
+/// What one user has; there is none without connections.
+#[derive(Debug)]
+struct UserUsage {
+    connections: usize,
+    /// What is left of the share; nothing where a user has none.
+    remaining: Option<Remaining>,
+}
+
+#[derive(Clone, Debug)]
+struct Remaining {
+    handshakes: Arc<Semaphore>,
+    frames: Arc<Semaphore>,
+}
+
+impl UserShares {
+    pub(crate) fn new(limits: ShareLimits, server: u32) -> UserShares {
+        UserShares { limits, server, usage: Mutex::default() }
+    }
+
+    /// Charges a connection to a user.
+    pub(crate) fn connect(self: &Arc<Self>, uid: u32) -> Result<ConnectionShare, ShareExceeded> {
+        let is_bounded = uid != 0 && uid != self.server;
+        let ShareLimits { max_connections, max_connections_per_user: own, .. } = self.limits;
+        let max = if is_bounded { self.limits.unreserved_connections() } else { max_connections };
+        let mut usage = self.usage();
+        let theirs = usage.users.get(&uid).map_or(0, |user| user.connections);
+        if is_bounded && theirs >= own {
+            return Err(ShareExceeded::UserConnections { uid, max: own });
+        }
+        if usage.connections >= max {
+            return Err(ShareExceeded::Connections { max });
+        }
+        usage.connections += 1;
+        let fresh = || UserUsage { connections: 0, remaining: is_bounded.then(|| self.whole_share()) };
+        usage.users.entry(uid).or_insert_with(fresh).connections += 1;
+        Ok(ConnectionShare { shares: self.clone(), uid })
+    }
+
+    /// What one user may have, and what users have, for those who look at the server.
+    pub(crate) fn families(&self) -> Vec<Family> {
+        let ShareLimits {
+            max_connections_per_user: connections,
+            max_handshakes_per_user: handshakes,
+            max_partial_frame_bytes_per_user: frames,
+            max_tools_per_user: tools,
+            max_put_bytes_per_user: put_bytes,
+            ..
+        } = self.limits;
+        let limits = [
+            (CONNECTIONS, connections),
+            (HANDSHAKES, handshakes),
+            (PARTIAL_FRAME_BYTES, frames),
+            ("tools", tools),
+            ("put_bytes", put_bytes),
+        ];
+        let limits = limits.map(|(resource, max)| sample(resource, None, max)).to_vec();
+        let used: Vec<Sample> = self.usage().users.iter().flat_map(|(uid, user)| self.used(*uid, user)).collect();
+        let (limit, usage) =
+            ("What one user may have, unless that is root or the server's.", "What users have of what is limited.");
+        let used = (!used.is_empty()).then(|| family("peal_user_usage", usage, used));
+        std::iter::once(family("peal_user_limit", limit, limits)).chain(used).collect()
+    }
+
+    fn used(&self, uid: u32, user: &UserUsage) -> Vec<Sample> {
+        let mut used = vec![sample(CONNECTIONS, Some(uid), user.connections)];
+        if let Some(Remaining { handshakes, frames }) = &user.remaining {
+            let handshakes = self.limits.max_handshakes_per_user.saturating_sub(handshakes.available_permits());
+            let frames = self.limits.frame_units().saturating_sub(frames.available_permits()) * FRAME_UNIT;
+            used.extend([sample(HANDSHAKES, Some(uid), handshakes), sample(PARTIAL_FRAME_BYTES, Some(uid), frames)]);
+        }
+        used
+    }
+
+    fn whole_share(&self) -> Remaining {
+        let handshakes = self.limits.max_handshakes_per_user.min(Semaphore::MAX_PERMITS);
+        Remaining {
+            handshakes: Arc::new(Semaphore::new(handshakes)),
+            frames: Arc::new(Semaphore::new(self.limits.frame_units())),
+        }
+    }
+
+    fn remaining(&self, uid: u32) -> Option<Remaining> {
+        self.usage().users.get(&uid)?.remaining.clone()
+    }
+
+    fn usage(&self) -> MutexGuard<'_, Usage> {
+        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+const CONNECTIONS: &str = "connections";
+const HANDSHAKES: &str = "handshakes";
+const PARTIAL_FRAME_BYTES: &str = "partial_frame_bytes";
+
+fn family(name: &str, help: &str, samples: Vec<Sample>) -> Family {
+    Family { name: name.to_owned(), help: help.to_owned(), kind: Kind::Gauge, unit: None, samples }
+}
+
+fn sample(resource: &str, uid: Option<u32>, value: usize) -> Sample {
+    let uid = uid.map(|uid| ("uid".to_owned(), uid.to_string()));
+    let labels = Labels::from_iter([("resource".to_owned(), resource.to_owned())].into_iter().chain(uid));
+    Sample { labels, value: Amount::Number(value as u64) }
+}
+
+/// One connection of a user, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct ConnectionShare {
+    shares: Arc<UserShares>,
+    uid: u32,
+}
+
+/// A handshake that is being read, or bytes of a frame, until it is dropped. Those of root and the server's user hold nothing.
+#[derive(Debug)]
+pub(crate) struct UnfinishedShare(
+    #[expect(dead_code, reason = "what it holds is given back when it is dropped")] Option<OwnedSemaphorePermit>,
+);
+
+impl ConnectionShare {
+    /// Waits until a handshake of the user may be read.
+    pub(crate) async fn handshake(&self) -> UnfinishedShare {
+        let Some(Remaining { handshakes, .. }) = self.shares.remaining(self.uid) else { return UnfinishedShare(None) };
+        // It is never closed.
+        UnfinishedShare(handshakes.acquire_owned().await.ok())
+    }
+
+    /// Waits until a frame of so many bytes may be read. One that is longer than the whole share takes all of it.
+    pub(crate) async fn frame(&self, bytes: usize) -> UnfinishedShare {
+        let Some(Remaining { frames, .. }) = self.shares.remaining(self.uid) else { return UnfinishedShare(None) };
+        let units = bytes.div_ceil(FRAME_UNIT).min(self.shares.limits.frame_units());
+        // The share has fewer units.
+        let units = u32::try_from(units).unwrap_or(u32::MAX);
+        UnfinishedShare(frames.acquire_many_owned(units).await.ok())
+    }
+
+    /// The time from the first byte of a frame to its last.
+    pub(crate) fn frame_timeout(&self) -> Duration {
+        self.shares.limits.frame_timeout
+    }
+
+    /// What is said where a handshake could not be read in time.
+    pub(crate) fn handshakes_exceeded(&self) -> ShareExceeded {
+        ShareExceeded::Handshakes { uid: self.uid, max: self.shares.limits.max_handshakes_per_user }
+    }
+
+    /// What is said where a frame could not be read in time.
+    pub(crate) fn frames_exceeded(&self) -> ShareExceeded {
+        ShareExceeded::FrameBytes { uid: self.uid, max: self.shares.limits.max_partial_frame_bytes_per_user }
+    }
+}
+
+impl Drop for ConnectionShare {
+    fn drop(&mut self) {
+        let mut usage = self.shares.usage();
+        usage.connections = usage.connections.saturating_sub(1);
+        if let Some(user) = usage.users.get_mut(&self.uid) {
+            user.connections = user.connections.saturating_sub(1);
+            if user.connections == 0 {
+                usage.users.remove(&self.uid);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,183 @@
+//! The ledger against a model.
+use super::*;
+use proptest::prelude::*;
+use std::{
+    future::Future,
+    pin::pin,
+    task::{Context, Poll, Waker},
+};
+
+const SERVER: u32 = 500;
+
+const LIMITS: ShareLimits = ShareLimits {
+    max_connections: 16,
+    max_connections_per_user: 5,
+    max_handshakes_per_user: 2,
+    max_partial_frame_bytes_per_user: 8 * FRAME_UNIT,
+    frame_timeout: Duration::from_secs(1),
+    max_tools_per_user: 3,
+    max_put_bytes_per_user: 1000,
+};
+
+fn shares() -> Arc<UserShares> {
+    Arc::new(UserShares::new(LIMITS, SERVER))
+}
+
+/// What a future gives at once.
+fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => Some(value),
+        Poll::Pending => None,
+    }
+}
+
+/// What a user has of something, as it is shown.
+fn shown(shares: &UserShares, resource: &str, uid: u32) -> u64 {
+    let families = shares.families();
+    let usage = families.iter().filter(|family| family.name == "peal_user_usage");
+    let wanted = sample(resource, Some(uid), 0).labels;
+    let found = usage.flat_map(|family| &family.samples).find(|sample| sample.labels == wanted);
+    found.map_or(0, |sample| match sample.value {
+        Amount::Number(number) => number,
+        ref other => panic!("{other:?}"),
+    })
+}
+
+#[test]
+fn user_beyond_share_is_refused_with_limit_until_one_ends() {
+    let shares = shares();
+    let mut connections: Vec<_> = (0..5).map(|_| shares.connect(1000).unwrap()).collect();
+    let refused = shares.connect(1000).unwrap_err();
+    assert_eq!(refused, ShareExceeded::UserConnections { uid: 1000, max: 5 });
+    assert_eq!(
+        refused.to_string(),
+        "user 1000 has 5 connections, more are not allowed (server.max_connections_per_user)"
+    );
+    assert!(shares.connect(1001).is_ok());
+    connections.pop();
+    assert!(shares.connect(1000).is_ok());
+}
+
+#[test]
+fn root_and_servers_user_find_place_when_others_have_all() {
+    let shares = shares();
+    let connect = |uid| shares.connect(uid);
+    let _others: Vec<_> =
+        [1000, 1001, 1002].into_iter().flat_map(|uid| (0..5).map_while(move |_| connect(uid).ok())).collect();
+    assert_eq!(shares.connect(1003).unwrap_err(), ShareExceeded::Connections { max: 14 });
+    let _root = shares.connect(0).unwrap();
+    let _server = shares.connect(SERVER).unwrap();
+    assert_eq!(shares.connect(0).unwrap_err(), ShareExceeded::Connections { max: 16 });
+}
+
+#[test]
+fn handshakes_and_frames_of_root_are_not_held_up() {
+    let shares = shares();
+    let root = shares.connect(0).unwrap();
+    let _all: Vec<_> =
+        (0..100).map(|_| (at_once(root.handshake()).unwrap(), at_once(root.frame(1 << 40)).unwrap())).collect();
+}
+
+#[test]
+fn frame_longer_than_share_takes_all_of_it() {
+    let shares = shares();
+    let (one, other) = (shares.connect(1000).unwrap(), shares.connect(1000).unwrap());
+    let long = at_once(one.frame(1 << 40)).unwrap();
+    assert_eq!(shown(&shares, PARTIAL_FRAME_BYTES, 1000), 8 * 1024);
+    let mut waiting = pin!(other.frame(1));
+    assert!(at_once(waiting.as_mut()).is_none());
+    drop(long);
+    assert!(at_once(waiting).is_some());
+}
+
+/// What connections of three users, root and the server's user do.
+#[derive(Clone, Debug)]
+enum Step {
+    Connect(usize),
+    /// The connection of this number, among those that are open.
+    Close(usize),
+    Handshake(usize),
+    Frame(usize, usize),
+    /// The handshake or frame of this number is complete.
+    Complete(usize),
+}
+
+const USERS: [u32; 5] = [0, SERVER, 1000, 1001, 1002];
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0..USERS.len()).prop_map(Step::Connect),
+        1 => (0..16_usize).prop_map(Step::Close),
+        2 => (0..16_usize).prop_map(Step::Handshake),
+        3 => (0..16_usize, 0..6000_usize).prop_map(|(at, bytes)| Step::Frame(at, bytes)),
+        3 => (0..32_usize).prop_map(Step::Complete),
+    ]
+}
+
+/// Something unfinished of a connection.
+struct Unfinished {
+    uid: u32,
+    connection: u64,
+    handshakes: usize,
+    units: usize,
+    _share: UnfinishedShare,
+}
+
+proptest! {
+    #[test]
+    fn usage_is_what_model_says_and_within_shares(steps in prop::collection::vec(step(), 1..200)) {
+        let shares = shares();
+        let mut open: Vec<(u64, u32, ConnectionShare)> = Vec::new();
+        let mut unfinished: Vec<Unfinished> = Vec::new();
+        let mut number = 0;
+        for step in steps {
+            match step {
+                Step::Connect(user) => {
+                    let uid = USERS[user];
+                    let own = open.iter().filter(|(_, theirs, _)| *theirs == uid).count();
+                    let is_bounded = uid >= 1000;
+                    let fits = open.len() < if is_bounded { 14 } else { 16 } && (!is_bounded || own < 5);
+                    let share = shares.connect(uid);
+                    prop_assert_eq!(share.is_ok(), fits);
+                    number += 1;
+                    open.extend(share.ok().map(|share| (number, uid, share)));
+                }
+                Step::Close(at) if at < open.len() => {
+                    let (closed, ..) = open.remove(at);
+                    unfinished.retain(|unfinished| unfinished.connection != closed);
+                }
+                Step::Handshake(at) if at < open.len() => {
+                    let (connection, uid, share) = &open[at];
+                    let own: usize = unfinished.iter().filter(|other| other.uid == *uid).map(|other| other.handshakes).sum();
+                    let share = at_once(share.handshake());
+                    prop_assert_eq!(share.is_some(), *uid < 1000 || own < 2);
+                    let handshakes = usize::from(*uid >= 1000);
+                    unfinished.extend(share.map(|share| Unfinished { uid: *uid, connection: *connection, handshakes, units: 0, _share: share }));
+                }
+                Step::Frame(at, bytes) if at < open.len() => {
+                    let (connection, uid, share) = &open[at];
+                    let own: usize = unfinished.iter().filter(|other| other.uid == *uid).map(|other| other.units).sum();
+                    let units = if *uid >= 1000 { bytes.div_ceil(FRAME_UNIT).min(8) } else { 0 };
+                    let share = at_once(share.frame(bytes));
+                    prop_assert_eq!(share.is_some(), own + units <= 8);
+                    unfinished.extend(share.map(|share| Unfinished { uid: *uid, connection: *connection, handshakes: 0, units, _share: share }));
+                }
+                Step::Complete(at) if at < unfinished.len() => drop(unfinished.remove(at)),
+                _ => {}
+            }
+            for uid in USERS {
+                let own = || unfinished.iter().filter(|other| other.uid == uid);
+                let handshakes: usize = own().map(|other| other.handshakes).sum();
+                let units: usize = own().map(|other| other.units).sum();
+                prop_assert!(handshakes <= 2 && units <= 8);
+                prop_assert_eq!(shown(&shares, CONNECTIONS, uid), open.iter().filter(|(_, theirs, _)| *theirs == uid).count() as u64);
+                prop_assert_eq!(shown(&shares, HANDSHAKES, uid), handshakes as u64);
+                prop_assert_eq!(shown(&shares, PARTIAL_FRAME_BYTES, uid), (units * FRAME_UNIT) as u64);
+            }
+        }
+        unfinished.clear();
+        open.clear();
+        let usage = shares.usage();
+        prop_assert!(usage.connections == 0 && usage.users.is_empty());
+    }
+}

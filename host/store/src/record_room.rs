@@ -1,0 +1,140 @@
+//! Room for the entries of jobs' records: limits for a job, for the jobs of a user, and for all.
+use crate::{LONGEST_JOB_ENTRY, read, stored};
+use rusqlite::{OptionalExtension, Transaction, params};
+use thiserror::Error;
+
+/// The bytes that an entry takes beside its body, nearly. Layout 9 counts with them, too.
+const ENTRY_COST: u64 = 64;
+
+/// Limits of the records of jobs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RecordLimits {
+    /// Bytes of all entries.
+    pub bytes: u64,
+    /// Bytes of the entries of one user's jobs.
+    pub user_bytes: u64,
+    /// Bytes of the entries of one job.
+    pub job_bytes: u64,
+    /// Entries of one job.
+    pub job_entries: u32,
+}
+
+impl Default for RecordLimits {
+    fn default() -> Self {
+        RecordLimits { bytes: 512 << 20, user_bytes: 256 << 20, job_bytes: 64 << 20, job_entries: 100_000 }
+    }
+}
+
+/// A limit that leaves no room for an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum RecordLimit {
+    /// The length of one entry.
+    #[error("an entry may have {LONGEST_JOB_ENTRY} bytes (a fixed limit)")]
+    Entry,
+    /// [`RecordLimits::job_entries`].
+    #[error("the job has as many entries as it may have (store.max_job_entries)")]
+    JobEntries,
+    /// [`RecordLimits::job_bytes`].
+    #[error("the entries of the job take as many bytes as they may (store.max_job_record_bytes)")]
+    Job,
+    /// [`RecordLimits::user_bytes`].
+    #[error("the entries of the user's jobs take as many bytes as they may (store.max_user_record_bytes)")]
+    User,
+    /// [`RecordLimits::bytes`].
+    #[error("the entries of all jobs take as many bytes as they may (store.max_record_bytes)")]
+    All,
+}
+
+/// Room for entries of one job.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RecordRoom {
+    entries: u32,
+    job: u64,
+    user: u64,
+    all: u64,
+}
+
+/// A job that entries are added to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RecordedJob {
+    pub(crate) id: i64,
+    pub(crate) uid: i64,
+    pub(crate) entries: u32,
+    pub(crate) bytes: u64,
+}
+
+/// The bytes that an entry takes, nearly.
+pub(crate) fn entry_bytes(body: &str) -> u64 {
+    body.len() as u64 + ENTRY_COST
+}
+
+impl RecordRoom {
+    /// Finds the room for entries of a job that take so many bytes. Where it is less, the entries of the user's jobs that have ended go,
+    /// the oldest first.
+    pub(crate) fn make(
+        transaction: &Transaction<'_>,
+        limits: &RecordLimits,
+        job: &RecordedJob,
+        wanted: u64,
+    ) -> rusqlite::Result<RecordRoom> {
+        let own = limits.job_bytes.saturating_sub(job.bytes);
+        let wanted = wanted.min(own);
+        loop {
+            let of_user = "select bytes from record_size where uid = ?1";
+            let of_user: Option<i64> =
+                transaction.prepare_cached(of_user)?.query_row([job.uid], |row| row.get(0)).optional()?;
+            let of_all = "select coalesce(sum(bytes), 0) from record_size";
+            let of_all: i64 = transaction.prepare_cached(of_all)?.query_row([], |row| row.get(0))?;
+            let room = RecordRoom {
+                entries: limits.job_entries.saturating_sub(job.entries),
+                job: own,
+                user: limits.user_bytes.saturating_sub(read(of_user.unwrap_or_default())),
+                all: limits.bytes.saturating_sub(read(of_all)),
+            };
+            if wanted <= room.user.min(room.all) || !drop_oldest(transaction, job)? {
+                return Ok(room);
+            }
+        }
+    }
+
+    /// Takes the room for an entry.
+    pub(crate) fn take(&mut self, body: &str) -> Result<(), RecordLimit> {
+        let bytes = entry_bytes(body);
+        let limit = match () {
+            () if body.len() > LONGEST_JOB_ENTRY => Some(RecordLimit::Entry),
+            () if self.entries == 0 => Some(RecordLimit::JobEntries),
+            () if bytes > self.job => Some(RecordLimit::Job),
+            () if bytes > self.user => Some(RecordLimit::User),
+            () if bytes > self.all => Some(RecordLimit::All),
+            () => None,
+        };
+        if let Some(limit) = limit {
+            return Err(limit);
+        }
+        self.entries -= 1;
+        self.job -= bytes;
+        self.user -= bytes;
+        self.all -= bytes;
+        Ok(())
+    }
+}
+
+/// Drops the entries of the oldest job of the same user that has ended. False if there is none.
+fn drop_oldest(transaction: &Transaction<'_>, job: &RecordedJob) -> rusqlite::Result<bool> {
+    let oldest = "select id from job where uid = ?1 and ended is not null and entry_bytes > 0 and id <> ?2
+         order by id limit 1";
+    let oldest: Option<i64> =
+        transaction.prepare_cached(oldest)?.query_row([job.uid, job.id], |row| row.get(0)).optional()?;
+    let Some(oldest) = oldest else { return Ok(false) };
+    transaction.prepare_cached("delete from job_entry where job = ?1")?.execute([oldest])?;
+    let emptied = "update job set left_out = left_out + entries, left_out_at = coalesce(left_out_at, 1000 * started),
+         entries = 0, entry_bytes = 0 where id = ?1";
+    transaction.prepare_cached(emptied)?.execute([oldest])?;
+    Ok(true)
+}
+
+/// Counts entries that are left out of the record of a job since a time in milliseconds.
+pub(crate) fn leave_out(transaction: &Transaction<'_>, job: i64, entries: usize, at: u64) -> rusqlite::Result<()> {
+    let update = "update job set left_out = left_out + ?2, left_out_at = coalesce(left_out_at, ?3) where id = ?1";
+    transaction.prepare_cached(update)?.execute(params![job, stored(entries as u64), stored(at)]).map(drop)
+}

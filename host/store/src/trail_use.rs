@@ -1,0 +1,235 @@
+//! The room that rows of a trail take, by class and user; and rows that are dropped between others that stay.
+use crate::{StoreError, Trail, read, stored};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
+use std::collections::BTreeMap;
+
+/// The bytes of a row beside its body, nearly.
+const AROUND: u64 = 160;
+/// The user of rows that are about none, in the database.
+const NO_USER: i64 = -1;
+
+/// A class of rows.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum RowClass {
+    /// Rows that stay where others are dropped.
+    Lasting,
+    /// All others.
+    Passing,
+}
+
+/// The bytes that the rows of one class about one user take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UsedBytes {
+    /// The class.
+    pub class: RowClass,
+    /// The user; none for rows that are about no user.
+    pub uid: Option<u32>,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// A row without its body.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outline {
+    /// Its number.
+    pub seq: u64,
+    /// The time when it was written, in milliseconds since the epoch.
+    pub at: u64,
+    /// Its kind.
+    pub kind: String,
+    /// The class of that kind.
+    pub class: RowClass,
+    /// The bytes that it takes.
+    pub bytes: u64,
+    /// Its hash.
+    pub hash: [u8; 32],
+}
+
+/// A signed statement of which rows were dropped between others.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DroppedRows {
+    /// The last row that the statement covers.
+    pub last: u64,
+    /// The statement. Its meaning is not known here.
+    pub body: Vec<u8>,
+    /// The signature of the server.
+    pub signature: Vec<u8>,
+}
+
+/// Rows of a range.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Which {
+    All,
+    Passing,
+}
+
+/// The bytes that rows have more, by class and user.
+pub(crate) type UseByUser = BTreeMap<(RowClass, Option<u32>), u64>;
+
+/// The bytes that a row with such a body takes.
+pub(crate) fn row_bytes(body: u64) -> u64 {
+    body.saturating_add(AROUND)
+}
+
+impl RowClass {
+    fn number(self) -> i64 {
+        i64::from(self == RowClass::Lasting)
+    }
+
+    fn of(number: i64) -> RowClass {
+        if number == RowClass::Lasting.number() { RowClass::Lasting } else { RowClass::Passing }
+    }
+}
+
+impl Trail {
+    /// The class of a kind of rows.
+    pub(crate) fn stays(&self, kind: &str) -> RowClass {
+        if self.lasting.contains(&kind) { RowClass::Lasting } else { RowClass::Passing }
+    }
+
+    /// An expression that is 1 for rows that stay. The kinds are words of the program.
+    fn stays_in_sql(&self) -> String {
+        let words: Vec<String> = self.lasting.iter().map(|kind| format!("'{}'", kind.replace('\'', "''"))).collect();
+        format!("(kind in ({}))", words.join(", "))
+    }
+
+    /// Counts the bytes of all rows, if nothing was counted yet.
+    pub(crate) fn count_use(&self) -> Result<(), StoreError> {
+        let is_counted = |connection: &Connection| {
+            let select = "select exists (select 1 from used) or not exists (select 1 from record)";
+            connection.query_row(select, [], |row| row.get::<_, bool>(0))
+        };
+        if self.database.read(is_counted)? {
+            return Ok(());
+        }
+        self.database.write(|transaction| {
+            let used = self.use_of(transaction, 0, i64::MAX, Which::All)?;
+            add_use(transaction, &used)
+        })
+    }
+
+    fn use_of(&self, transaction: &Transaction<'_>, from: i64, to: i64, which: Which) -> rusqlite::Result<UseByUser> {
+        let stays = self.stays_in_sql();
+        let only = if which == Which::Passing { format!(" and not {stays}") } else { String::new() };
+        let select = format!(
+            "select {stays}, uid, sum(length(body)), count(*) from record where seq between ?1 and ?2{only} group by 1, 2"
+        );
+        let mut select = transaction.prepare_cached(&select)?;
+        let rows = select.query_map(params![from, to], |row| {
+            let (bytes, count) = (read(row.get(2)?), read(row.get(3)?));
+            Ok(((RowClass::of(row.get(0)?), row.get(1)?), bytes.saturating_add(AROUND.saturating_mul(count))))
+        })?;
+        rows.collect()
+    }
+
+    /// Takes the rows of a range, which are to be deleted, from what is counted.
+    pub(crate) fn forget_use(
+        &self,
+        transaction: &Transaction<'_>,
+        from: i64,
+        to: i64,
+        which: Which,
+    ) -> rusqlite::Result<()> {
+        let mut update =
+            transaction.prepare_cached("update used set bytes = bytes - ?3 where stays = ?1 and uid = ?2")?;
+        for ((class, uid), bytes) in self.use_of(transaction, from, to, which)? {
+            update.execute(params![class.number(), uid.map_or(NO_USER, i64::from), stored(bytes)])?;
+        }
+        transaction.execute("delete from used where bytes <= 0", []).map(drop)
+    }
+
+    /// The bytes that rows take, by class and user.
+    pub fn used(&self) -> Result<Vec<UsedBytes>, StoreError> {
+        self.database.read(|connection| {
+            let mut select = connection.prepare_cached("select stays, uid, bytes from used")?;
+            let rows = select.query_map([], |row| {
+                let uid: i64 = row.get(1)?;
+                Ok(UsedBytes {
+                    class: RowClass::of(row.get(0)?),
+                    uid: u32::try_from(uid).ok(),
+                    bytes: read(row.get(2)?),
+                })
+            })?;
+            rows.collect()
+        })
+    }
+
+    /// The oldest rows behind this number, at most so many, without their bodies.
+    pub fn outlines(&self, after: u64, most: u32) -> Result<Vec<Outline>, StoreError> {
+        self.database.read(|connection| {
+            let select = "select seq, at, kind, length(body), hash from record where seq > ?1 order by seq limit ?2";
+            let mut select = connection.prepare_cached(select)?;
+            let rows = select.query_map(params![stored(after), most], |row| {
+                let kind: String = row.get(2)?;
+                Ok(Outline {
+                    seq: read(row.get(0)?),
+                    at: read(row.get(1)?),
+                    class: self.stays(&kind),
+                    kind,
+                    bytes: row_bytes(read(row.get(3)?)),
+                    hash: row.get(4)?,
+                })
+            })?;
+            rows.collect()
+        })
+    }
+
+    /// Drops the rows from this one to the last that the statement covers, but those that stay, with what only they refer to.
+    /// A statement that it replaces is dropped as well.
+    pub fn thin(&self, from: u64, dropped: &DroppedRows, replaced: Option<u64>) -> Result<(), StoreError> {
+        let DroppedRows { last, body, signature } = dropped;
+        let (from, last, stays) = (stored(from), stored(*last), self.stays_in_sql());
+        self.database.write(|transaction| {
+            self.forget_use(transaction, from, last, Which::Passing)?;
+            let delete = format!("delete from record where seq between ?1 and ?2 and not {stays}");
+            transaction.execute(&delete, [from, last])?;
+            // What is sealed on the way cannot be compared any more where its row is gone.
+            transaction.execute(
+                "delete from seal where kind = 'checkpoint' and seq between ?1 and ?2
+                 and not exists (select 1 from record where record.seq = seal.seq)",
+                [from, last],
+            )?;
+            transaction.execute("delete from blob where last <= ?1", [last])?;
+            if let Some(replaced) = replaced {
+                transaction.execute("delete from dropped where last = ?1", [stored(replaced)])?;
+            }
+            let insert = "insert into dropped (last, body, signature) values (?1, ?2, ?3)";
+            transaction.execute(insert, params![last, body, signature]).map(drop)
+        })
+    }
+
+    /// All statements of what was dropped between rows, in their order.
+    pub fn dropped(&self) -> Result<Vec<DroppedRows>, StoreError> {
+        self.database.read(|connection| {
+            // A trail of an earlier release that is read alone has none.
+            let is_there = "select exists (select 1 from sqlite_schema where name = 'dropped')";
+            if !connection.query_row(is_there, [], |row| row.get::<_, bool>(0))? {
+                return Ok(Vec::new());
+            }
+            let select = "select last, body, signature from dropped order by last";
+            connection.prepare(select)?.query_map([], read_dropped)?.collect()
+        })
+    }
+
+    /// The last of these statements.
+    pub fn last_dropped(&self) -> Result<Option<DroppedRows>, StoreError> {
+        let select = "select last, body, signature from dropped order by last desc limit 1";
+        self.database.read(|connection| connection.query_row(select, [], read_dropped).optional())
+    }
+}
+
+fn read_dropped(row: &Row<'_>) -> rusqlite::Result<DroppedRows> {
+    Ok(DroppedRows { last: read(row.get(0)?), body: row.get(1)?, signature: row.get(2)? })
+}
+
+/// Adds the bytes of rows to what is counted.
+pub(crate) fn add_use(transaction: &Transaction<'_>, used: &UseByUser) -> rusqlite::Result<()> {
+    let mut add = transaction.prepare_cached(
+        "insert into used (stays, uid, bytes) values (?1, ?2, ?3)
+         on conflict (stays, uid) do update set bytes = bytes + excluded.bytes",
+    )?;
+    for ((class, uid), bytes) in used {
+        add.execute(params![class.number(), uid.map_or(NO_USER, i64::from), stored(*bytes)])?;
+    }
+    Ok(())
+}

