@@ -178,6 +178,7 @@ pub fn server_settings(config: &Config) -> ServerSettings {
             event_cache: events.ring_size,
             event_cache_bytes: events.ring_bytes,
             event_memory: events.memory_limit,
+            event_user_spill: events.spill_limit / 2,
             event_index_bytes: events.index_limit,
             loss_window: events.loss_window,
             max_event_bytes: server.max_event_bytes,

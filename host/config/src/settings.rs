@@ -145,7 +145,8 @@ settings! {
         memory_limit "events.memory_limit": usize = 64 * MIB, Number(0, TIB), "1048576";
         /// Bytes that it may take to know which events are kept and for whom; half of them for one user's.
         index_limit "events.index_limit": usize = 256 * MIB, Number(4096, TIB), "1048576";
-        /// Bytes of disk for kept events that there is no room for in memory; in files without names, gone with the server.
+        /// Bytes of disk for kept events that there is no room for in memory, half of them for one user's; in files without names, gone with
+        /// the server.
         spill_limit "events.spill_limit": usize = 4096 * MIB, Number(0, 1 << 50), "1048576";
         /// How long losses of connections are gathered, so that one event tells of all of them.
         loss_window "events.loss_window_ms": Duration = Duration::from_millis(100), Millis(0, 60_000), "1000";

@@ -23,4 +23,12 @@ impl Reach {
             Reach::User(own) => uid == Some(own),
         }
     }
+
+    /// The one user whom it includes; none if it includes all.
+    pub(crate) fn user(self) -> Option<u32> {
+        match self {
+            Reach::Everybody => None,
+            Reach::User(uid) => Some(uid),
+        }
+    }
 }

@@ -11,6 +11,7 @@ mod needs;
 mod readers;
 mod ring;
 mod seq;
+mod spill_shares;
 mod tally;
 
 use crate::{
@@ -26,6 +27,7 @@ use readers::Reader;
 pub(crate) use readers::{Claim, Next, Waits};
 use ring::{Ring, Ringed};
 pub use seq::Seq;
+use spill_shares::{SpillOwner, SpillShares};
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem,
@@ -42,6 +44,8 @@ pub(crate) struct Limits {
     pub(crate) ring_bytes: usize,
     /// Bytes that the contents of all other events may take before they are spilled.
     pub(crate) memory: usize,
+    /// Bytes that the spilled events of one user may take.
+    pub(crate) user_spill: usize,
     /// Bytes that it may take to know what is kept, and for whom; half of them for what one user needs.
     pub(crate) index: usize,
 }
@@ -71,7 +75,9 @@ pub(crate) enum Chore {
 struct Kept {
     head: Head,
     bytes: u32,
-    /// None: it is spilled.
+    /// The user who raised it, if it is for that user's procs alone.
+    owner: SpillOwner,
+    /// None: it is spilled, or there was no room for that.
     content: Option<Arc<Event>>,
 }
 
@@ -90,6 +96,7 @@ pub(crate) struct Retained {
     /// What the contents outside of the ring take.
     bytes: usize,
     spilled: usize,
+    spill_shares: SpillShares,
     lost: u64,
     /// The events that were lost to procs, until these are told how many.
     lost_to: BTreeMap<Proc, CodeCounts>,
@@ -100,6 +107,7 @@ impl Retained {
     pub(crate) fn new(limits: Limits) -> Retained {
         Retained {
             ring: Ring::new(limits.ring, limits.ring_bytes),
+            spill_shares: SpillShares::new(limits.user_spill),
             limits,
             next: Seq::FIRST,
             kept: BTreeMap::new(),
@@ -133,7 +141,7 @@ impl Retained {
             return;
         }
         let bytes = u32::try_from(Size::of_event(&event).bytes).unwrap_or(u32::MAX);
-        self.kept.insert(at, Kept { head, bytes, content: Some(event) });
+        self.kept.insert(at, Kept { head, bytes, owner: SpillOwner::of(reach.user()), content: Some(event) });
         self.demand.add(at, u32::try_from(demand).unwrap_or(u32::MAX));
         let mut sets: BTreeMap<u32, u32> = BTreeMap::new();
         for (proc, uid) in owed {
@@ -220,10 +228,15 @@ impl Retained {
         if self.bytes <= self.limits.memory {
             return;
         }
-        if let Some(event) = self.kept.get_mut(&at).and_then(|kept| kept.content.take()) {
-            self.bytes -= bytes as usize;
-            self.spilled += 1;
+        let Some(kept) = self.kept.get_mut(&at) else { return };
+        let Some(event) = kept.content.take() else { return };
+        self.bytes -= bytes as usize;
+        self.spilled += 1;
+        if kept.owner.uid().is_none_or(|uid| self.spill_shares.take(uid, bytes)) {
             self.chores.push(Chore::Spill(at, event));
+        } else {
+            // It cannot be had again: each who needs it comes to that, and is told.
+            kept.owner = SpillOwner::NOBODY;
         }
     }
 
@@ -236,6 +249,7 @@ impl Retained {
                     Some(_) => self.bytes -= kept.bytes as usize,
                     None => {
                         self.spilled -= 1;
+                        kept.owner.uid().into_iter().for_each(|uid| self.spill_shares.give(uid, kept.bytes));
                         stored = Some((stored.map_or(at, |(first, _)| first), at));
                     }
                 }

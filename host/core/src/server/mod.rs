@@ -164,6 +164,7 @@ impl Server {
             ring: settings.event_cache,
             ring_bytes: settings.event_cache_bytes,
             memory: settings.event_memory,
+            user_spill: settings.event_user_spill,
             index: settings.event_index_bytes,
         };
         let monitors = Book::new(monitor::Limits {

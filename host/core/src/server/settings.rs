@@ -24,6 +24,9 @@ pub struct Settings {
     /// How much memory the contents of all other events may take that are kept, in bytes: those owed to procs that have not
     /// registered, and those held for connections that are catching up. More are spilled.
     pub event_memory: usize,
+    /// How many bytes the spilled events of one user may take that are for that user's procs alone. Beyond that they are lost, and those
+    /// who need them are told.
+    pub event_user_spill: usize,
     /// How much memory it may take to know what is kept and for whom, spilled events among them, in bytes; half of it
     /// for what the procs and connections of one user need. Beyond that, events are only for those who hear them at once; for
     /// all others they are lost, and counted.
@@ -87,6 +90,7 @@ impl Default for Settings {
             event_cache: 512,
             event_cache_bytes: 64 << 20,
             event_memory: 64 << 20,
+            event_user_spill: 2 << 30,
             event_index_bytes: 256 << 20,
             event_batch: 256,
             event_batch_bytes: 1 << 20,

@@ -238,6 +238,30 @@ fn spilled_events_are_recalled_and_what_is_lost_is_counted() {
 }
 
 #[test]
+fn spilled_events_of_one_user_have_a_share() {
+    let mut late = Late::with(Settings { event_memory: 0, event_user_spill: 4000, ..Settings::default() });
+    let spilled: BTreeMap<Seq, Arc<Event>> = late
+        .job_events(0..100)
+        .into_iter()
+        .filter_map(|action| match action {
+            Action::Spill { at, event } => Some((at, event)),
+            _ => None,
+        })
+        .collect();
+    assert!((5..50).contains(&spilled.len()), "{}", spilled.len());
+    late.stage.server.retained.check();
+    late.connect();
+    let (actions, peer) = (late.stage.register(1, &[NEWS]), late.stage.peers[1]);
+    let Some(Action::Recall { events, .. }) = actions.last() else { panic!("{actions:?}") };
+    assert_eq!(events.len(), 100);
+    let contents = events.iter().map(|at| (*at, spilled.get(at).map(|event| (**event).clone()))).collect();
+    let actions = late.stage.server.recalled(peer, contents);
+    assert_eq!(late.heard(actions).numbers.len(), spilled.len());
+    assert_eq!(late.counts().events_lost, 100 - spilled.len() as u64);
+    late.stage.server.retained.check_empty();
+}
+
+#[test]
 fn a_connection_that_goes_takes_along_what_was_held_for_it() {
     let mut late = Late::with(Settings { event_memory: 0, event_cache: 1, ..Settings::default() });
     let tool = Proc::new(Nspace::new("tool").unwrap(), Rank(0));
