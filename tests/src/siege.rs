@@ -2,7 +2,7 @@
 use crate::in_process::{Node, listener, next, soon};
 use peal_client::Client;
 use peal_model::{Event, Info, Infos, Key, KeyName, Range, Scope, Status, Value};
-use peal_server::{Counter, Counters, ServerSettings};
+use peal_server::{Counter, Counters, ServerSettings, metrics::Amount};
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -84,6 +84,14 @@ impl Siege {
     /// How many connections were refused so far.
     pub fn refused(&self) -> u64 {
         self.count(|counters| &counters.connections_refused)
+    }
+
+    /// How many connections have their place now: it is taken when the kernel has said whose a connection is.
+    pub fn connections(&self) -> u64 {
+        let families = self.node.server.metrics().snapshot().families;
+        let used = families.iter().filter(|family| family.name == "peal_user_usage").flat_map(|family| &family.samples);
+        let connections = used.filter(|sample| sample.labels.get("resource").is_some_and(|what| what == "connections"));
+        connections.map(|sample| if let Amount::Number(number) = sample.value { number } else { 0 }).sum()
     }
 
     /// How many messages were malformed so far.

@@ -138,7 +138,7 @@ pub fn sources(args: ConfigArgs, options: impl IntoIterator<Item = Given>) -> So
     }
 }
 
-/// What this system has that settings may not exceed.
+/// The resources of this system that settings may not exceed.
 fn system_resources() -> SystemResources {
     let memory = sysinfo();
     SystemResources {
@@ -217,6 +217,7 @@ pub fn server_settings(config: &Config) -> ServerSettings {
         max_handshakes_per_user: server.handshakes_per_user(),
         max_partial_frame_bytes_per_user: server.partial_frame_bytes_per_user(),
         frame_timeout: server.frame_timeout,
+        refusal_delay: server.refusal_delay,
         handshake_timeout: server.handshake_timeout,
         outbox: server.outbox,
         outbox_bytes: server.outbox_bytes,

@@ -105,6 +105,8 @@ settings! {
             Unset("twice server.max_message", Number(4096, TIB)), "268435456";
         /// How long a message may take from its first byte to its last; then its connection is closed.
         frame_timeout "server.frame_timeout_ms": Duration = Duration::from_secs(60), Millis(1, DAY), "10000";
+        /// Longest wait of a user's handshake or request, behind more than 32 refused handshakes or 1000 refused requests in a second.
+        refusal_delay "server.refusal_delay_ms": Duration = Duration::from_secs(1), Millis(0, 60_000), "500";
         /// How long a message may be, in bytes.
         max_message "server.max_message": usize = 64 * MIB, Number(4096, 1 << 30), "1048576";
         /// How much memory one message may take when it is unpacked, in bytes.

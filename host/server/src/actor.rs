@@ -319,7 +319,7 @@ impl Actor {
                 Vec::new()
             }
             Internal::Log { request, origin, chosen, tell } => {
-                self.channels.submit(Asker::Waits(tell), request, origin, chosen);
+                self.log(Asker::Waits(tell), request, origin, chosen);
                 Vec::new()
             }
             Internal::FileOpened { watch, seen } => self.state.file_opened(watch, seen),
@@ -379,7 +379,7 @@ impl Actor {
             }
             Action::Log { to, request } => {
                 let asker = to.map_or(Asker::Nobody, Asker::Client);
-                self.channels.submit(asker, request, Origin::Client, None);
+                self.log(asker, request, Origin::Client, None);
             }
             Action::Controlled { requester, operation, targets, status } => {
                 self.notices.tell(Notice::Controlled { requester, operation, targets, status });
@@ -444,8 +444,5 @@ impl Actor {
 
 /// The connection that an action delivers an event to.
 fn event_peer(action: &Action) -> Option<PeerId> {
-    match action {
-        Action::Deliver { peer, .. } => Some(*peer),
-        _ => None,
-    }
+    if let Action::Deliver { peer, .. } = action { Some(*peer) } else { None }
 }

@@ -27,7 +27,7 @@ use tokio::{
     io::AsyncReadExt,
     net::TcpStream,
     sync::oneshot,
-    time::{Instant, timeout_at},
+    time::{Instant, sleep, timeout_at},
 };
 
 /// What stands between the server's name and a number in the name of a tool.
@@ -183,8 +183,12 @@ pub(crate) async fn hello(
 ) -> Result<(Hello, Vec<u8>), Unwelcome> {
     let mut stage = lobby.stage.clone();
     let timeout = lobby.handshake_timeout;
-    let deadline = Instant::now() + timeout;
     let received = async {
+        let delay = share.handshake_delay(std::time::Instant::now());
+        if !delay.is_zero() {
+            sleep(delay).await;
+        }
+        let deadline = Instant::now() + timeout;
         let _unfinished = timeout_at(deadline, share.handshake()).await.map_err(|_| share.handshakes_exceeded())?;
         timeout_at(deadline, receive(stream, lobby)).await.unwrap_or(Err(Unwelcome::Slow(timeout)))
     };
@@ -208,12 +212,6 @@ async fn receive(stream: &mut TcpStream, lobby: &Lobby) -> Result<(Hello, Vec<u8
             return Ok((hello, received.to_vec()));
         }
     }
-}
-
-/// Asks the kernel about the peer of a connection, before anything else is waited for.
-pub(crate) async fn peer_socket(stream: &TcpStream, lobby: &Lobby) -> Result<PeerSocket, Unwelcome> {
-    let socket = lobby.checker.peer_socket(stream).await.map_err(Impostor::Kernel)?;
-    socket.ok_or(Unwelcome::Closed)
 }
 
 /// Compares what a peer says with what the kernel said of its socket, and asks the actor; what is for the peer goes to `outbox` from

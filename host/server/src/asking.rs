@@ -2,6 +2,7 @@
 //! comes back as a message.
 use crate::{
     actor::Actor,
+    channels::{Asker, LogAnswer},
     handle::Internal,
     host::{EventHandling, Host},
     notice::Notice,
@@ -9,12 +10,12 @@ use crate::{
 };
 use peal_core::{
     job::Life,
-    log::Arrival,
+    log::{Arrival, Origin},
     reach::Reach,
     server::{Brought, DemandId, FenceId, Purpose, RequestId, Upcall},
     supported,
 };
-use peal_model::{Info, Key, NamedProcs, Proc, Query, Reply, Request, Status, Value, code, key};
+use peal_model::{Info, Key, LogRequest, NamedProcs, Proc, Query, Reply, Request, Status, Value, code, key};
 use std::{
     sync::Arc,
     task::{Context, Poll, Waker},
@@ -118,6 +119,14 @@ impl Actor {
             let reply = asked.await;
             Internal::Answer { to, reply }
         });
+    }
+
+    /// Has a request logged.
+    pub(crate) fn log(&mut self, asker: Asker, request: Arc<LogRequest>, origin: Origin, chosen: Option<Key>) {
+        if let Some(LogAnswer { to, reply }) = self.channels.submit(asker, request, origin, chosen) {
+            let actions = self.state.answer(to, reply);
+            self.act_all(actions);
+        }
     }
 
     /// Goes on with an answer: at once if it is there already, as it is where nobody else takes part. Then nobody is left waiting

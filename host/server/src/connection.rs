@@ -3,7 +3,7 @@ use crate::{
     admission::{self, Admitted, ToolNames, Unwelcome},
     delivery::Delivery,
     host::Host,
-    identity::{Checker, Claim},
+    identity::{Checker, Claim, Impostor, PeerLookup, PeerSearch, PeerSocket},
     line::Line,
     metrics::Metrics,
     office::{Closed, Office},
@@ -21,6 +21,9 @@ use peal_model::{Hook, Proc, Status};
 use peal_store::TraceRateLimit;
 use peal_wire::{Codec, Limits, WireError};
 use std::{
+    io,
+    net::SocketAddr,
+    os::fd::OwnedFd,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -81,7 +84,7 @@ pub(crate) enum Fault {
     #[error("{0}")]
     Stopping(#[from] Closed),
     #[error("{0}")]
-    Io(#[from] std::io::Error),
+    Io(#[from] io::Error),
     #[error("what was sent to it was not read")]
     NotReading,
     #[error("more than {0} requests are open")]
@@ -111,11 +114,78 @@ impl Fault {
     }
 }
 
-/// Serves a connection until it ends. `unidentified` is given back when its user is known.
-pub(crate) async fn serve(stream: TcpStream, unidentified: OwnedSemaphorePermit, lobby: Arc<Lobby>) {
+/// A connection that was accepted.
+pub(crate) struct AcceptedConnection {
+    /// Not registered with the runtime: many are refused.
+    pub(crate) socket: OwnedFd,
+    /// The peer's address.
+    pub(crate) from: SocketAddr,
+    /// The server's own.
+    pub(crate) to: SocketAddr,
+    /// Given back when its user is known.
+    pub(crate) unidentified: OwnedSemaphorePermit,
+}
+
+/// A connection that is to be served.
+pub(crate) enum NewConnection {
+    /// It is charged to its user.
+    Charged(ChargedConnection),
+    /// The kernel did not say at once whose it is.
+    Unidentified(AcceptedConnection, PeerSearch),
+}
+
+/// A connection whose user is known and has room for it.
+pub(crate) struct ChargedConnection {
+    stream: TcpStream,
+    from: SocketAddr,
+    peer: PeerSocket,
+    share: ConnectionShare,
+}
+
+impl AcceptedConnection {
+    /// Asks the kernel about the peer, before anything is waited for, and charges the connection to that user; none where it is refused.
+    /// In a box, because a connection lives on for days and keeps room for what passes through the hands of its task.
+    pub(crate) fn charge(self, lobby: &Lobby) -> Option<Box<NewConnection>> {
+        let found = match lobby.checker.look_up_peer(&self.socket, self.from, self.to) {
+            Ok(PeerLookup::Undiagnosed(search)) => return Some(Box::new(NewConnection::Unidentified(self, search))),
+            Ok(PeerLookup::Answered(found)) => Ok(found),
+            Err(error) => Err(error),
+        };
+        Some(Box::new(NewConnection::Charged(self.charge_to(found, lobby)?)))
+    }
+
+    fn charge_to(self, found: io::Result<Option<PeerSocket>>, lobby: &Lobby) -> Option<ChargedConnection> {
+        let AcceptedConnection { socket, from, unidentified, .. } = self;
+        drop(unidentified);
+        let refused = |uid, reason: &Unwelcome| refuse(lobby, from, uid, reason);
+        let found = found.map_err(|error| Unwelcome::from(Impostor::Kernel(error)));
+        let peer = found.and_then(|found| found.ok_or(Unwelcome::Closed));
+        let peer = peer.inspect_err(|reason| refused(None, reason)).ok()?;
+        let share = lobby.user_shares.connect(peer.uid).map_err(Unwelcome::from);
+        let share = share.inspect_err(|reason| refused(Some(peer.uid), reason)).ok()?;
+        let stream = TcpStream::from_std(socket.into()).map_err(Unwelcome::from);
+        let stream = stream.inspect_err(|reason| refused(Some(peer.uid), reason)).ok()?;
+        Some(ChargedConnection { stream, from, peer, share })
+    }
+}
+
+impl NewConnection {
+    async fn charged(self, lobby: &Lobby) -> Option<ChargedConnection> {
+        match self {
+            NewConnection::Charged(connection) => Some(connection),
+            NewConnection::Unidentified(accepted, search) => {
+                let found = lobby.checker.search_peer(&accepted.socket, search).await;
+                accepted.charge_to(found, lobby)
+            }
+        }
+    }
+}
+
+/// Serves a connection until it ends.
+pub(crate) async fn serve(connection: Box<NewConnection>, lobby: Arc<Lobby>) {
     // In boxes, because a connection lives on for days and a handshake does not: its memory is given back. What it leaves behind is in
     // one as well: an async function keeps more than one place for what passes through its hands.
-    let Some(mut session) = Box::pin(greet(stream, unidentified, &lobby)).await else { return };
+    let Some(mut session) = Box::pin(greet(connection, &lobby)).await else { return };
     let ended = session.run(&lobby).await;
     let proc = &session.proc;
     match &ended {
@@ -148,7 +218,7 @@ struct Session {
     delivering: JoinSet<Result<(), Fault>>,
     /// What the client did against the protocol.
     violation: Option<Status>,
-    /// What the user of the connection is charged for it.
+    /// The share of its user that the connection takes.
     share: ConnectionShare,
     /// Kept as long as the connection is.
     _claim: Option<Claim>,
@@ -176,18 +246,16 @@ impl Session {
 
 /// Reads the handshake and has the peer admitted; none where it is refused. Closing without a byte is the only refusal that every
 /// client understands. It is counted and told before the connection closes.
-async fn greet(mut stream: TcpStream, unidentified: OwnedSemaphorePermit, lobby: &Lobby) -> Option<Box<Session>> {
-    let from = stream.peer_addr().map(|addr| addr.to_string()).unwrap_or_default();
+async fn greet(connection: Box<NewConnection>, lobby: &Lobby) -> Option<Box<Session>> {
+    let ChargedConnection { mut stream, from, peer: socket, share } = connection.charged(lobby).await?;
     // Without this the answer to a small request waits for the acknowledgement of the one before.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "small messages will be delayed");
     }
-    let socket = admission::peer_socket(&stream, lobby).await;
-    let socket = socket.inspect_err(|reason| refuse(lobby, &from, None, reason)).ok()?;
-    let uid = socket.uid;
-    let refused = |reason: &Unwelcome| refuse(lobby, &from, Some(uid), reason);
-    drop(unidentified);
-    let share = lobby.user_shares.connect(socket.uid).map_err(Unwelcome::from).inspect_err(refused).ok()?;
+    let refused = |reason: &Unwelcome| {
+        share.note_refused_handshake(Instant::now());
+        refuse(lobby, from, Some(socket.uid), reason);
+    };
     let (hello, rest) = admission::hello(&mut stream, &share, lobby).await.inspect_err(refused).ok()?;
     let (reader, writer) = stream.into_split();
     let open = OpenRequests::new(lobby.max_open_requests);
@@ -204,7 +272,7 @@ async fn greet(mut stream: TcpStream, unidentified: OwnedSemaphorePermit, lobby:
 
 /// Counts a refusal and writes it down. Nobody has been let in, so what they said is not recorded: only whose the socket is by the kernel's
 /// word, and why it was refused.
-fn refuse(lobby: &Lobby, from: &str, uid: Option<u32>, reason: &Unwelcome) {
+fn refuse(lobby: &Lobby, from: SocketAddr, uid: Option<u32>, reason: &Unwelcome) {
     reason.count(lobby.metrics.counters());
     // What was denied by a hook is recorded where that is asked.
     let by_hook = matches!(reason, Unwelcome::Refused(peal_core::server::Refusal::Denied(_)));
@@ -213,13 +281,13 @@ fn refuse(lobby: &Lobby, from: &str, uid: Option<u32>, reason: &Unwelcome) {
             uid,
             reason: reason.to_string(),
             hook: Some(Hook::Connection.name().to_owned()),
-            from: Some(from.to_owned()),
+            from: Some(from.to_string()),
             cause: Some(reason.cause().to_owned()),
             ..Denial::default()
         });
     }
     match lobby.refusals.allow(Instant::now()) {
-        Some(left_out) => tracing::warn!(from, %reason, left_out, "a connection is refused"),
-        None => tracing::debug!(from, %reason, "a connection is refused"),
+        Some(left_out) => tracing::warn!(%from, %reason, left_out, "a connection is refused"),
+        None => tracing::debug!(%from, %reason, "a connection is refused"),
     }
 }

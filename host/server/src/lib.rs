@@ -26,6 +26,7 @@ mod hostname;
 mod identity;
 mod jobs;
 mod line;
+mod listening;
 pub mod metrics;
 mod monitor;
 mod notice;
@@ -46,6 +47,7 @@ mod stored;
 mod turns;
 mod upcalls;
 mod usage;
+mod user_pace;
 mod user_shares;
 mod wanted;
 

@@ -8,12 +8,12 @@ use crate::{
     packing,
     quiet::Once,
 };
-use peal_model::Reply;
+use peal_model::{Reply, code};
 use peal_wire::Codec;
 use std::{
     fmt,
     io::{Error, ErrorKind},
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
 };
 use tokio::{net::tcp::OwnedWriteHalf, sync::Notify};
 
@@ -45,6 +45,8 @@ pub(crate) struct Line {
     written: Notify,
     /// Told when the client is cut off: then nothing more is written, not even what waits.
     cut: Notify,
+    /// The answers that said that there is no room, since the connection asked.
+    refused: AtomicU32,
     /// Whether the log says that something cannot be packed for this client.
     pub(crate) unfit: Once,
 }
@@ -55,7 +57,8 @@ impl Line {
         let pace = Pace::of(writer.as_ref());
         let (written, cut, unfit) = (Notify::new(), Notify::new(), Once::default());
         let (welcome, asks_on, waiting) = (AtomicBool::new(false), AtomicBool::new(false), AtomicUsize::new(0));
-        Line { writer, pace, codec, open, queue, welcome, asks_on, waiting, written, cut, unfit }
+        let refused = AtomicU32::new(0);
+        Line { writer, pace, codec, open, queue, welcome, asks_on, waiting, written, cut, refused, unfit }
     }
 
     /// Tells the client that it is welcome.
@@ -99,6 +102,9 @@ impl Line {
     ///
     /// Who has asked for more than this is not told at once: several answers are written together.
     pub(crate) fn answer(&self, tag: u32, reply: Reply) -> Option<Outgoing> {
+        if reply.status() == code::PMIX_ERR_OUT_OF_RESOURCE {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+        }
         let Some(frame) = self.frame_at_once(tag, &reply) else {
             return Some(Outgoing::Reply { tag, reply: Box::new(reply) });
         };
@@ -116,6 +122,16 @@ impl Line {
         // What cannot be packed the connection says.
         let frame = packing::answer(tag, command, reply, &self.codec).ok()?;
         self.pace.room_at_once(frame.len()).then_some(frame)
+    }
+
+    /// True if the client was told that there is no room for something.
+    pub(crate) fn has_refused(&self) -> bool {
+        self.refused.load(Ordering::Relaxed) > 0
+    }
+
+    /// The number of times that the client was told so, since the last call.
+    pub(crate) fn take_refused(&self) -> u32 {
+        self.refused.swap(0, Ordering::Relaxed)
     }
 
     /// The memory that what waits takes, in bytes.

@@ -4,7 +4,7 @@ use crate::{
     line::{Behind, Line},
     pulse::Pulse,
     quiet::{Once, warn_once},
-    user_shares::{ConnectionShare, UnfinishedShare},
+    user_shares::{ConnectionShare, MessageTurn, UnfinishedShare},
 };
 use peal_core::server::{PeerId, RequestId};
 use peal_model::{CommandCode, Proc};
@@ -33,6 +33,20 @@ thread_local! {
 
 /// How many messages of one connection are carried out before others have their turn, however many it sends.
 const TURN: u32 = 8;
+
+/// The reason why no more messages are carried out for now.
+enum Paused {
+    /// All of them have been.
+    NothingLeft,
+    /// The client has not read its answers.
+    Full,
+    /// The disk has more to do.
+    Behind,
+    /// There was no room for what the client asked.
+    Refused,
+    /// It is the turn of others.
+    TurnOver,
+}
 
 /// The reading side of a connection.
 pub(crate) struct Reading<'a> {
@@ -63,24 +77,20 @@ impl<'a> Reading<'a> {
         let mut decoder = FrameDecoder::new(&self.lobby.limits);
         let mut cut = cut_frames(&mut decoder, read);
         loop {
-            while let Some(frame) = cut.next() {
-                // Before whatever is behind it is asked: who has an answer to that knows that the heartbeat was had.
-                if frame.tag == Tag::HEARTBEAT && !self.pulse.beat() {
-                    continue;
-                }
+            while cut.has_more() {
                 // In boxes, as there is seldom anything to wait for, and each connection would keep room for it.
                 if self.line.is_full() {
                     Box::pin(self.line.room()).await;
                 }
-                self.line.read(if cut.has_more() { Behind::More } else { Behind::Nothing });
-                self.carry_out(frame)?;
-                if self.lobby.office.is_behind() {
-                    Box::pin(self.lobby.office.breathe()).await;
-                }
-                self.turn += 1;
-                if self.turn == TURN {
-                    self.turn = 0;
-                    tokio::task::yield_now().await;
+                let paused = match self.share.try_turn() {
+                    Some(turn) => self.take_turn(&mut cut, turn)?,
+                    None => Box::pin(self.wait_for_turn(&mut cut)).await?,
+                };
+                match paused {
+                    Paused::NothingLeft | Paused::Full => {}
+                    Paused::Behind => Box::pin(self.lobby.office.breathe()).await,
+                    Paused::Refused => Box::pin(self.wait_behind_refusals()).await,
+                    Paused::TurnOver => tokio::task::yield_now().await,
                 }
             }
             if let Some(error) = cut.error {
@@ -100,6 +110,46 @@ impl<'a> Reading<'a> {
                 None => return Ok(()),
             }
         }
+    }
+
+    /// A client that goes on asking for what there is no room for is read more slowly: to refuse takes time as well.
+    async fn wait_behind_refusals(&self) {
+        let delay = self.share.refused_requests_delay(self.line.take_refused(), std::time::Instant::now());
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
+        }
+    }
+
+    async fn wait_for_turn(&mut self, cut: &mut Cut) -> Result<Paused, Fault> {
+        let turn = self.share.turn().await;
+        self.take_turn(cut, turn)
+    }
+
+    /// Carries out what was read, as far as a turn goes.
+    fn take_turn(&mut self, cut: &mut Cut, _turn: MessageTurn<'_>) -> Result<Paused, Fault> {
+        while let Some(frame) = cut.next() {
+            // Before whatever is behind it is asked: who has an answer to that knows that the heartbeat was had.
+            if frame.tag == Tag::HEARTBEAT && !self.pulse.beat() {
+                continue;
+            }
+            self.line.read(if cut.has_more() { Behind::More } else { Behind::Nothing });
+            self.carry_out(frame)?;
+            self.turn += 1;
+            if self.lobby.office.is_behind() {
+                return Ok(Paused::Behind);
+            }
+            if self.line.has_refused() {
+                return Ok(Paused::Refused);
+            }
+            if self.turn >= TURN {
+                self.turn = 0;
+                return Ok(Paused::TurnOver);
+            }
+            if self.line.is_full() {
+                return Ok(Paused::Full);
+            }
+        }
+        Ok(Paused::NothingLeft)
     }
 
     /// Reads on until a frame is complete of which a part has come. The user is charged for all of it before more is read, and until it
@@ -201,7 +251,7 @@ struct Cut {
     first: Option<Frame>,
     further: VecDeque<Frame>,
     error: Option<WireError>,
-    /// What is charged for the first one.
+    /// The share that is charged for the first one.
     unfinished: Option<UnfinishedShare>,
 }
 
@@ -216,7 +266,7 @@ impl Cut {
         self.first.take().or_else(|| self.further.pop_front())
     }
 
-    /// Whether there is another frame.
+    /// True if there is another frame.
     fn has_more(&self) -> bool {
         self.first.is_some() || !self.further.is_empty()
     }

@@ -4,13 +4,14 @@ use crate::{
     admission::ToolNames,
     chains::{ChainSettings, ChainView, Chains, GuestPools},
     channels::{ChannelSettings, Channels},
-    connection::{self, Lobby, Stage},
+    connection::{Lobby, Stage},
     decisions::Decisions,
     fabric::{Duty, EmbeddedFabric, Fabric, ServerId},
     handle::{self, Queues, ServerHandle},
     host::Host,
     hosted::Hosted,
     identity::{Checker, IdentityCheck, Observer},
+    listening::{ConnectionListener, listen, report},
     metrics::{Counters, Metrics},
     monitor::Watchman,
     notice::Notices,
@@ -35,11 +36,7 @@ use std::{
     time::{Duration, Instant},
 };
 use thiserror::Error;
-use tokio::{
-    net::{TcpListener, TcpSocket, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore, watch},
-    task::{JoinError, JoinHandle, JoinSet},
-};
+use tokio::{net::TcpSocket, sync::watch, task::JoinHandle};
 
 /// The least time between two lines on refused connections.
 const BETWEEN_REFUSALS: Duration = Duration::from_secs(1);
@@ -50,12 +47,6 @@ const CHECKS_EACH: usize = 2;
 
 /// The connections that may wait to be accepted; the system may allow fewer (`net.core.somaxconn`).
 const BACKLOG: u32 = 4096;
-
-/// The accepted connections whose user is not known yet. More wait to be accepted.
-const MAX_UNIDENTIFIED: usize = 64;
-
-/// How long the listener waits after the system had no room for a connection.
-const BREATHE: Duration = Duration::from_millis(50);
 
 /// Limits and times of a server; all of them settings.
 #[derive(Clone, Debug)]
@@ -80,6 +71,8 @@ pub struct ServerSettings {
     pub max_partial_frame_bytes_per_user: usize,
     /// How long a message may take from its first byte to its last.
     pub frame_timeout: Duration,
+    /// How long a handshake or request waits at most, since others of the same user were refused.
+    pub refusal_delay: Duration,
     /// How long a handshake may take.
     pub handshake_timeout: Duration,
     /// How many messages may wait for one client; one that does not read them is cut off.
@@ -111,6 +104,7 @@ impl Default for ServerSettings {
             max_handshakes_per_user: 64,
             max_partial_frame_bytes_per_user: 128 << 20,
             frame_timeout: Duration::from_secs(60),
+            refusal_delay: Duration::from_secs(1),
             handshake_timeout: Duration::from_secs(10),
             outbox: 65_536,
             outbox_bytes: 256 << 20,
@@ -174,7 +168,8 @@ impl Server {
         let socket = TcpSocket::new_v4()?;
         socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
         let listener = socket.listen(BACKLOG)?;
-        let uri = ServerUri { proc: parts.me, addr: listener.local_addr()? };
+        let listener = ConnectionListener::new(listener)?;
+        let uri = ServerUri { proc: parts.me, addr: listener.address };
         let metrics: Arc<Metrics> = Arc::default();
         let (Queues { handle, wanted }, inbox) = handle::queues();
         let Hosted { chains, policies, channels } = parts.hosted;
@@ -202,6 +197,9 @@ impl Server {
             max_handshakes_per_user: settings.max_handshakes_per_user,
             max_partial_frame_bytes_per_user: settings.max_partial_frame_bytes_per_user,
             frame_timeout: settings.frame_timeout,
+            refusal_delay: settings.refusal_delay,
+            // Half of the threads are left for others.
+            max_message_turns_per_user: tokio::runtime::Handle::current().metrics().num_workers() / 2,
             max_tools_per_user: settings.core.max_tools_per_user,
             max_put_bytes_per_user: settings.core.max_put_bytes_per_user,
         };
@@ -347,73 +345,5 @@ impl Server {
         for task in self.listener.into_iter().chain([self.office]) {
             report(task.await);
         }
-    }
-}
-
-/// Waits until nobody new is accepted; also if the server is gone.
-async fn no_longer_accepting(stage: &mut watch::Receiver<Stage>) {
-    let _ = stage.wait_for(|stage| *stage != Stage::Accept).await;
-}
-
-/// Waits until connections are to end, and says how long they have for it; none if the server is gone.
-async fn time_to_drain(stage: &mut watch::Receiver<Stage>) -> Duration {
-    match stage.wait_for(|stage| matches!(stage, Stage::Drain(_))).await.as_deref() {
-        Ok(Stage::Drain(time)) => *time,
-        _ => Duration::ZERO,
-    }
-}
-
-async fn all_ended(connections: &mut JoinSet<()>) {
-    while let Some(ended) = connections.join_next().await {
-        report(ended);
-    }
-}
-
-fn report(ended: Result<(), JoinError>) {
-    if let Err(error) = ended {
-        tracing::error!(%error, "a task of the server failed");
-    }
-}
-
-/// An accepted connection whose user is not known yet.
-struct AcceptedConnection {
-    stream: TcpStream,
-    /// Given back when the user is known.
-    unidentified: OwnedSemaphorePermit,
-}
-
-async fn accept(listener: &TcpListener, unidentified: &Arc<Semaphore>) -> std::io::Result<AcceptedConnection> {
-    let unidentified = unidentified.clone().acquire_owned().await.map_err(std::io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
-    Ok(AcceptedConnection { stream, unidentified })
-}
-
-async fn listen(listener: TcpListener, lobby: Arc<Lobby>, mut stage: watch::Receiver<Stage>) {
-    let unidentified = Arc::new(Semaphore::new(MAX_UNIDENTIFIED));
-    let mut connections = JoinSet::new();
-    loop {
-        tokio::select! {
-            accepted = accept(&listener, &unidentified) => match accepted {
-                Ok(AcceptedConnection { stream, unidentified }) => {
-                    lobby.metrics.counters().connections.count();
-                    connections.spawn(connection::serve(stream, unidentified, lobby.clone()));
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
-                    tokio::time::sleep(BREATHE).await;
-                }
-            },
-            Some(ended) = connections.join_next() => report(ended),
-            () = no_longer_accepting(&mut stage) => break,
-        }
-    }
-    drop(listener);
-    let time = tokio::select! {
-        () = all_ended(&mut connections) => return,
-        time = time_to_drain(&mut stage) => time,
-    };
-    if tokio::time::timeout(time, all_ended(&mut connections)).await.is_err() {
-        tracing::warn!("clients did not take what was left for them: their connections are closed");
-        connections.shutdown().await;
     }
 }

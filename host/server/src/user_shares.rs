@@ -1,18 +1,29 @@
-//! The share of each user in connections, unfinished handshakes and unfinished frames, by the kernel's word of whose a connection is.
+//! The share of each user in connections, unfinished handshakes, unfinished frames and the work on messages, by the kernel's word of whose a
+//! connection is.
 //!
 //! A connection beyond the share is refused at once. A handshake or frame beyond it is read no further until others of the same user are
 //! complete: procs of one job all come at once. Root and the server's user have no share, and connections that no one else can take.
-use crate::metrics::{Amount, Family, Kind, Labels, Sample};
+use crate::{
+    metrics::{Amount, Family, Kind, Labels, Sample},
+    user_pace::UserPaces,
+};
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
 };
 use thiserror::Error;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 /// One part in so many of all connections is for root and the server's user alone.
 const RESERVED_PART: usize = 8;
+
+/// The handshakes, and the requests for which there was no room, that may be refused of one user in a second without delay.
+const FREE_HANDSHAKES: u32 = 32;
+const FREE_REQUESTS: u32 = 1000;
 
 /// The bytes that one permit for frames stands for.
 const FRAME_UNIT: usize = 1024;
@@ -30,6 +41,10 @@ pub(crate) struct ShareLimits {
     pub(crate) max_partial_frame_bytes_per_user: usize,
     /// The time from the first byte of a frame to its last.
     pub(crate) frame_timeout: Duration,
+    /// The longest time that a handshake or request waits since others of the same user were refused.
+    pub(crate) refusal_delay: Duration,
+    /// The connections of one user whose messages are carried out at the same time while other users are connected.
+    pub(crate) max_message_turns_per_user: usize,
     /// The tools and the bytes of values put that one user may have: kept elsewhere, and shown here.
     pub(crate) max_tools_per_user: usize,
     pub(crate) max_put_bytes_per_user: usize,
@@ -68,19 +83,23 @@ pub(crate) struct UserShares {
     /// The server's own user.
     server: u32,
     usage: Mutex<Usage>,
+    /// True while several users are connected. Nothing else is told by it, so that any order of memory will do.
+    is_shared: AtomicBool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Usage {
     connections: usize,
     users: BTreeMap<u32, UserUsage>,
+    refused_handshakes: UserPaces,
+    refused_requests: UserPaces,
 }
 
-/// What one user has; there is none without connections.
+/// The usage of one user; there is none without connections.
 #[derive(Debug)]
 struct UserUsage {
     connections: usize,
-    /// What is left of the share; nothing where a user has none.
+    /// The rest of the share; none where a user has no share.
     remaining: Option<Remaining>,
 }
 
@@ -88,11 +107,18 @@ struct UserUsage {
 struct Remaining {
     handshakes: Arc<Semaphore>,
     frames: Arc<Semaphore>,
+    turns: Arc<Semaphore>,
 }
 
 impl UserShares {
     pub(crate) fn new(limits: ShareLimits, server: u32) -> UserShares {
-        UserShares { limits, server, usage: Mutex::default() }
+        let usage = Usage {
+            connections: 0,
+            users: BTreeMap::new(),
+            refused_handshakes: UserPaces::new(FREE_HANDSHAKES),
+            refused_requests: UserPaces::new(FREE_REQUESTS),
+        };
+        UserShares { limits, server, usage: Mutex::new(usage), is_shared: AtomicBool::new(false) }
     }
 
     /// Charges a connection to a user.
@@ -110,11 +136,14 @@ impl UserShares {
         }
         usage.connections += 1;
         let fresh = || UserUsage { connections: 0, remaining: is_bounded.then(|| self.whole_share()) };
-        usage.users.entry(uid).or_insert_with(fresh).connections += 1;
-        Ok(ConnectionShare { shares: self.clone(), uid })
+        let user = usage.users.entry(uid).or_insert_with(fresh);
+        user.connections += 1;
+        let turns = user.remaining.as_ref().map(|remaining| remaining.turns.clone());
+        self.is_shared.store(usage.users.len() > 1, Ordering::Relaxed);
+        Ok(ConnectionShare { shares: self.clone(), uid, turns })
     }
 
-    /// What one user may have, and what users have, for those who look at the server.
+    /// The limits of one user and the usage of all, as metrics.
     pub(crate) fn families(&self) -> Vec<Family> {
         let ShareLimits {
             max_connections_per_user: connections,
@@ -141,7 +170,7 @@ impl UserShares {
 
     fn used(&self, uid: u32, user: &UserUsage) -> Vec<Sample> {
         let mut used = vec![sample(CONNECTIONS, Some(uid), user.connections)];
-        if let Some(Remaining { handshakes, frames }) = &user.remaining {
+        if let Some(Remaining { handshakes, frames, .. }) = &user.remaining {
             let handshakes = self.limits.max_handshakes_per_user.saturating_sub(handshakes.available_permits());
             let frames = self.limits.frame_units().saturating_sub(frames.available_permits()) * FRAME_UNIT;
             used.extend([sample(HANDSHAKES, Some(uid), handshakes), sample(PARTIAL_FRAME_BYTES, Some(uid), frames)]);
@@ -154,6 +183,7 @@ impl UserShares {
         Remaining {
             handshakes: Arc::new(Semaphore::new(handshakes)),
             frames: Arc::new(Semaphore::new(self.limits.frame_units())),
+            turns: Arc::new(Semaphore::new(self.limits.max_message_turns_per_user.clamp(1, Semaphore::MAX_PERMITS))),
         }
     }
 
@@ -185,6 +215,8 @@ fn sample(resource: &str, uid: Option<u32>, value: usize) -> Sample {
 pub(crate) struct ConnectionShare {
     shares: Arc<UserShares>,
     uid: u32,
+    /// Those at carrying out messages; none of root and the server's user.
+    turns: Option<Arc<Semaphore>>,
 }
 
 /// A handshake that is being read, or bytes of a frame, until it is dropped. Those of root and the server's user hold nothing.
@@ -193,7 +225,53 @@ pub(crate) struct UnfinishedShare(
     #[expect(dead_code, reason = "what it holds is given back when it is dropped")] Option<OwnedSemaphorePermit>,
 );
 
+/// A turn of a user at having messages carried out, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct MessageTurn<'a>(
+    #[expect(dead_code, reason = "what it holds is given back when it is dropped")] Option<SemaphorePermit<'a>>,
+);
+
 impl ConnectionShare {
+    /// A turn at having messages carried out, if the user may have one more now. Threads are left for others however many connections of
+    /// one user have something to say. Whoever is alone has all of them.
+    pub(crate) fn try_turn(&self) -> Option<MessageTurn<'_>> {
+        match self.turns.as_ref().filter(|_| self.shares.is_shared.load(Ordering::Relaxed)) {
+            None => Some(MessageTurn(None)),
+            Some(turns) => Some(MessageTurn(Some(turns.try_acquire().ok()?))),
+        }
+    }
+
+    /// Waits for a turn at having messages carried out. The connections of a user take turns in the order of coming.
+    pub(crate) async fn turn(&self) -> MessageTurn<'_> {
+        match &self.turns {
+            None => MessageTurn(None),
+            // It is never closed.
+            Some(turns) => MessageTurn(turns.acquire().await.ok()),
+        }
+    }
+
+    /// Notes that a handshake of the user was refused.
+    pub(crate) fn note_refused_handshake(&self, now: Instant) {
+        if self.turns.is_some() {
+            self.shares.usage().refused_handshakes.note(self.uid, 1, now, self.shares.limits.refusal_delay);
+        }
+    }
+
+    /// The time that this handshake waits since others of the same user were refused.
+    pub(crate) fn handshake_delay(&self, now: Instant) -> Duration {
+        self.shares.usage().refused_handshakes.delay(self.uid, now)
+    }
+
+    /// Notes that there was no room for so many requests. The time that those behind them wait.
+    pub(crate) fn refused_requests_delay(&self, count: u32, now: Instant) -> Duration {
+        if self.turns.is_none() {
+            return Duration::ZERO;
+        }
+        let mut usage = self.shares.usage();
+        usage.refused_requests.note(self.uid, count, now, self.shares.limits.refusal_delay);
+        usage.refused_requests.delay(self.uid, now)
+    }
+
     /// Waits until a handshake of the user may be read.
     pub(crate) async fn handshake(&self) -> UnfinishedShare {
         let Some(Remaining { handshakes, .. }) = self.shares.remaining(self.uid) else { return UnfinishedShare(None) };
@@ -215,12 +293,12 @@ impl ConnectionShare {
         self.shares.limits.frame_timeout
     }
 
-    /// What is said where a handshake could not be read in time.
+    /// The error where a handshake could not be read in time.
     pub(crate) fn handshakes_exceeded(&self) -> ShareExceeded {
         ShareExceeded::Handshakes { uid: self.uid, max: self.shares.limits.max_handshakes_per_user }
     }
 
-    /// What is said where a frame could not be read in time.
+    /// The error where a frame could not be read in time.
     pub(crate) fn frames_exceeded(&self) -> ShareExceeded {
         ShareExceeded::FrameBytes { uid: self.uid, max: self.shares.limits.max_partial_frame_bytes_per_user }
     }
@@ -234,6 +312,7 @@ impl Drop for ConnectionShare {
             user.connections = user.connections.saturating_sub(1);
             if user.connections == 0 {
                 usage.users.remove(&self.uid);
+                self.shares.is_shared.store(usage.users.len() > 1, Ordering::Relaxed);
             }
         }
     }

@@ -16,8 +16,8 @@ use tokio::{
     sync::{mpsc, oneshot},
 };
 
-/// How many entries are written at once.
-const AT_ONCE: usize = 256;
+/// How many entries are written at once. Whoever logs to a record meanwhile waits for that.
+const AT_ONCE: usize = 32;
 /// Of how many jobs it is remembered that something of them may be missing.
 const MOST_JOBS: usize = 1024;
 /// The least time between two lines on entries that cannot be written.

@@ -26,7 +26,7 @@ use peal_core::{
     registration::{Codes, Place, Registration, RegistrationError},
     server::RequestId,
 };
-use peal_model::{Key, LogRequest, Proc, Size, Status, code};
+use peal_model::{Key, LogRequest, Proc, Reply, Size, Status, code};
 use peal_sandbox::{GuestPool, Module, Role};
 use std::{
     collections::BTreeSet,
@@ -140,14 +140,22 @@ pub(crate) enum Asker {
     Waits(oneshot::Sender<Status>),
 }
 
+/// The answer to a request of a client or tool that was written, or not taken.
+pub(crate) struct LogAnswer {
+    pub(crate) to: RequestId,
+    pub(crate) reply: Reply,
+}
+
 impl Asker {
-    fn tell(self, handle: &ServerHandle, became: Became) {
+    /// Tells whoever waits; the answer to a client is the caller's to give.
+    fn tell(self, became: Became) -> Option<LogAnswer> {
         match self {
-            Asker::Client(to) => handle.answer(to, became.reply()),
+            Asker::Client(to) => return Some(LogAnswer { to, reply: became.reply() }),
             Asker::Nobody => {}
             // Who no longer waits need not be told.
             Asker::Waits(tell) => drop(tell.send(became.status)),
         }
+        None
     }
 }
 
@@ -215,7 +223,6 @@ pub(crate) struct Channels {
     backlog: Arc<Backlog>,
     worker: JoinHandle<()>,
     writer: Arc<ChannelWriter>,
-    handle: ServerHandle,
 }
 
 impl Channels {
@@ -241,10 +248,10 @@ impl Channels {
             metrics: metrics.clone(),
             turns: Turns::new(Semaphore::MAX_PERMITS, 1),
         });
-        let (handle, started) = (handle.clone(), Instant::now());
+        let started = Instant::now();
         let worker = Worker { backlog: backlog.clone(), writer: writer.clone(), handle: handle.clone(), book, started };
         let worker = tokio::spawn(worker.run());
-        Channels { writers, backlog, worker, writer, handle }
+        Channels { writers, backlog, worker, writer }
     }
 
     /// Puts these in the place of those there are. A request that is being written is written by those who began.
@@ -258,25 +265,31 @@ impl Channels {
         self.writers.borrow().available(Some(source), &*self.writer.host)
     }
 
-    /// Takes a request; it is answered when it has been written, or at once if it makes no sense or too many wait.
-    pub(crate) fn submit(&self, to: Asker, request: Arc<LogRequest>, origin: Origin, chosen: Option<Key>) {
+    /// Takes a request, which is answered when it has been written. Of one that makes no sense, or if too many wait, the answer comes back:
+    /// behind what others have had written it would keep them waiting.
+    pub(crate) fn submit(
+        &self,
+        to: Asker,
+        request: Arc<LogRequest>,
+        origin: Origin,
+        chosen: Option<Key>,
+    ) -> Option<LogAnswer> {
         let arrival = Arrival { chosen, ..self.writer.arrival(SystemTime::now(), origin) };
         let run = match self.writer.route(&request, &arrival) {
             Ok(run) => run,
             Err(malformed) => {
                 tracing::debug!(source = writing::source_name(&request), %malformed, "nothing is logged");
                 self.writer.metrics.counters().log_requests.count();
-                return to.tell(&self.handle, malformed.status().into());
+                return to.tell(malformed.status().into());
             }
         };
         let (user, subject) = (request.identity.map(|identity| identity.uid), Subject::request(to, run.likeness()));
-        let Err(refused) = self.backlog.offer(user, Logging { request, run, subject }) else { return };
+        let Err(refused) = self.backlog.offer(user, Logging { request, run, subject }) else { return None };
         let RefusedRequest { logging: Logging { request, subject, .. }, limit } = *refused;
         self.writer.metrics.counters().log_requests_refused.count();
         tracing::debug!(source = writing::source_name(&request), user, %limit, "log request refused");
-        if let Subject::Request { to, .. } = subject {
-            to.tell(&self.handle, Became::refused(code::PMIX_ERR_OUT_OF_RESOURCE, limit.info()));
-        }
+        let Subject::Request { to, .. } = subject else { return None };
+        to.tell(Became::refused(code::PMIX_ERR_OUT_OF_RESOURCE, limit.info()))
     }
 
     /// Waits until what was accepted is written and the modules have stopped, but no longer than may be.

@@ -1,6 +1,6 @@
 //! The worker that has log requests written as they may begin, unless the like of them was logged lately.
 use super::{
-    Asker, Logging, Subject,
+    Asker, LogAnswer, Logging, Subject,
     backlog::{Backlog, NextRequest, RequestPlace},
     writing::{Became, ChannelWriter},
 };
@@ -124,7 +124,9 @@ impl Worker {
     fn tell(&self, subject: Subject, became: Became) {
         if let Subject::Request { to, .. } = subject {
             self.writer.metrics.counters().log_requests.count();
-            to.tell(&self.handle, became);
+            if let Some(LogAnswer { to, reply }) = to.tell(became) {
+                self.handle.answer(to, reply);
+            }
         }
     }
 

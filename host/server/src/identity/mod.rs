@@ -11,12 +11,12 @@ pub use self::observer::{Observer, observe};
 pub(crate) use self::{
     claims::Claim,
     process::{Process, user},
-    socket::{PeerSocket, unread, untaken},
+    socket::{PeerLookup, PeerSearch, PeerSocket, unread, untaken},
 };
 use self::{claims::Claims, groups::GroupNames, observer::Search, socket::Sockets};
 use crate::host::{Host, ProcessOf};
 use peal_model::{Identity, Proc, UnixGroup};
-use std::{io, sync::Arc};
+use std::{io, net::SocketAddr, os::fd::AsFd, sync::Arc};
 use thiserror::Error;
 use tokio::net::{TcpStream, UnixStream};
 
@@ -126,9 +126,14 @@ impl Checker {
         }
     }
 
-    /// The peer's socket of a connection that was just accepted; none where the connection is no longer established.
-    pub(crate) async fn peer_socket(&self, stream: &TcpStream) -> io::Result<Option<PeerSocket>> {
-        self.sockets.peer_of(stream).await
+    /// Asks for the peer's socket of a connection that was just accepted, from `far` to `near`, without waiting.
+    pub(crate) fn look_up_peer(&self, socket: impl AsFd, far: SocketAddr, near: SocketAddr) -> io::Result<PeerLookup> {
+        self.sockets.look_up(socket, far, near)
+    }
+
+    /// Searches for the peer's socket where the kernel did not answer at once; none where the connection is no longer established.
+    pub(crate) async fn search_peer(&self, socket: impl AsFd, search: PeerSearch) -> io::Result<Option<PeerSocket>> {
+        self.sockets.search(socket, search).await
     }
 
     /// Compares what a peer claims with what the kernel says. The claim that comes back lives as long as the connection. Reads

@@ -7,8 +7,18 @@ use netlink_packet_sock_diag::{
     AF_INET, AF_INET6, IPPROTO_TCP, SockDiagMessage,
     inet::{ExtensionFlags, InetRequest, InetResponseHeader, SocketId, StateFlags},
 };
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with};
-use std::{io, net::SocketAddr, sync::Arc};
+use rustix::{
+    io::Errno,
+    net::{
+        AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, getpeername, netlink, recv, send, socket_with,
+    },
+};
+use std::{
+    io,
+    net::SocketAddr,
+    os::fd::{AsFd, OwnedFd},
+    sync::{Arc, Mutex, PoisonError},
+};
 use tokio::net::TcpStream;
 
 /// Longer than any answer about one socket, in bytes.
@@ -21,7 +31,7 @@ pub(super) struct Socket {
     pub(super) uid: u32,
     /// Its number among the files of the system.
     pub(super) inode: u64,
-    /// Whether it can send and receive.
+    /// Its state.
     pub(super) state: SocketState,
 }
 
@@ -63,47 +73,78 @@ enum Diagnosis {
     Unavailable(String),
 }
 
+/// The answer to the question whose a connection is.
+#[derive(Debug)]
+pub(crate) enum PeerLookup {
+    /// The peer's socket; none where the connection is no longer established.
+    Answered(Option<PeerSocket>),
+    /// The kernel does not diagnose such sockets. Its table of all has the answer, which takes long to read.
+    Undiagnosed(PeerSearch),
+}
+
+/// A search for the peer's socket of a connection in the kernel's table of all sockets.
+#[derive(Debug)]
+pub(crate) struct PeerSearch {
+    far: SocketAddr,
+    near: SocketAddr,
+    /// The reason why the kernel is not asked for this socket alone.
+    reason: String,
+}
+
 /// Looks connections up.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sockets {
     table_used: Arc<Once>,
+    /// Kept for the next question, as there is one for each connection; none while it is in use, or behind an error.
+    kernel: Arc<Mutex<Option<OwnedFd>>>,
 }
 
 impl Sockets {
     /// The peer's socket of a connection that was accepted; none where the connection is no longer established.
+    pub(super) async fn peer_of(&self, stream: &TcpStream) -> io::Result<Option<PeerSocket>> {
+        let near = stream.local_addr()?;
+        let Some(far) = peer_address(stream)? else { return Ok(None) };
+        match self.look_up(stream, far, near)? {
+            PeerLookup::Answered(found) => Ok(found),
+            PeerLookup::Undiagnosed(search) => self.search(stream, search).await,
+        }
+    }
+
+    /// Asks for the peer's socket of a connection that was accepted, from `far` to `near`, without waiting.
     ///
     /// An address tells nothing by itself: once a connection has been reset, the next program to connect from the same port has
     /// the same one, and bytes of the first connection can still be read. The answer is about this connection if the peer's socket
     /// is established and ours is not closed afterwards, since a second connection between two addresses is not established before
     /// the first is closed.
-    pub(super) async fn peer_of(&self, stream: &TcpStream) -> io::Result<Option<PeerSocket>> {
-        let near = stream.local_addr()?;
-        let Some(far) = peer_address(stream)? else { return Ok(None) };
-        let found = match diagnose(far, near) {
+    pub(super) fn look_up(&self, socket: impl AsFd, far: SocketAddr, near: SocketAddr) -> io::Result<PeerLookup> {
+        let found = match self.diagnose(far, near) {
             Diagnosis::Found(socket) => Some(socket),
             Diagnosis::Gone => None,
             // It was reset meanwhile: no reason to read the table, which anybody could have us read in this way.
-            Diagnosis::Unavailable(_) if peer_address(stream)?.is_none() => return Ok(None),
+            Diagnosis::Unavailable(_) if peer_address(&socket)?.is_none() => None,
             Diagnosis::Unavailable(reason) => {
-                let sockets = self.clone();
-                // The table of all sockets is long: it is not for tokio's own threads.
-                let searching = tokio::task::spawn_blocking(move || sockets.find_in_table(far, near, &reason));
-                searching.await.map_err(io::Error::other)??
+                return Ok(PeerLookup::Undiagnosed(PeerSearch { far, near, reason }));
             }
         };
-        let is_open = peer_address(stream)?.is_some();
-        let ours = found.filter(|socket| is_open && socket.state == SocketState::Established && socket.inode != 0);
-        Ok(ours.map(|Socket { uid, inode, .. }| PeerSocket { uid, inode, far, near }))
+        Ok(PeerLookup::Answered(established(socket, found, far, near)?))
     }
 
-    /// Whether a peer's socket is still there, in whatever state. Reads files of the kernel's: not for tokio's own threads.
+    /// Searches the table of all sockets for the peer's socket of a connection that was accepted.
+    pub(super) async fn search(&self, socket: impl AsFd, search: PeerSearch) -> io::Result<Option<PeerSocket>> {
+        let (sockets, PeerSearch { far, near, reason }) = (self.clone(), search);
+        // The table is long: it is not for tokio's own threads.
+        let searching = tokio::task::spawn_blocking(move || sockets.find_in_table(far, near, &reason));
+        established(socket, searching.await.map_err(io::Error::other)??, far, near)
+    }
+
+    /// Looks whether a peer's socket is still there, in whatever state. Reads files of the kernel's: not for tokio's own threads.
     pub(super) fn is_there(&self, peer: &PeerSocket) -> io::Result<bool> {
         Ok(self.find(peer.far, peer.near)?.is_some_and(|socket| socket.inode == peer.inode))
     }
 
     /// The socket at `far` that is connected to ours at `near`, if a process holds it.
     fn find(&self, far: SocketAddr, near: SocketAddr) -> io::Result<Option<Socket>> {
-        let found = match diagnose(far, near) {
+        let found = match self.diagnose(far, near) {
             Diagnosis::Found(socket) => Some(socket),
             Diagnosis::Gone => None,
             Diagnosis::Unavailable(reason) => self.find_in_table(far, near, &reason)?,
@@ -119,50 +160,78 @@ impl Sockets {
         }
         Ok(found)
     }
+
+    /// Asks the kernel about the other end of a connection.
+    fn diagnose(&self, far: SocketAddr, near: SocketAddr) -> Diagnosis {
+        let asked = || -> io::Result<Diagnosis> {
+            let kept = self.kernel.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let kernel = kept.map_or_else(diagnosis_socket, Ok)?;
+            let diagnosis = diagnose(&kernel, far, near)?;
+            *self.kernel.lock().unwrap_or_else(PoisonError::into_inner) = Some(kernel);
+            Ok(diagnosis)
+        };
+        asked().unwrap_or_else(|error| Diagnosis::Unavailable(error.to_string()))
+    }
+}
+
+/// The socket at `far`, if it is the peer's of this connection.
+fn established(
+    socket: impl AsFd,
+    found: Option<Socket>,
+    far: SocketAddr,
+    near: SocketAddr,
+) -> io::Result<Option<PeerSocket>> {
+    let is_open = peer_address(socket)?.is_some();
+    let ours = found.filter(|socket| is_open && socket.state == SocketState::Established && socket.inode != 0);
+    Ok(ours.map(|Socket { uid, inode, .. }| PeerSocket { uid, inode, far, near }))
 }
 
 /// The address of a connection's peer; none where the connection was reset or closed at both ends.
-fn peer_address(stream: &TcpStream) -> io::Result<Option<SocketAddr>> {
-    match stream.peer_addr() {
-        Ok(address) => Ok(Some(address)),
-        Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(None),
-        Err(error) => Err(error),
+fn peer_address(socket: impl AsFd) -> io::Result<Option<SocketAddr>> {
+    match getpeername(socket) {
+        Ok(address) => Ok(Some(address.ok_or(Errno::AFNOSUPPORT)?.try_into()?)),
+        Err(Errno::NOTCONN) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 
 /// How many bytes the process at `far` has received from ours at `near` and not read; none where there is no such connection.
 pub(crate) fn unread(far: SocketAddr, near: SocketAddr) -> io::Result<Option<u32>> {
-    Ok(ask(far, near)?.map(|header| header.recv_queue))
+    Ok(ask(&diagnosis_socket()?, far, near)?.map(|header| header.recv_queue))
 }
 
 /// How many bytes we have written at `near` that the system at `far` has not acknowledged.
 pub(crate) fn untaken(far: SocketAddr, near: SocketAddr) -> io::Result<Option<u32>> {
-    Ok(ask(near, far)?.map(|header| header.send_queue))
+    Ok(ask(&diagnosis_socket()?, near, far)?.map(|header| header.send_queue))
 }
 
-/// Asks the kernel about the other end of a connection.
-fn diagnose(far: SocketAddr, near: SocketAddr) -> Diagnosis {
-    match ask(far, near) {
-        Ok(Some(header)) => Diagnosis::Found(Socket {
+/// A socket by which the kernel answers questions about others.
+fn diagnosis_socket() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC;
+    Ok(socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(netlink::SOCK_DIAG))?)
+}
+
+fn diagnose(kernel: &OwnedFd, far: SocketAddr, near: SocketAddr) -> io::Result<Diagnosis> {
+    Ok(match ask(kernel, far, near)? {
+        Some(header) => Diagnosis::Found(Socket {
             uid: header.uid,
             inode: u64::from(header.inode),
             state: SocketState::from_number(header.state),
         }),
         // The kernel says the same of a socket that is not there and of a family that it cannot diagnose. It knows our end where it
         // can: the table, which takes long to read, is not read for each peer that is gone.
-        Ok(None) if matches!(ask(near, far), Ok(Some(_))) => Diagnosis::Gone,
-        Ok(None) => Diagnosis::Unavailable("it knows neither end".to_owned()),
-        Err(error) => Diagnosis::Unavailable(error.to_string()),
-    }
+        None if ask(kernel, near, far)?.is_some() => Diagnosis::Gone,
+        None => Diagnosis::Unavailable("it knows neither end".to_owned()),
+    })
 }
 
-/// Asks the kernel about the socket at `far` of one connection.
-fn ask(far: SocketAddr, near: SocketAddr) -> io::Result<Option<InetResponseHeader>> {
-    let kernel = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(netlink::SOCK_DIAG))?;
-    send(&kernel, &question(far, near), SendFlags::empty())?;
-    let mut answer = vec![0; ANSWER];
+/// Asks the kernel about the socket at `far` of one connection. Behind an error the answer may still come: the next question is for
+/// another diagnosis socket.
+fn ask(kernel: &OwnedFd, far: SocketAddr, near: SocketAddr) -> io::Result<Option<InetResponseHeader>> {
+    send(kernel, &question(far, near), SendFlags::empty())?;
+    let mut answer = [0; ANSWER];
     // The answer is there as soon as the question is put.
-    let (count, _) = recv(&kernel, answer.as_mut_slice(), RecvFlags::DONTWAIT)?;
+    let (count, _) = recv(kernel, answer.as_mut_slice(), RecvFlags::DONTWAIT)?;
     understand(answer.get(..count).unwrap_or_default(), far, near)
 }
 
@@ -240,7 +309,7 @@ mod tests {
         assert_eq!(Sockets::default().find(far, near).unwrap(), wanted);
         assert_eq!(table::find(far, near).unwrap(), wanted);
         // A kernel may lack it; then the table has been used above.
-        if let Diagnosis::Found(found) = diagnose(far, near) {
+        if let Diagnosis::Found(found) = Sockets::default().diagnose(far, near) {
             assert_eq!(Some(found), wanted);
         }
     }
@@ -251,11 +320,12 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (stream, far, near) = connection(&listener);
         let (_accepted, _) = listener.accept().unwrap();
-        assert!(matches!(diagnose(far, near), Diagnosis::Found(_)));
+        let sockets = Sockets::default();
+        assert!(matches!(sockets.diagnose(far, near), Diagnosis::Found(_)));
         rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
         drop(stream);
         // Both ends are gone.
-        assert!(matches!(diagnose(far, near), Diagnosis::Unavailable(_)));
+        assert!(matches!(sockets.diagnose(far, near), Diagnosis::Unavailable(_)));
     }
 
     /// A connection as a server has accepted it, its peer, and the port that the peer came from.

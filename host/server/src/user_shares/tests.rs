@@ -15,6 +15,8 @@ const LIMITS: ShareLimits = ShareLimits {
     max_handshakes_per_user: 2,
     max_partial_frame_bytes_per_user: 8 * FRAME_UNIT,
     frame_timeout: Duration::from_secs(1),
+    refusal_delay: Duration::from_secs(1),
+    max_message_turns_per_user: 1,
     max_tools_per_user: 3,
     max_put_bytes_per_user: 1000,
 };
@@ -23,7 +25,7 @@ fn shares() -> Arc<UserShares> {
     Arc::new(UserShares::new(LIMITS, SERVER))
 }
 
-/// What a future gives at once.
+/// The value that a future gives at once.
 fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => Some(value),
@@ -31,7 +33,7 @@ fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
     }
 }
 
-/// What a user has of something, as it is shown.
+/// The usage of something by a user, as it is shown.
 fn shown(shares: &UserShares, resource: &str, uid: u32) -> u64 {
     let families = shares.families();
     let usage = families.iter().filter(|family| family.name == "peal_user_usage");
@@ -90,7 +92,42 @@ fn frame_longer_than_share_takes_all_of_it() {
     assert!(at_once(waiting).is_some());
 }
 
-/// What connections of three users, root and the server's user do.
+#[test]
+fn turns_of_one_user_leave_those_of_others_and_whoever_is_alone_has_all() {
+    let shares = shares();
+    let (one, other) = (shares.connect(1000).unwrap(), shares.connect(1000).unwrap());
+    let alone = (one.try_turn().unwrap(), other.try_turn().unwrap());
+    let (neighbor, root) = (shares.connect(1001).unwrap(), shares.connect(0).unwrap());
+    drop(alone);
+    let taken = one.try_turn().unwrap();
+    assert!(other.try_turn().is_none());
+    let mut waiting = pin!(other.turn());
+    assert!(at_once(waiting.as_mut()).is_none());
+    let _others = (neighbor.try_turn().unwrap(), root.try_turn().unwrap(), root.try_turn().unwrap());
+    drop(taken);
+    // Whoever waits is first.
+    assert!(one.try_turn().is_none());
+    assert!(at_once(waiting).is_some());
+}
+
+#[test]
+fn whoever_is_refused_again_and_again_waits() {
+    let (shares, now) = (shares(), Instant::now());
+    let (user, root) = (shares.connect(1000).unwrap(), shares.connect(0).unwrap());
+    for _ in 0..1000 {
+        user.note_refused_handshake(now);
+        root.note_refused_handshake(now);
+    }
+    assert_eq!(user.handshake_delay(now), LIMITS.refusal_delay);
+    let delays = [&user, &root].map(|share| share.refused_requests_delay(1_000_000, now));
+    assert_eq!(delays, [LIMITS.refusal_delay, Duration::ZERO]);
+    // It is not forgotten with the last connection.
+    drop(user);
+    let again = shares.connect(1000).unwrap();
+    assert_eq!((again.handshake_delay(now), root.handshake_delay(now)), (LIMITS.refusal_delay, Duration::ZERO));
+}
+
+/// An action of connections of three users, root and the server's user.
 #[derive(Clone, Debug)]
 enum Step {
     Connect(usize),

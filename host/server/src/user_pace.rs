@@ -1,0 +1,75 @@
+//! The pace at which one user may be refused. Whoever is refused faster waits before more is read, so that refusals take little of the time
+//! that the server has for others.
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+/// The time in which the refusals are forgotten that delay nothing.
+const WINDOW: Duration = Duration::from_secs(1);
+
+/// The number of users beyond which those are forgotten who were not refused of late.
+const MAX_USERS: usize = 256;
+
+/// The pace of all users.
+#[derive(Debug)]
+pub(crate) struct UserPaces {
+    /// The refusals of one user in a window that delay nothing.
+    free: u32,
+    /// The time at which all refusals of a user are forgotten: each is remembered for its part of the window, behind those before it.
+    forgotten: BTreeMap<u32, Instant>,
+}
+
+impl UserPaces {
+    /// The pace of users who may be refused so many times in a second.
+    pub(crate) fn new(free: u32) -> UserPaces {
+        UserPaces { free: free.max(1), forgotten: BTreeMap::new() }
+    }
+
+    /// Notes refusals. No more of them are remembered than delay what follows for `longest`.
+    pub(crate) fn note(&mut self, uid: u32, count: u32, now: Instant, longest: Duration) {
+        if self.forgotten.len() >= MAX_USERS {
+            self.forgotten.retain(|_, at| *at > now);
+        }
+        let at = self.forgotten.entry(uid).or_insert(now);
+        let all = (WINDOW / self.free).saturating_mul(count);
+        *at = ((*at).max(now) + all.min(WINDOW + longest)).min(now + WINDOW + longest);
+    }
+
+    /// The time that what follows of a user waits.
+    pub(crate) fn delay(&self, uid: u32, now: Instant) -> Duration {
+        let forgotten = self.forgotten.get(&uid).map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
+        forgotten.saturating_sub(WINDOW)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONGEST: Duration = Duration::from_secs(1);
+    const FREE: u32 = 32;
+
+    #[test]
+    fn more_refusals_than_may_be_in_a_second_delay_what_follows() {
+        let (mut paces, start) = (UserPaces::new(FREE), Instant::now());
+        for _ in 0..FREE {
+            paces.note(1000, 1, start, LONGEST);
+            assert_eq!(paces.delay(1000, start), Duration::ZERO);
+        }
+        paces.note(1000, 1, start, LONGEST);
+        assert_eq!((paces.delay(1000, start), paces.delay(1001, start)), (WINDOW / FREE, Duration::ZERO));
+        assert_eq!(paces.delay(1000, start + WINDOW / FREE), Duration::ZERO);
+        for count in [1000, u32::MAX] {
+            paces.note(1000, count, start, LONGEST);
+            assert_eq!(paces.delay(1000, start), LONGEST);
+        }
+    }
+
+    #[test]
+    fn users_who_were_not_refused_of_late_are_forgotten() {
+        let (mut paces, start) = (UserPaces::new(FREE), Instant::now());
+        (0..2000).for_each(|uid| paces.note(uid, 1, start + WINDOW * uid, LONGEST));
+        assert!(paces.forgotten.len() <= MAX_USERS);
+    }
+}
