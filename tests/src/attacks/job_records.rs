@@ -1,5 +1,5 @@
 //! Events about procs of others, which are to fill the records of their jobs, or the store for all.
-use super::{attached::Attached, own_tool};
+use super::{connection::AdmittedConnection, own_tool};
 use anyhow::{Result, ensure};
 use peal_model::{CommandCode, DataArray, Info, Key, Nspace, Proc, Range, Rank, Request, Status, Value, key};
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ pub const ABOUT: Status = Status(-4243);
 /// The number of events that await their answers.
 const OPEN: usize = 500;
 
-/// Raises events of so many bytes about rank 0 of each of these jobs.
+/// Raises events of so many bytes about rank 0 of each of these jobs. Prints that it is at work behind the first one.
 pub fn raise(server: SocketAddr, jobs: &str, count: usize, bytes: usize) -> Result<()> {
     let procs = jobs.split(',').map(|job| Proc::new(Nspace::new(job).unwrap(), Rank(0)));
     let infos = vec![
@@ -18,13 +18,16 @@ pub fn raise(server: SocketAddr, jobs: &str, count: usize, bytes: usize) -> Resu
         Info::new(Key::new("attack.text")?, Value::string(&"x".repeat(bytes))),
     ];
     let notify = Request::Notify { code: ABOUT, range: Range::Session, infos };
-    let mut raiser = Attached::connect(server, &own_tool("raiser"), CommandCode::Notify)?;
+    let mut raiser = AdmittedConnection::connect(server, &own_tool("raiser"))?;
     let first = OPEN.min(count);
     raiser.send(&notify, first)?;
     let mut sent = first;
-    for _ in 0..count {
-        let status = raiser.reply()?.status();
+    for number in 0..count {
+        let status = raiser.reply(CommandCode::Notify)?.status();
         ensure!(status.is_success(), "an event is refused: {status}");
+        if number == 0 {
+            println!("ready");
+        }
         if sent < count {
             raiser.send(&notify, 1)?;
             sent += 1;

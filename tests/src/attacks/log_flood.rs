@@ -1,7 +1,7 @@
 //! More log requests to one channel than it writes, beside a victim who logs to another one.
-use super::{attached::Attached, own_tool};
+use super::{connection::AdmittedConnection, own_tool, print_times};
 use crate::raw::hello;
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use peal_core::log::queue::LIMIT;
 use peal_model::{CommandCode, Info, Infos, Key, Nspace, Proc, Rank, Reply, Request, Value};
 use peal_wire::Hello;
@@ -25,11 +25,11 @@ fn proc(job: &str) -> Hello {
 pub fn flood(server: SocketAddr, channel: &str, connections: usize, open: usize) -> Result<()> {
     let request = log(channel)?;
     let attack = |at: usize| -> Result<()> {
-        let mut attacker = Attached::connect(server, &own_tool(&format!("flood-{at}")), CommandCode::Log)?;
+        let mut attacker = AdmittedConnection::connect(server, &own_tool(&format!("flood-{at}")))?;
         attacker.send(&request, open)?;
         let mut is_told = false;
         loop {
-            let reply = attacker.reply()?;
+            let reply = attacker.reply(CommandCode::Log)?;
             let status = reply.status();
             if !status.is_success() && !is_told {
                 let infos = if let Reply::Infos { infos, .. } = &reply { infos.as_slice() } else { &[] };
@@ -46,23 +46,19 @@ pub fn flood(server: SocketAddr, channel: &str, connections: usize, open: usize)
     })
 }
 
-/// Logs so many times as rank 0 of a job, one after the other, and prints the number of each status, with the median time and the longest in
-/// microseconds.
+/// Logs so many times as rank 0 of a job, one after the other, and prints the times that took, and the number of each status.
 pub fn victim(server: SocketAddr, job: &str, channel: &str, count: usize) -> Result<()> {
     let request = log(channel)?;
-    let mut victim = Attached::connect(server, &proc(job), CommandCode::Log)?;
+    let mut victim = AdmittedConnection::connect(server, &proc(job))?;
     let mut statuses: BTreeMap<String, usize> = BTreeMap::new();
     let mut times: Vec<Duration> = Vec::new();
     for _ in 0..count {
         let begin = Instant::now();
-        victim.send(&request, 1)?;
-        let status = victim.reply()?.status();
+        let status = victim.ask(&request)?;
         times.push(begin.elapsed());
         *statuses.entry(status.to_string()).or_default() += 1;
     }
-    ensure!(!times.is_empty(), "nothing was logged");
-    times.sort();
-    println!("{} {}", times[times.len() / 2].as_micros(), times[times.len() - 1].as_micros());
+    print_times(times)?;
     statuses.iter().for_each(|(status, count)| println!("{status} {count}"));
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Attacks of an unprivileged user on a server, and what its victims do meanwhile.
-mod attached;
 pub mod borrowed_groups;
 pub mod connecting;
+mod connection;
 pub mod job_records;
 pub mod large_components;
 pub mod log_flood;
@@ -10,14 +10,17 @@ pub mod many_tools;
 pub mod parked_values;
 pub mod partial_frames;
 pub mod port_reuse;
-mod session;
 pub mod silent_sockets;
 pub mod trail;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use peal_model::{Nspace, Proc, Rank};
 use peal_wire::{Credential, Hello, Identity, PeerKind, User};
 use rustix::process::{Resource, Rlimit, getegid, geteuid, getrlimit, setrlimit};
+use std::{thread, time::Duration};
+
+/// The time after which an attacker that stays goes by itself.
+const STAY: Duration = Duration::from_secs(120);
 
 /// The user and group that this process runs as.
 fn own_user() -> User {
@@ -40,7 +43,21 @@ fn tool(user: User, name: &str) -> Hello {
     }
 }
 
-/// The same for the user that this process runs as.
+/// The handshake of a tool of the user that this process runs as, by a name that no other process brings.
 fn own_tool(name: &str) -> Hello {
-    tool(User { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() }, name)
+    tool(own_user(), &format!("{name}-{}", std::process::id()))
+}
+
+/// Prints the median and the longest of some times, in microseconds.
+fn print_times(mut times: Vec<Duration>) -> Result<()> {
+    times.sort_unstable();
+    let median = times.get(times.len() / 2).context("nothing was measured")?;
+    let longest = times.last().context("nothing was measured")?;
+    println!("median_us {}\nlongest_us {}", median.as_micros(), longest.as_micros());
+    Ok(())
+}
+
+/// Keeps what an attacker has for as long as a test may look at it.
+fn stay() {
+    thread::sleep(STAY);
 }

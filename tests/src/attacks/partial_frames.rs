@@ -1,6 +1,6 @@
 //! Messages that are never complete. Each connection sends the header of a long one and all of it but the last byte.
-use super::{own_user, session::Session, tool};
-use anyhow::{Context, Result};
+use super::{connection::AdmittedConnection, own_tool};
+use anyhow::Result;
 use peal_wire::{Header, Tag};
 use std::{
     io::{ErrorKind, Read, Write},
@@ -34,23 +34,21 @@ pub fn attack(server: SocketAddr, connections: u32, bytes: u32) -> Result<()> {
 }
 
 struct PartialFrame {
-    session: Session,
+    connection: AdmittedConnection,
     unsent: usize,
 }
 
 impl PartialFrame {
     fn begin(server: SocketAddr, number: u32, bytes: u32) -> Result<PartialFrame> {
-        let user = own_user();
-        let name = format!("partial-{number}-of-{}", user.uid);
-        let mut session = Session::open(server, &tool(user, &name))?.context("the server refuses")?;
-        session.stream.write_all(&Header { pindex: 0, tag: Tag::FIRST_REQUEST, len: bytes }.encode())?;
-        session.stream.set_nonblocking(true)?;
-        Ok(PartialFrame { session, unsent: bytes as usize - 1 })
+        let mut connection = AdmittedConnection::connect(server, &own_tool(&format!("partial-{number}")))?;
+        connection.stream.write_all(&Header { pindex: 0, tag: Tag::FIRST_REQUEST, len: bytes }.encode())?;
+        connection.stream.set_nonblocking(true)?;
+        Ok(PartialFrame { connection, unsent: bytes as usize - 1 })
     }
 
     /// Waits until the server closes the connection; whether it did.
     fn is_closed(&mut self) -> Result<bool> {
-        let stream = &mut self.session.stream;
+        let stream = &mut self.connection.stream;
         stream.set_nonblocking(false)?;
         loop {
             match stream.read(&mut [0; 512]) {
@@ -65,7 +63,7 @@ impl PartialFrame {
     /// Sends what the server takes; whether that is anything.
     fn send_more(&mut self) -> bool {
         let chunk = [0; 64 * 1024];
-        match self.session.stream.write(&chunk[..self.unsent.min(chunk.len())]) {
+        match self.connection.stream.write(&chunk[..self.unsent.min(chunk.len())]) {
             Ok(count) => {
                 self.unsent -= count;
                 count > 0

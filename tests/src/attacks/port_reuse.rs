@@ -1,15 +1,12 @@
 //! Impersonation by a port that is used again. The attacker says who the victim is, sends its requests behind that, and resets the
 //! connection. A server that asks the kernel later is told whose the port is by then. All other ports are taken, so that it is soon
 //! the victim's, who connects all the time.
-use super::tool;
+use super::{own_user, tool};
 use crate::raw::encoded;
 use anyhow::{Context, Result, bail};
 use peal_model::{Range, Request, Status};
 use peal_wire::{Codec, Frame, Limits, Tag, User};
-use rustix::{
-    net::{AddressFamily, SocketType, bind, connect, socket, sockopt},
-    process::geteuid,
-};
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket, sockopt};
 use std::{
     fs,
     io::{Read, Write},
@@ -41,9 +38,8 @@ fn raising(user: User, name: &str) -> Result<Vec<u8>> {
 
 /// Raises the event as the user that this process runs as, by this name, and waits for the answer.
 pub fn raise(server: SocketAddr, name: &str) -> Result<()> {
-    let user = User { uid: geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
     let mut stream = TcpStream::connect(server)?;
-    stream.write_all(&raising(user, name)?)?;
+    stream.write_all(&raising(own_user(), name)?)?;
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
     let mut answer = Vec::new();
     // The welcome, and the answer to the first request.

@@ -1,9 +1,8 @@
 //! Attacks on the audit trail: floods of refused connections, and secrets that others' records hold as well.
-use super::tool;
+use super::{connection::AdmittedConnection, own_tool, print_times};
 use crate::raw::{encoded, hello};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use peal_model::{Info, Key, Nspace, Proc, Range, Rank, Request, Status, Value, key};
-use peal_wire::{Codec, Frame, FrameDecoder, Hello, Limits, Tag, User, WelcomeDecoder};
 use rustix::net::sockopt::set_socket_linger;
 use std::{
     io::{Read, Write},
@@ -15,25 +14,17 @@ use std::{
 
 /// The code of the events by which decisions are measured.
 const EVENT: Status = Status(-4243);
-/// What a stranger says in a handshake, or a requester in an event. It must be in no record about others.
+/// The text that a stranger says in a handshake, or a requester in an event. It must be in no record about others.
 pub const SAID: &str = "said by a stranger";
 /// The connections that a flood has at a time.
 const AT_ONCE: usize = 8;
 /// The time that an answer may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The handshake of a tool of this process's user, by a name that no other has.
-fn own_tool(name: &str) -> Hello {
-    tool(own_user(), &format!("{name}-{}", std::process::id()))
-}
-
-fn own_user() -> User {
-    User { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() }
-}
-
-/// Connects so many times with these bytes, and waits each time until the server closes.
+/// Connects so many times with these bytes, and waits each time until the server closes. Prints that it is
+/// at work behind the first time.
 fn flood(server: SocketAddr, count: u64, bytes: &[u8]) -> Result<()> {
-    let left = AtomicU64::new(count);
+    let left = AtomicU64::new(count.saturating_sub(1));
     let one = || -> Result<()> {
         let mut stream = TcpStream::connect(server).context("connecting")?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -44,6 +35,8 @@ fn flood(server: SocketAddr, count: u64, bytes: &[u8]) -> Result<()> {
         set_socket_linger(&stream, Some(Duration::ZERO))?;
         Ok(())
     };
+    one()?;
+    println!("ready");
     let many = || -> Result<()> {
         while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
             one()?;
@@ -75,101 +68,49 @@ pub fn knock(server: SocketAddr, count: u64, secrets: usize, bytes: usize) -> Re
     flood(server, count, &encoded(&hello))
 }
 
-/// A tool that raises events, one after the other.
-struct Raiser {
-    stream: TcpStream,
-    codec: Codec,
-    frames: FrameDecoder,
-    unread: Vec<u8>,
-    tag: u32,
+/// An event with these infos.
+fn event(infos: Vec<Info>) -> Request {
+    Request::Notify { code: EVENT, range: Range::Session, infos }
 }
 
-impl Raiser {
-    fn connect(server: SocketAddr, hello: &Hello) -> Result<Raiser> {
-        let mut stream = TcpStream::connect(server).context("connecting")?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.write_all(&encoded(hello))?;
-        let codec = Codec::of(hello, Limits::default());
-        let mut welcome = WelcomeDecoder::new(hello.peer.welcome_form(&hello.dialect()));
-        let mut raiser =
-            Raiser { stream, codec, frames: FrameDecoder::new(&codec.limits), unread: Vec::new(), tag: 100 };
-        loop {
-            raiser.read()?;
-            let mut unread = raiser.unread.as_slice();
-            let welcomed = welcome.feed(&mut unread)?;
-            raiser.unread = unread.to_vec();
-            if welcomed.is_some() {
-                return Ok(raiser);
-            }
-        }
-    }
-
-    fn read(&mut self) -> Result<()> {
-        let mut bytes = [0; 4096];
-        match self.stream.read(&mut bytes)? {
-            0 => bail!("the server closes"),
-            count => self.unread.extend_from_slice(&bytes[..count]),
-        }
-        Ok(())
-    }
-
-    /// Raises an event and waits for the answer.
-    fn raise(&mut self, infos: Vec<Info>) -> Result<()> {
-        self.tag += 1;
-        let notify = Request::Notify { code: EVENT, range: Range::Session, infos };
-        let payload = self.codec.encode_request(&notify)?;
-        self.stream.write_all(&Frame { pindex: 0, tag: Tag(self.tag), payload }.encode()?)?;
-        loop {
-            let mut unread = self.unread.as_slice();
-            let frame = self.frames.feed(&mut unread)?;
-            self.unread = unread.to_vec();
-            match frame {
-                Some(frame) if frame.tag == Tag(self.tag) => return Ok(()),
-                Some(_) => {}
-                None => self.read()?,
-            }
-        }
-    }
-}
-
-/// Raises so many events as a tool of this process's user, one after the other, each of which a policy decides about. Prints the median
-/// and the longest time of a decision, in microseconds.
+/// Raises so many events as a tool of this process's user, one after the other, each of which a policy decides about. Prints the times
+/// of decisions.
 pub fn decide(server: SocketAddr, count: usize) -> Result<()> {
-    let mut raiser = Raiser::connect(server, &own_tool("deciding"))?;
+    let mut raiser = AdmittedConnection::connect(server, &own_tool("deciding"))?;
     let mut times = Vec::new();
     for _ in 0..count {
         let start = Instant::now();
-        raiser.raise(vec![Info::new(Key::new("test.said")?, Value::string(SAID))])?;
+        raiser.ask(&event(vec![Info::new(Key::new("test.said")?, Value::string(SAID))]))?;
         times.push(start.elapsed());
     }
-    times.sort_unstable();
-    let (median, longest) = (times.get(count / 2).context("no decision")?, times.last().context("no decision")?);
-    println!("{} {}", median.as_micros(), longest.as_micros());
-    Ok(())
+    print_times(times)
 }
 
 /// Raises events whose infos call secret what records of others hold: words of the trail, the name of a job, and what the victim says.
 pub fn name_secrets(server: SocketAddr, job: &str) -> Result<()> {
-    let mut raiser = Raiser::connect(server, &own_tool("naming"))?;
+    let mut raiser = AdmittedConnection::connect(server, &own_tool("naming"))?;
     let secret = |text: &str| Info::new(key::PMIX_CREDENTIAL, Value::string(text));
-    raiser.raise(["Granted", "Returned", job, SAID].map(secret).to_vec())?;
+    raiser.ask(&event(["Granted", "Returned", job, SAID].map(secret).to_vec()))?;
     // More than could be remembered of all users together.
     for number in 0..257 {
-        raiser.raise(vec![secret(&format!("secret {number:04} of the attacker"))])?;
+        raiser.ask(&event(vec![secret(&format!("secret {number:04} of the attacker"))]))?;
     }
     Ok(())
 }
 
-/// Raises so many events, each with three secrets of 200 KiB and a text of 400 KiB in which each of them nearly is.
+/// Raises so many events, each with three secrets of 200 KiB and a text of 400 KiB in which each of them nearly is. Prints that it is at
+/// work behind the first one.
 pub fn large_secrets(server: SocketAddr, count: usize) -> Result<()> {
-    let mut raiser = Raiser::connect(server, &own_tool("searched"))?;
+    let mut raiser = AdmittedConnection::connect(server, &own_tool("searched"))?;
     let long = |end: &str, bytes: usize| format!("{}{end}", "a".repeat(bytes));
     let mut infos: Vec<Info> =
         ["b", "c", "d"].map(|end| Info::new(key::PMIX_CREDENTIAL, Value::string(&long(end, 200 << 10)))).to_vec();
     infos.push(Info::new(Key::new("test.text")?, Value::string(&long("e", 400 << 10))));
-    for _ in 0..count {
-        raiser.raise(infos.clone())?;
+    let event = event(infos);
+    raiser.ask(&event)?;
+    println!("ready");
+    for _ in 1..count {
+        raiser.ask(&event)?;
     }
     Ok(())
 }
@@ -180,7 +121,8 @@ pub fn tell_secret(server: SocketAddr, secret: &str) -> Result<()> {
         Info::new(key::PMIX_CREDENTIAL, Value::string(secret)),
         Info::new(Key::new("test.copy")?, Value::string(secret)),
     ];
-    Raiser::connect(server, &own_tool("telling"))?.raise(infos)
+    AdmittedConnection::connect(server, &own_tool("telling"))?.ask(&event(infos))?;
+    Ok(())
 }
 
 /// Asks as a client of this rank of a job of others, and is refused.

@@ -1,5 +1,5 @@
 //! An attacker that stays while victims are measured, and what they and the server say meanwhile.
-use super::{ATTACKER, VICTIM, attack_beside};
+use super::{ATTACKER, MeasuredTimes, VICTIM, attack_beside};
 use peal_tests::{daemon::Daemon, finish, run_within};
 use serde_json::Value;
 use std::{
@@ -15,7 +15,7 @@ use std::{
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A connection that takes no longer counts as undisturbed, whatever it takes without an attack, in microseconds. The attacker
-/// takes a core, and the machine may be busy with other tests.
+/// takes a core, and the machine may be busy with other tests. `cargo xtask bench attack` has the ratio.
 const UNDISTURBED: u64 = 1_000_000;
 
 /// The address of a server, which has a job of each user from then on: `of-UID`.
@@ -64,27 +64,16 @@ impl Drop for Attacker {
     }
 }
 
-/// Times that connections of a user took.
-#[derive(Clone, Copy, Debug)]
-pub struct ConnectTimes {
-    /// In microseconds.
-    median: u64,
-}
-
 /// Connects so many times as a tool of this user; all of them must be admitted.
 #[track_caller]
-pub fn connected(uid: u32, address: &str, times: u32) -> ConnectTimes {
-    let done =
-        run_within(PATIENCE, &mut attack_beside(uid, &["connect", address, &times.to_string()])).expect_status(0);
-    let median = done.stdout.split_whitespace().nth(2).unwrap().parse().unwrap();
-    ConnectTimes { median }
+pub fn connected(uid: u32, address: &str, times: u32) -> MeasuredTimes {
+    let mut connect = attack_beside(uid, &["connect", address, &times.to_string()]);
+    MeasuredTimes::of(&run_within(PATIENCE, &mut connect).expect_status(0).stdout)
 }
 
-impl ConnectTimes {
-    /// Whether half of the connections took no longer than twice what half of them took before.
-    pub fn is_undisturbed(self, before: ConnectTimes) -> bool {
-        self.median <= (2 * before.median).max(UNDISTURBED)
-    }
+/// True if half of the connections took no longer than twice what half of them took before.
+pub fn is_undisturbed(during: MeasuredTimes, before: MeasuredTimes) -> bool {
+    during.median <= (2 * before.median).max(UNDISTURBED)
 }
 
 /// The memory that the server takes, in bytes.
@@ -103,7 +92,7 @@ pub fn stat(daemon: &Daemon, family: &str, labels: &[(&str, &str)]) -> u64 {
     found.map_or(0, |sample| sample["value"].as_u64().unwrap())
 }
 
-/// What the attacker has of something, by `peal stats`.
+/// The attacker's usage of something, by `peal stats`.
 pub fn attackers(daemon: &Daemon, resource: &str) -> u64 {
     stat(daemon, "peal_user_usage", &[("resource", resource), ("uid", &ATTACKER.to_string())])
 }

@@ -8,6 +8,7 @@ mod many_tools;
 mod parked_values;
 mod partial_frames;
 mod port_reuse;
+mod refusal_pace;
 mod silent_sockets;
 mod trail_flood;
 mod trail_secrets;
@@ -24,7 +25,7 @@ fn attack_beside(uid: u32, args: &[&str]) -> Command {
     attack_by(Command::new("setpriv"), uid, args)
 }
 
-/// The same in the network of a process.
+/// `peal-attack` in the network of a process.
 fn attack_within(network: u32, uid: u32, args: &[&str]) -> Command {
     let mut command = Command::new("nsenter");
     command.arg("--target").arg(network.to_string()).args(["--net", "setpriv"]);
@@ -36,6 +37,26 @@ fn attack_by(mut setpriv: Command, uid: u32, args: &[&str]) -> Command {
     setpriv.arg(program("peal-attack")).args(args);
     setpriv.current_dir("/").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     setpriv
+}
+
+/// Times that a victim measured, in microseconds.
+#[derive(Clone, Copy, Debug)]
+struct MeasuredTimes {
+    median: u64,
+    longest: u64,
+}
+
+impl MeasuredTimes {
+    /// Those that `peal-attack` printed.
+    #[track_caller]
+    fn of(printed: &str) -> MeasuredTimes {
+        let time = |name: &str| {
+            let lines = printed.lines().filter_map(|line| line.split_once(' '));
+            lines.filter(|line| line.0 == name).find_map(|(_, time)| time.parse().ok())
+        };
+        let (Some(median), Some(longest)) = (time("median_us"), time("longest_us")) else { panic!("{printed}") };
+        MeasuredTimes { median, longest }
+    }
 }
 
 /// Registers a job of one proc for a user.

@@ -1,4 +1,4 @@
-//! What the procs of one user put is bounded, and goes with them.
+//! Values that procs of one user put are bounded, and go with the procs.
 use super::{
     ATTACKER,
     beside::{Attacker, address, memory, stat},

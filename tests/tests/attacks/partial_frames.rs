@@ -1,7 +1,7 @@
 //! Whoever begins messages and never ends them takes a share of memory, for a time.
 use super::{
     VICTIM, attack_beside,
-    beside::{Attacker, address, attackers, connected, memory, stat},
+    beside::{Attacker, address, attackers, connected, is_undisturbed, memory, stat},
 };
 use peal_needs::needs;
 use peal_tests::{daemon::Place, run, until};
@@ -24,7 +24,7 @@ fn unfinished_messages_take_share_of_memory_for_a_time() {
     assert!(taken < 100 * MIB, "{} MiB", taken / MIB);
     assert_eq!(attackers(&daemon, "partial_frame_bytes"), 32 * MIB);
     let during = [VICTIM, 0].map(|uid| connected(uid, &address, 100));
-    assert!(during.iter().all(|times| times.is_undisturbed(before)), "{before:?} {during:?}");
+    assert!(during.iter().all(|times| is_undisturbed(*times, before)), "{before:?} {during:?}");
     assert_eq!(attacker.line(), "16", "connections that the server closed");
     assert!(stat(&daemon, "peal_frames_unfinished", &[]) >= 2);
     until("the share is given back", || attackers(&daemon, "partial_frame_bytes") == 0);

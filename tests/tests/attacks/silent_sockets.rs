@@ -1,7 +1,7 @@
 //! Whoever opens sockets and says nothing keeps no one else out.
 use super::{
     VICTIM,
-    beside::{Attacker, address, attackers, connected, stat},
+    beside::{Attacker, address, attackers, connected, is_undisturbed, stat},
 };
 use peal_needs::needs;
 use peal_tests::daemon::Place;
@@ -16,7 +16,7 @@ fn silent_sockets_of_one_user_keep_no_one_else_out() {
     let mut attacker = Attacker::start(&["silent-sockets", &address, "4096"]);
     assert_eq!(attacker.line(), "ready");
     let during = [VICTIM, 0].map(|uid| connected(uid, &address, 100));
-    assert!(during.iter().all(|times| times.is_undisturbed(before)), "{before:?} {during:?}");
+    assert!(during.iter().all(|times| is_undisturbed(*times, before)), "{before:?} {during:?}");
     let limit = stat(&daemon, "peal_user_limit", &[("resource", "connections")]);
     assert!(limit == 1024 && attackers(&daemon, "connections") <= limit && attackers(&daemon, "handshakes") <= 64);
     assert!(stat(&daemon, "peal_connections_over_share", &[]) > 0);

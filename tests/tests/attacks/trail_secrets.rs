@@ -1,6 +1,6 @@
-//! What one user calls a secret changes no record about another, and delays no decision.
+//! A secret of one user changes no record about another, and delays no decision.
 use super::{
-    ATTACKER, VICTIM, attack_beside,
+    ATTACKER, MeasuredTimes, VICTIM, attack_beside,
     trail_flood::{entries, is_sound, rows, server},
 };
 use peal_audit::Entry;
@@ -18,7 +18,7 @@ const LARGE: u64 = 1 << 30;
 const DECISIONS: &str = "300";
 /// The time that an attack may take on a busy machine.
 const ATTACK: Duration = Duration::from_secs(240);
-/// What a decision may take whatever else the machine does: a search took seconds.
+/// The time that a decision may take whatever else the machine does: a search took seconds.
 const SOON: u64 = 500_000;
 
 /// A server with a policy, and a job of each user, so that their tools are let in.
@@ -30,12 +30,6 @@ fn policed(place: &Place) -> (Daemon, String) {
     }
     let address = super::address(&daemon);
     (daemon, address)
-}
-
-/// The median and the longest time of decisions, in microseconds.
-fn times(printed: &str) -> (u64, u64) {
-    let mut numbers = printed.split_whitespace().map(|number| number.parse().unwrap());
-    (numbers.next().unwrap(), numbers.next().unwrap())
 }
 
 #[needs(root)]
@@ -79,12 +73,13 @@ fn large_secrets_delay_no_decision_of_others() {
     let place = Place::new();
     let (daemon, address) = policed(&place);
     let decide = || attack_beside(VICTIM, &["decide", &address, DECISIONS]);
-    let (before, _) = times(&run_within(ATTACK, &mut decide()).expect_status(0).stdout);
+    let decided = || MeasuredTimes::of(&run_within(ATTACK, &mut decide()).expect_status(0).stdout);
+    let before = decided().median;
     for attack in [&["large-secrets", &address, "3"][..], &["knock", &address, "30", "20", "6000"]] {
         // A stranger has no job, and is refused.
         let uid = if attack[0] == "knock" { ATTACKER - 1 } else { ATTACKER };
         let attacking = attack_beside(uid, attack).spawn().unwrap();
-        let (median, longest) = times(&run_within(ATTACK, &mut decide()).expect_status(0).stdout);
+        let MeasuredTimes { median, longest } = decided();
         finish(attacking).expect_status(0);
         assert!(longest < SOON, "{}: a decision took {longest} us, {before} us before", attack[0]);
         assert!(median < 2 * before.max(5_000), "{}: {median} us, {before} us before", attack[0]);
