@@ -101,7 +101,7 @@ fn runs(program: &str, args: &[&str]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Whether a process can have a network of its own.
+/// Finds out whether a process can have a network of its own.
 fn can_isolate_network(is_root: bool) -> bool {
     is_root && runs("unshare", &["--net", "ip", "link", "set", "lo", "up"])
 }

@@ -1,5 +1,6 @@
 //! One thing that is measured: which program under which server, and what comes out of it.
 use super::{
+    attacking::{self, Attack, VictimWork},
     launch::{self, Scratch},
     memory,
     programs::Programs,
@@ -41,6 +42,8 @@ pub enum Work {
     Relay { count: u32, warm: u32 },
     /// The growth of the server's memory from few clients to many.
     Growth { side: Side, few: u32, many: u32 },
+    /// The work of a victim, beside an attack or without one.
+    Victim { work: VictimWork, attack: Option<Attack>, count: u32 },
     /// Registrations of jobs.
     Register { installed: Installed, count: u32 },
     /// Starts of an MPI program.
@@ -147,6 +150,7 @@ impl Arm {
                 launch::values(&launch::finish(command, &Scratch::new()?)?)?
             }
             Work::Growth { side, few, many } => memory::growth(programs, *side, *few, *many)?,
+            Work::Victim { work, attack, count } => attacking::time(programs, *work, *attack, *count)?,
             Work::Register { installed, count } => registering::time(programs, *installed, *count)?,
             Work::Start { launcher, release, procs, count } => {
                 start::time(programs, *launcher, *release, *procs, *count)?

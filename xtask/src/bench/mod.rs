@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: measures Peal beside the C library and bare wasmtime, in the same run on the same machine. How to
 //! read what it prints is in `docs/bench.md`.
 mod arm;
+mod attacking;
 mod launch;
 mod machine;
 mod memory;
@@ -9,6 +10,7 @@ mod programs;
 mod registering;
 mod report;
 mod samples;
+mod served;
 mod start;
 mod turns;
 
@@ -91,6 +93,8 @@ pub enum Group {
     Monitor,
     /// What a connected client costs in the server's memory
     Memory,
+    /// The work of a user while another one attacks the server; only as root
+    Attack,
     /// A job that is registered while large components of a user are compiled
     Register,
     /// An MPI program that says hello, from the start of its launcher to the end

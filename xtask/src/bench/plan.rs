@@ -2,6 +2,7 @@
 use super::{
     Group,
     arm::{Arm, Hosts, Job, Side, Work},
+    attacking::VictimWork,
     registering::Installed,
     start::Launcher,
 };
@@ -107,6 +108,7 @@ impl Plan {
                 Group::Log => plan.log(),
                 Group::Monitor => plan.monitor(),
                 Group::Memory => plan.memory(),
+                Group::Attack => plan.attack(),
                 Group::Register => plan.register(),
                 Group::Start => Release::BOTH.into_iter().for_each(|release| plan.start(release, releases)),
             }
@@ -127,7 +129,8 @@ impl Plan {
 
     fn arm(&mut self, name: String, work: Work) {
         let needs_c = match &work {
-            Work::Chain { .. } | Work::Relay { .. } | Work::Register { .. } | Work::Start { .. } => false,
+            Work::Chain { .. } | Work::Relay { .. } | Work::Victim { .. } | Work::Register { .. } => false,
+            Work::Start { .. } => false,
             // Of whom those who need it are left out already.
             Work::Turns(_) => false,
             Work::Job(Job { side, .. }) | Work::Growth { side, .. } => !side.is_without_c(),
@@ -400,6 +403,21 @@ impl Plan {
         ] {
             let what = format!("server, {how}, per idle client from {few} to {many}");
             self.row(Group::Memory, what, metric(ours, name), (C, metric("memory.c", name)), "KiB", must);
+        }
+    }
+
+    fn attack(&mut self) {
+        let count = self.size.of(500);
+        for (work, attacks) in VictimWork::ALL {
+            let alone = format!("attack.{}.alone", work.name());
+            self.arm(alone.clone(), Work::Victim { work, attack: None, count });
+            for attack in attacks {
+                let beside = format!("attack.{}.{}", work.name(), attack.name);
+                self.arm(beside.clone(), Work::Victim { work, attack: Some(*attack), count });
+                let (ours, peer) = (metric(&beside, "median_us"), metric(&alone, "median_us"));
+                let what = format!("{}, beside {}", work.name(), attack.name);
+                self.row(Group::Attack, what, ours, ("without", peer), "us", Must::RatioAtMost(2.0));
+            }
         }
     }
 

@@ -13,6 +13,8 @@ pub struct Programs {
     pub peal: PathBuf,
     /// The measuring programs that are written in Rust.
     pub bench: PathBuf,
+    /// The attackers and their victims, of the tests.
+    pub attack: PathBuf,
     /// The components.
     pub components: PathBuf,
     /// Where compiled code is kept.
@@ -40,6 +42,9 @@ pub fn build(root: &Path) -> Result<Programs> {
     eprintln!("building peal and peal-bench for release (first time: some minutes)");
     let packages = ["--package", "peal", "--package", "peal-bench"];
     command::run(cargo(root).args(["build", "--quiet", "--release", "--bins"]).args(packages))?;
+    // By itself: the tests ask for features that what is shipped does not have.
+    let attack = ["build", "--quiet", "--release", "--package", "peal-tests", "--bin", "peal-attack"];
+    command::run(cargo(root).args(attack))?;
     let built = root.join("target/release");
     let components = guests::build(root)?;
     let c = c_programs::build(root)?.map(|programs| CPrograms {
@@ -51,6 +56,7 @@ pub fn build(root: &Path) -> Result<Programs> {
     Ok(Programs {
         peal: built.join("peal"),
         bench: built.join("peal-bench"),
+        attack: built.join("peal-attack"),
         components,
         cache,
         c,

@@ -1,0 +1,205 @@
+//! A victim's times beside an attacker of another user, and without one.
+use super::{
+    arm::Values,
+    launch::{self, Scratch},
+    programs::Programs,
+    served::ServerDirectory,
+};
+use anyhow::{Context, Result, ensure};
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    process::{Child, ChildStdout, Command, Stdio},
+};
+
+/// The users: of the attacker, of its victim, and one who has no job at the server.
+const ATTACKER: u32 = 65_531;
+const VICTIM: u32 = 65_532;
+const STRANGER: u32 = 65_530;
+
+/// The work of a victim that is measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum VictimWork {
+    /// Connects as a tool.
+    Connect,
+    /// Raises events that a policy decides about, with an audit trail.
+    Decide,
+    /// Logs to a file.
+    Log,
+    /// Logs to the record of its job.
+    LogToRecord,
+}
+
+/// An attack by `peal-attack`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Attack {
+    /// Its name there, and in names of arms.
+    pub name: &'static str,
+    /// The one who attacks.
+    pub by: Attacking,
+    /// The arguments behind the address.
+    pub args: &'static [&'static str],
+}
+
+/// The one who attacks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Attacking {
+    /// A user with a job at the server.
+    User,
+    /// A user without one.
+    Stranger,
+}
+
+impl VictimWork {
+    /// All of it, with the attacks beside which it is measured.
+    pub const ALL: [(VictimWork, &'static [Attack]); 4] = [
+        (
+            VictimWork::Connect,
+            &[
+                Attack { name: "silent-sockets", by: Attacking::User, args: &["4096"] },
+                Attack { name: "partial-frames", by: Attacking::User, args: &["16", "67108864"] },
+                Attack { name: "many-tools", by: Attacking::User, args: &["256"] },
+                Attack { name: "junk", by: Attacking::User, args: &["1000000000"] },
+            ],
+        ),
+        (
+            VictimWork::Decide,
+            &[
+                Attack { name: "junk", by: Attacking::User, args: &["1000000000"] },
+                Attack { name: "knock", by: Attacking::Stranger, args: &["1000000000", "20", "6000"] },
+                Attack { name: "large-secrets", by: Attacking::User, args: &["1000000000"] },
+            ],
+        ),
+        (VictimWork::Log, &[Attack { name: "log-flood", by: Attacking::User, args: &["site.log.slow", "4", "2000"] }]),
+        (
+            VictimWork::LogToRecord,
+            &[Attack { name: "raise-about", by: Attacking::User, args: &["job-of-65531", "1000000000", "64"] }],
+        ),
+    ];
+
+    /// In names of arms, and in the words of the table.
+    pub fn name(self) -> &'static str {
+        match self {
+            VictimWork::Connect => "connect",
+            VictimWork::Decide => "decide",
+            VictimWork::Log => "log",
+            VictimWork::LogToRecord => "record",
+        }
+    }
+
+    /// The arguments of `peal-attack` by which the victim does it.
+    fn args(self, address: &str, count: u32) -> Vec<String> {
+        let (job, count) = (job_of(VICTIM), count.to_string());
+        let args: &[&str] = match self {
+            VictimWork::Connect => &["connect", address, &count],
+            VictimWork::Decide => &["decide", address, &count],
+            VictimWork::Log => &["log", address, &job, "site.log.quick", &count],
+            VictimWork::LogToRecord => &["log", address, &job, "pmix.log.jrec", &count],
+        };
+        args.iter().map(|arg| (*arg).to_owned()).collect()
+    }
+
+    /// The configuration of a server where there is that to do.
+    fn configuration(self, programs: &Programs, directory: &ServerDirectory<'_>) -> String {
+        let module = |name: &str, component: &str, rest: &str| {
+            let path = programs.components.join(component).with_extension("wasm");
+            format!("[[module]]\nname = {name:?}\npath = {path:?}\n{rest}\n")
+        };
+        let trail = format!("[audit]\npath = {:?}\non_failure = \"deny\"\n", directory.path("files/audit.db"));
+        let file = |name: &str, more: &str| {
+            let channel = format!(
+                "channels = [\"site.log.{name}\"]\nsinks = [\"{name}\"]\ngrants = [\"sink\", \"clock\"]\n\
+                 config = {{ sink = \"{name}\" }}"
+            );
+            let path = directory.path(&format!("files/{name}.log"));
+            format!("[[sink]]\nname = \"{name}\"\nfile.path = {path:?}\n{more}\n{}", module(name, "file", &channel))
+        };
+        match self {
+            VictimWork::Connect => trail,
+            VictimWork::Decide => trail + &module("same-user", "same-user", ""),
+            VictimWork::Log => file("slow", "file.sync = \"each\"") + &file("quick", ""),
+            VictimWork::LogToRecord => {
+                let store = format!("[store]\npath = {:?}\n", directory.path("files/peal.db"));
+                let channel = "channels = [\"job_record\"]\nsinks = [\"job-record\"]\ngrants = [\"sink\", \"clock\"]";
+                store + &module("record", "record", channel)
+            }
+        }
+    }
+}
+
+fn job_of(uid: u32) -> String {
+    format!("job-of-{uid}")
+}
+
+/// The times of the victim's work in microseconds, beside an attack or without one.
+pub fn time(programs: &Programs, work: VictimWork, attack: Option<Attack>, count: u32) -> Result<Values> {
+    ensure!(rustix::process::geteuid().is_root(), "only root can measure what other users do to each other");
+    let scratch = Scratch::new()?;
+    let directory = ServerDirectory::new(programs, &scratch);
+    // Apart from the configuration, which is watched.
+    fs::create_dir(directory.path("files"))?;
+    let server = directory.start(&work.configuration(programs, &directory))?;
+    for uid in [ATTACKER, VICTIM] {
+        let user = uid.to_string();
+        directory.ask(&["job", "register", &job_of(uid), "-n", "1", "--uid", &user, "--gid", &user])?;
+    }
+    let environment = directory.ask(&["job", "environment", &job_of(VICTIM), "--rank", "0"])?;
+    let address = environment.lines().find_map(|line| line.strip_prefix("PMIX_SERVER_URI41=")?.split_once("tcp4://"));
+    let (_, address) = address.context("no environment has the address of the server")?;
+    let attacker = attack.map(|attack| RunningAttack::start(programs, attack, address)).transpose()?;
+    let measured = launch::finish(by_user(programs, VICTIM, &work.args(address, count)), &Scratch::new()?)?;
+    if let Some(attacker) = attacker {
+        attacker.end()?;
+    }
+    directory.stop(server)?;
+    launch::values(&measured.lines().filter(|line| line.contains("_us ")).collect::<Vec<_>>().join("\n"))
+}
+
+/// `peal-attack` as a user.
+fn by_user<S: AsRef<str>>(programs: &Programs, uid: u32, args: &[S]) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args([format!("--reuid={uid}"), format!("--regid={uid}"), "--clear-groups".to_owned()]);
+    command.arg(&programs.attack).args(args.iter().map(AsRef::as_ref)).current_dir("/");
+    command
+}
+
+/// An attacker that is at work, until it is dropped.
+struct RunningAttack {
+    child: Child,
+    /// Kept, so that it can go on printing.
+    _output: BufReader<ChildStdout>,
+}
+
+impl RunningAttack {
+    /// Starts it, and waits for the first line that it prints.
+    fn start(programs: &Programs, attack: Attack, address: &str) -> Result<RunningAttack> {
+        let uid = match attack.by {
+            Attacking::User => ATTACKER,
+            Attacking::Stranger => STRANGER,
+        };
+        let args = [&[attack.name, address], attack.args].concat();
+        let mut command = by_user(programs, uid, &args);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        let mut child = child.context("starting the attacker")?;
+        let mut output = BufReader::new(child.stdout.take().context("the attacker has no output")?);
+        let mut line = String::new();
+        output.read_line(&mut line)?;
+        ensure!(!line.is_empty(), "the attacker ended before it was at work");
+        Ok(RunningAttack { child, _output: output })
+    }
+
+    /// Ends it, which must still be at work.
+    fn end(mut self) -> Result<()> {
+        let ended = self.child.try_wait()?;
+        ensure!(ended.is_none(), "the attack ended before the victim's work did: {ended:?}");
+        Ok(())
+    }
+}
+
+impl Drop for RunningAttack {
+    fn drop(&mut self) {
+        // It may have ended just now.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
