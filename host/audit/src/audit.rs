@@ -165,7 +165,7 @@ impl Audit {
         }
     }
 
-    /// Whether a refusal is counted, so that it is not to be recorded by itself.
+    /// Counts a refusal; true if it is not to be recorded by itself.
     pub(crate) fn counts(&self, denial: &Denial) -> bool {
         self.0.shared.refusals.note(denial, now(), Instant::now()) == Noted::Counted
     }

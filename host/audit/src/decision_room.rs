@@ -21,7 +21,7 @@ impl DecisionRoom {
         DecisionRoom { share, used: BTreeMap::new(), supply: Supply::Ample }
     }
 
-    /// Whether there is room for a decision. For those about root and about the user of the server there is as long as there is any.
+    /// True if there is room for a decision. For those about root and about the user of the server there is as long as there is any.
     pub(crate) fn admits(&self, decision: &Decision) -> bool {
         let Some(uid) = decision.asked.identity.map(|identity| identity.uid) else { return true };
         let is_site = uid == 0 || uid == decision.asked.server.uid;
@@ -35,7 +35,7 @@ impl DecisionRoom {
         }
     }
 
-    /// What the trail has.
+    /// Takes over how much of the trail each user has.
     pub(crate) fn set(&mut self, used: &[UsedBytes], supply: Supply) {
         let lasting = used.iter().filter(|used| used.class == RowClass::Lasting);
         self.used = lasting.filter_map(|used| Some((used.uid?, used.bytes))).collect();

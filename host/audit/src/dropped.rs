@@ -91,13 +91,13 @@ impl DroppedRange {
         Ok(DroppedRows { last: self.to, body, signature })
     }
 
-    /// What a statement says, if the owner of this key says so.
+    /// The content of a statement, if it is signed by the owner of this key.
     pub(crate) fn by(key: &PublicKey, rows: &DroppedRows) -> Option<DroppedRange> {
         let is_signed = key.has_signed(&text(rows.last, &rows.body), &rows.signature);
         DroppedRange::read(rows).ok().filter(|range| is_signed && range.to == rows.last)
     }
 
-    /// What a statement of one's own says.
+    /// The content of a statement of this writer's own.
     pub(crate) fn read(rows: &DroppedRows) -> Result<DroppedRange, EntryError> {
         from_cbor(&rows.body)
     }

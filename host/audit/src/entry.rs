@@ -91,7 +91,7 @@ pub struct Call {
     pub facts: Digest,
     /// What was called, and what came of it.
     pub record: CallRecord,
-    /// What is known of the handshake that it was about. What that said, and what the module made of it, is not in the record.
+    /// The facts of the handshake that it was about. The words of the handshake, and the module's results, are not in the record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handshake: Option<HandshakeFacts>,
 }
@@ -136,7 +136,7 @@ pub struct Decision {
     /// Why not, if it was denied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<Info>,
-    /// What is known of the handshake that it was about. What that said is not in the record.
+    /// The facts of the handshake that it was about. Its words are not in the record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handshake: Option<HandshakeFacts>,
 }
@@ -356,7 +356,7 @@ impl Decision {
 }
 
 impl Denial {
-    /// The same with bounded texts.
+    /// This entry with bounded texts.
     pub(crate) fn bounded(mut self) -> Denial {
         self.reason = shortened(&self.reason);
         for text in [&mut self.job, &mut self.hook, &mut self.by, &mut self.from, &mut self.cause].into_iter().flatten()

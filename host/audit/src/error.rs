@@ -16,7 +16,7 @@ pub enum AuditError {
         humantime::format_duration(*.age)
     )]
     NothingToDrop {
-        /// What the database says.
+        /// The error of the database.
         full: StoreError,
         /// The age below which decisions stay.
         age: Duration,

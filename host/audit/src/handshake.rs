@@ -1,4 +1,4 @@
-//! What is kept of a handshake: nothing that it says, only the keys and sizes of its infos. At the time when a policy is asked about a
+//! The part of a handshake that is kept: nothing that it says, only the keys and sizes of its infos. At the time when a policy is asked about a
 //! connection nobody has been let in.
 use crate::gist::shortened;
 use peal_model::{Info, Matter, Peer, PolicyRequest, Size, Status, Step, Value};
@@ -45,7 +45,7 @@ impl HandshakeFacts {
         Some(HandshakeFacts { infos: infos.take(INFOS).map(facts).collect(), others })
     }
 
-    /// Whether the handshake had no infos, so that all of it is kept.
+    /// True if the handshake had no infos, so that all of it is kept.
     pub(crate) fn is_whole(&self) -> bool {
         self.infos.is_empty()
     }

@@ -18,7 +18,7 @@ impl Pending {
         Pending { at: now(), entry, scrubbed: None, held: None, done: None }
     }
 
-    /// Whether somebody waits for it.
+    /// True if somebody waits for it.
     pub(crate) fn is_awaited(&self) -> bool {
         self.done.is_some()
     }

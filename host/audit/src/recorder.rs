@@ -48,7 +48,7 @@ impl Audit {
 }
 
 impl OfModule {
-    /// Whether a policy refused a connection in this call as it did just before, so that it is counted.
+    /// True if a policy refused a connection in this call as it did just before, so that it is counted.
     fn is_counted(&self, record: &CallRecord) -> bool {
         let (Some(status), Subject::Policy(call)) = (handshake::refusal(record), &record.subject) else { return false };
         self.audit.counts(&Denial {

@@ -56,7 +56,7 @@ struct Window {
     counted: Option<RefusalGroup>,
 }
 
-/// What became of a refusal.
+/// The way a refusal is recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Noted {
     /// It is to be recorded by itself.

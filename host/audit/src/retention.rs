@@ -49,7 +49,7 @@ pub(crate) enum Need {
     Room,
 }
 
-/// Whether there is room for all users.
+/// The supply of room for records of all users.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Supply {
     /// There is, or can be.
@@ -101,7 +101,7 @@ impl Retention {
         }
     }
 
-    /// Whether there is room for all users.
+    /// The supply of room for records of all users.
     pub(crate) fn supply(self, trail: &Trail) -> Result<Supply, AuditError> {
         let room = trail.room()?;
         let is_scarce = is_full(room)

@@ -245,7 +245,7 @@ fn digest(keys: &Keys, secret: &[u8]) -> String {
     format!("{MARK}{}", peal_sandbox::Digest(keys.digest(secret)))
 }
 
-/// Whether it stands for a secret.
+/// True if it stands for a secret.
 fn is_digest(bytes: &[u8]) -> bool {
     bytes.len() == DIGEST && bytes.starts_with(MARK.as_bytes())
 }

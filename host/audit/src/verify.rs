@@ -117,7 +117,7 @@ pub struct Verified {
     pub findings: Vec<Finding>,
     /// The last record of those that the server dropped with all before it; 0 where it dropped none so.
     pub begins_after: u64,
-    /// What it dropped between records that stay, in order. That is as it should be.
+    /// The records that it dropped between others that stay, in order. That is no finding.
     pub dropped: Vec<DroppedRecords>,
     /// What is not in the database yet, and so neither sealed nor verified. That is as it should be.
     pub waiting: Option<Waiting>,
@@ -195,7 +195,7 @@ struct Check<'a> {
     sealed: u64,
     /// What seals say of rows that are still to come.
     expected: BTreeMap<u64, Vec<Statement>>,
-    /// What was dropped between records, by the number of the first record.
+    /// The dropped ranges between records, by the number of their first record.
     dropped: BTreeMap<u64, DroppedRun>,
     /// What was seen to be there.
     bytes: BTreeSet<Digest>,

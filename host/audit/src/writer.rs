@@ -181,7 +181,7 @@ impl Writer {
         written
     }
 
-    /// Whether there is room for an entry.
+    /// True if there is room for an entry.
     fn has_room(&self, pending: &Pending) -> bool {
         if let Entry::Decision(decision) = &pending.entry { self.decisions.admits(decision) } else { true }
     }
@@ -429,7 +429,7 @@ impl Writer {
     }
 }
 
-/// What became of old records.
+/// The result of making room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Dropped {
     /// They stay.

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What the thread does, until there is nothing more to come.
+/// Runs the thread, until there is nothing more to come.
 pub(crate) fn keep_writing(writer: &Mutex<Writer>, ledger: &Mutex<Ledger>, queue: &Queue, patience: Duration) {
     let shared = locked(writer).shared.clone();
     loop {

@@ -1,4 +1,4 @@
-//! What goes where there is no room, what stays, and how both are told.
+//! Tests of retention: the records that go where there is no room, those that stay, and how both are told.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
 mod support;
 

@@ -30,7 +30,7 @@ const KEPT: [&str; 9] = [
     "WATCHDOG_USEC",
 ];
 
-/// What begins the names of others that are kept.
+/// The prefix of other variables that are kept.
 const KEPT_PREFIX: &str = "LC_";
 
 /// The place of programs where another user's environment would say so.
@@ -70,7 +70,7 @@ pub fn leave_foreign_environment() -> Result<()> {
     Err(command.exec()).context("cannot start this program anew in another environment")
 }
 
-/// Whether somebody else than root asked for what root does.
+/// True if another user than root started this process, which runs as root.
 fn has_requester(variables: &[(OsString, OsString)]) -> bool {
     let requesters = variables.iter().filter(|(name, _)| REQUESTERS.iter().any(|requester| name == requester));
     requesters.filter(|(_, value)| !value.is_empty()).any(|(_, value)| ROOT.iter().all(|root| value != root))

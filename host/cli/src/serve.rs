@@ -204,11 +204,11 @@ async fn changed(watch: &mut Option<Watch>) {
     }
 }
 
-/// What is watched, apart from each other: users who are busy with their files have nothing but these read.
+/// The watched directories, apart from each other: users who are busy with their files have nothing but these read.
 struct Watches {
-    /// What the server runs by.
+    /// The configuration and the site's modules.
     files: Option<Watch>,
-    /// What users install.
+    /// The modules that users install.
     users: Option<Watch>,
 }
 

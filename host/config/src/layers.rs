@@ -58,7 +58,7 @@ pub struct Sources {
     pub given: Vec<Given>,
     /// The names of the capabilities that can be granted.
     pub capabilities: Vec<&'static str>,
-    /// What settings may not exceed.
+    /// The resources that settings may not exceed.
     pub system: SystemResources,
 }
 

@@ -14,7 +14,7 @@ const HANDSHAKES: usize = 64;
 /// The files that a server needs beside those of its connections.
 const OTHER_FILES: u64 = 64;
 
-/// What the system has, as far as it is known.
+/// The resources of the system, as far as they are known.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemResources {
     /// The files that this process may have open (`RLIMIT_NOFILE`, the hard limit).
@@ -96,7 +96,7 @@ enum Limit {
 }
 
 impl Bound {
-    /// What is wrong, if this is, and what would be right.
+    /// The violation of this bound, and what would be right; none where it is kept.
     fn violation(&self) -> Option<String> {
         let Bound { key, value, limit, reason } = self;
         match *limit {
@@ -111,7 +111,7 @@ impl Bound {
     }
 }
 
-/// What is wrong with settings that make no sense together, or on this system. What nobody has set is right.
+/// The mistakes of settings that make no sense together, or on this system. Defaults are right.
 pub(crate) fn check(config: &Config, origins: &Origins, system: SystemResources) -> Vec<Problem> {
     let bounds = totals(config).into_iter().chain(system_bounds(config, system));
     let set = bounds.filter_map(|bound| Some((origins.get(bound.key)?, bound)));
@@ -162,7 +162,7 @@ fn totals(config: &Config) -> [Bound; 9] {
     ]
 }
 
-/// What the system has of what is set.
+/// The amount that the system has of a resource.
 fn system_bounds(config: &Config, system: SystemResources) -> Vec<Bound> {
     let server = &config.server;
     let files = system.open_files.map(|files| Bound {
@@ -193,7 +193,7 @@ mod tests {
 
     const SYSTEM: SystemResources = SystemResources { open_files: Some(1064), memory_bytes: Some(1 << 30) };
 
-    /// What is wrong where this is set.
+    /// The mistake in this setting.
     fn problems(settings: &[&str]) -> Vec<String> {
         let sources = Sources {
             environment: vec![("PEAL_CONFIG".into(), "".into())],

@@ -47,7 +47,7 @@ pub enum CompileFailure {
     Unavailable(String),
 }
 
-/// What is wrong where compiled code is not kept.
+/// The mistake where compiled code is not kept.
 pub(crate) fn no_cache() -> CompileFailure {
     CompileFailure::Unavailable("compiled code is not kept; set sandbox.cache_dir".to_owned())
 }

@@ -169,7 +169,7 @@ impl Loader {
         Loader { gauge: Some(gauge), ..self }
     }
 
-    /// The same, where this compiles what users install.
+    /// This loader, with a compiler for what users install.
     #[must_use]
     pub fn compiling_by(self, compiler: Arc<dyn ComponentCompiler>) -> Loader {
         Loader { compiler: Some(compiler), ..self }

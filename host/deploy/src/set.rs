@@ -50,7 +50,7 @@ impl ModuleSet {
         if problems.is_empty() { Ok(ModuleSet { members }) } else { Err(Problems(problems)) }
     }
 
-    /// The same, and the configured modules of another set.
+    /// This set, with the configured modules of another one.
     pub(crate) fn with(&self, other: &ModuleSet) -> ModuleSet {
         let others = other.members.iter().filter(|member| member.entry.is_some());
         ModuleSet { members: self.members.iter().chain(others).cloned().collect() }

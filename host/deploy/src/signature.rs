@@ -208,7 +208,7 @@ fn plain(comment: &str) -> String {
     comment.chars().flat_map(shown).collect()
 }
 
-/// What a component that must be signed lacks, as a module of this name if it is to be one; nothing where it need not be signed, or is.
+/// The reason why a component is refused that must be signed, as a module of this name if it is to be one; none where it need not be signed, or is.
 pub(crate) fn lacking(
     rules: &Modules,
     (owner, name): (ModuleOwner, Option<&str>),

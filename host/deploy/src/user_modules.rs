@@ -1,5 +1,5 @@
-//! What users installed, beside what the site wants: it is read, compiled and started apart from the server's own work, and joins the
-//! set when it is ready.
+//! Modules that users installed, beside those of the site. They are read, compiled and started apart from the server's own work, and join the
+//! set when they are ready.
 use crate::{
     compile_queue::{CompileQueue, UserTask},
     compiler::CompileFailure,
@@ -30,9 +30,9 @@ pub(crate) struct Users {
     pub(crate) running: BTreeMap<u32, Vec<Wanted>>,
     /// What of it cannot be used, and why. It is not tried again before it is something else.
     pub(crate) refused: BTreeMap<u32, (Vec<Wanted>, Problems)>,
-    /// What is to take the place of what runs, when it is compiled and started.
+    /// The module that takes the place of the one that runs, when it is compiled and started.
     pub(crate) pending: BTreeMap<u32, Vec<Wanted>>,
-    /// What was started and joins what runs now.
+    /// The module that was started and joins those that run now.
     pub(crate) started: ModuleSet,
     queue: CompileQueue,
     /// All that goes on at this time, on threads of its own.

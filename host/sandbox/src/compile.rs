@@ -9,7 +9,7 @@ use wasmtime::component::Component;
 /// The kind of code that an engine loads: code of another kind is not found in the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CodeTarget {
-    /// Whether the code counts fuel: always, or not at all.
+    /// The counting of fuel: always, or not at all.
     pub fuel: FuelCount,
     /// Address space of memories.
     pub layout: MemoryLayout,

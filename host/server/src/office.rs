@@ -23,7 +23,7 @@ pub(crate) struct Office {
     backlog: Backlog,
     /// When the actor's clock was started.
     started: Instant,
-    /// Whether a panic left the actor's state half-way.
+    /// True if a panic left the actor's state half-way.
     has_failed: watch::Sender<bool>,
 }
 

@@ -56,7 +56,7 @@ pub struct JobEntry {
     pub kind: JobEntryKind,
     /// Which proc, if it is about one or came from one.
     pub rank: Option<Rank>,
-    /// What there is to say, as an object of JSON. Jobs that one event is about share it.
+    /// The body, as an object of JSON. Jobs that one event is about share it.
     pub body: Arc<str>,
 }
 
@@ -145,7 +145,7 @@ impl Store {
         if written == 0 { Err(self.unknown_job(nspace)) } else { Ok(()) }
     }
 
-    /// What is missing in a job's record.
+    /// The entries that are missing in a job's record.
     fn gaps(&self, nspace: &Nspace) -> Result<Vec<JobEntry>, StoreError> {
         let select = format!("select left_out, left_out_at, missed, missed_at from job where id = {LAST}");
         let gap = |at: Option<i64>, what: &str, count: i64| JobEntry {

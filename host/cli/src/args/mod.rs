@@ -185,7 +185,7 @@ pub struct CompilerArgs {
     /// How much memory it may take, in bytes.
     #[arg(long)]
     pub memory_bytes: u64,
-    /// Whether the kernel confines it to the directory of compiled code.
+    /// Confine it to the directory of compiled code, by the kernel
     #[arg(long)]
     pub confined: bool,
 }

@@ -65,7 +65,7 @@ pub struct Ticket(u64);
 pub struct BegunRequest<T> {
     /// Its number, for [`LogQueue::finish`].
     pub ticket: Ticket,
-    /// What was pushed.
+    /// The request that was pushed.
     pub item: T,
 }
 
@@ -195,7 +195,7 @@ impl<T> LogQueue<T> {
         self.requests.len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.requests.is_empty()
     }

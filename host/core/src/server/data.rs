@@ -35,7 +35,7 @@ impl Server {
         PutShare { uid, max_bytes }
     }
 
-    /// Whether a user has no more than a share: all do but root and the server's user.
+    /// True if a user has no more than a share: all do but root and the server's user.
     pub(super) fn is_bounded(&self, uid: u32) -> bool {
         uid != 0 && uid != self.server().uid
     }

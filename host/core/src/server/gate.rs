@@ -114,7 +114,7 @@ impl Server {
         }
     }
 
-    /// Whether one more decision would be too many, or too many for its user. Policies that only look on keep nobody waiting.
+    /// True if one more decision would be too many, or too many for its user. Policies that only look on keep nobody waiting.
     fn is_full(&self, hook: Hook, GateLoad { uid, bytes }: GateLoad) -> bool {
         let Settings { max_decisions, max_decision_bytes, .. } = &self.settings;
         // One user's flood leaves room for the others.

@@ -12,7 +12,7 @@ pub enum Refusal {
     /// The job has no such rank.
     #[error("{proc} does not exist: ranks go from 0 to {}", .size.saturating_sub(1))]
     UnknownRank {
-        /// Who claims to connect.
+        /// The proc that the peer claims to be.
         proc: Proc,
         /// How many procs the job has.
         size: u32,
@@ -20,7 +20,7 @@ pub enum Refusal {
     /// The user or group is another than the job's.
     #[error("{proc} belongs to {wanted}, the connection to {found}")]
     WrongUser {
-        /// Who claims to connect.
+        /// The proc that the peer claims to be.
         proc: Proc,
         /// As registered.
         wanted: Identity,
@@ -36,7 +36,7 @@ pub enum Refusal {
     /// The proc has as many connections as it may.
     #[error("{proc} has {max} connections, more are not allowed")]
     TooManyClones {
-        /// Who claims to connect.
+        /// The proc that the peer claims to be.
         proc: Proc,
         /// How many are allowed.
         max: u32,

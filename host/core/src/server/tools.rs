@@ -58,7 +58,7 @@ impl Server {
         Ok(peer)
     }
 
-    /// Whether a user may have one tool more.
+    /// Checks that a user may have one tool more.
     fn check_tool_shares(&self, uid: u32) -> Result<(), Refusal> {
         let (all, own) = (self.settings.max_tools, self.settings.max_tools_per_user);
         let is_bounded = self.is_bounded(uid);

@@ -4,11 +4,11 @@ use super::SignatureError;
 use peal_config::KeyId;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What stands between fields of the comment, as minisign has it.
+/// The separator of fields in the comment, as minisign has it.
 const SEPARATOR: char = '\t';
-/// What begins the field with the name of a module.
+/// The prefix of the field with the name of a module.
 const MODULE: &str = "module:";
-/// What begins that with a time, in seconds since 1970.
+/// The prefix of the field with a time, in seconds since 1970.
 const EXPIRES: &str = "expires:";
 
 /// The conditions under which a signature holds.

@@ -15,7 +15,7 @@ struct State {
     intake: Intake,
 }
 
-/// Whether requests may still come.
+/// The state of a queue to which requests may still come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Intake {
     Open,

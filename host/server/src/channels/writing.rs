@@ -46,7 +46,7 @@ impl Patience {
     }
 }
 
-/// What became of a request.
+/// The result of a request.
 pub(super) struct Became {
     pub(super) status: Status,
     /// Of each channel that was tried, by its key; empty where all is as the status says.

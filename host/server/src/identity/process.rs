@@ -113,7 +113,7 @@ impl Search {
 pub(super) struct ProcessCredentials {
     /// The real, the effective, the saved user and that for files.
     uids: Vec<u32>,
-    /// The same of the group.
+    /// The group IDs of a process: real, effective, saved.
     gids: Vec<u32>,
     /// The groups beside these.
     pub(super) supplementary: Vec<u32>,

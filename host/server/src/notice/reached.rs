@@ -25,7 +25,7 @@ impl ReachedJobs {
         ReachedJobs { reach: Reach::Everybody, jobs: Arc::default() }
     }
 
-    /// Whether one of these procs is of such a job.
+    /// True if one of these procs is of such a job.
     pub fn include_any(&self, procs: &[Proc]) -> bool {
         match self.reach {
             Reach::Everybody => !procs.is_empty(),

@@ -1,4 +1,4 @@
-//! What waits at the gate for decisions, and the room that it takes there.
+//! Requests that wait at the gate for decisions, and the room that they take there.
 use super::DecisionId;
 use crate::{
     job_control::{ControlId, Operation},
@@ -8,7 +8,7 @@ use crate::{
 use peal_model::{Event, Hook, Identity, Info, LogRequest, Proc, Request, Status};
 use std::collections::BTreeMap;
 
-/// What waits for a decision, without what policies may amend.
+/// A request that waits for a decision, without the part that policies may amend.
 #[derive(Debug)]
 pub(in crate::server) enum Waiting {
     Control { by: By, targets: Vec<Proc>, operation: Option<Operation> },
@@ -31,17 +31,17 @@ pub(super) struct Held {
     pub(super) what: Waiting,
 }
 
-/// What one decision that is awaited takes.
+/// The room that one awaited decision takes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GateLoad {
     pub(super) uid: Option<u32>,
     pub(super) bytes: usize,
 }
 
-/// What waits for decisions, and who is to be asked.
+/// All requests that wait for decisions, and the hooks that are to be asked.
 #[derive(Debug, Default)]
 pub(in crate::server) struct Gate {
-    /// As whom the server runs; nobody until it says so.
+    /// The user and group of the server; none until it says so.
     pub(super) server: Option<Identity>,
     pub(in crate::server) policed: Vec<Hook>,
     /// Those of them whose policies only look on.

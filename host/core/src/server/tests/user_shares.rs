@@ -1,4 +1,4 @@
-//! What the procs and tools of one user have together is bounded, and goes with them.
+//! Tests of the shares of users: what procs and tools of one user have together is bounded, and goes with them.
 use super::*;
 
 /// The memory that all values of a user may take, in bytes.
