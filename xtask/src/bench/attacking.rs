@@ -33,17 +33,19 @@ pub enum VictimWork {
 /// An attack by `peal-attack`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Attack {
-    /// Its name there, and in names of arms.
+    /// In names of arms, and in the words of the table.
     pub name: &'static str,
+    /// The command of `peal-attack`.
+    command: &'static str,
     /// The one who attacks.
-    pub by: Attacking,
+    by: Attacking,
     /// The arguments behind the address.
-    pub args: &'static [&'static str],
+    args: &'static [&'static str],
 }
 
 /// The one who attacks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Attacking {
+enum Attacking {
     /// A user with a job at the server.
     User,
     /// A user without one.
@@ -56,24 +58,55 @@ impl VictimWork {
         (
             VictimWork::Connect,
             &[
-                Attack { name: "silent-sockets", by: Attacking::User, args: &["4096"] },
-                Attack { name: "partial-frames", by: Attacking::User, args: &["16", "67108864"] },
-                Attack { name: "many-tools", by: Attacking::User, args: &["256"] },
-                Attack { name: "junk", by: Attacking::User, args: &["1000000000"] },
+                Attack { name: "silent-sockets", command: "silent-sockets", by: Attacking::User, args: &["4096"] },
+                Attack {
+                    name: "partial-frames",
+                    command: "partial-frames",
+                    by: Attacking::User,
+                    args: &["16", "67108864"],
+                },
+                Attack { name: "many-tools", command: "many-tools", by: Attacking::User, args: &["256"] },
+                Attack { name: "junk", command: "junk", by: Attacking::User, args: &["1000000000"] },
             ],
         ),
         (
             VictimWork::Decide,
             &[
-                Attack { name: "junk", by: Attacking::User, args: &["1000000000"] },
-                Attack { name: "knock", by: Attacking::Stranger, args: &["1000000000", "20", "6000"] },
-                Attack { name: "large-secrets", by: Attacking::User, args: &["1000000000"] },
+                Attack { name: "junk", command: "junk", by: Attacking::User, args: &["1000000000"] },
+                Attack {
+                    name: "knock",
+                    command: "knock",
+                    by: Attacking::Stranger,
+                    args: &["1000000000", "20", "6000"],
+                },
+                Attack { name: "large-secrets", command: "large-secrets", by: Attacking::User, args: &["1000000000"] },
             ],
         ),
-        (VictimWork::Log, &[Attack { name: "log-flood", by: Attacking::User, args: &["site.log.slow", "4", "2000"] }]),
+        (
+            VictimWork::Log,
+            &[Attack {
+                name: "log-flood",
+                command: "log-flood",
+                by: Attacking::User,
+                args: &["site.log.slow", "4", "2000"],
+            }],
+        ),
         (
             VictimWork::LogToRecord,
-            &[Attack { name: "raise-about", by: Attacking::User, args: &["job-of-65531", "1000000000", "64"] }],
+            &[
+                Attack {
+                    name: "events-about-it",
+                    command: "raise-about",
+                    by: Attacking::User,
+                    args: &["job-of-65532", "1000000000", "64"],
+                },
+                Attack {
+                    name: "events-about-own-job",
+                    command: "raise-about",
+                    by: Attacking::User,
+                    args: &["job-of-65531", "1000000000", "64"],
+                },
+            ],
         ),
     ];
 
@@ -177,7 +210,7 @@ impl RunningAttack {
             Attacking::User => ATTACKER,
             Attacking::Stranger => STRANGER,
         };
-        let args = [&[attack.name, address], attack.args].concat();
+        let args = [&[attack.command, address], attack.args].concat();
         let mut command = by_user(programs, uid, &args);
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let mut child = child.context("starting the attacker")?;
