@@ -80,7 +80,7 @@ pub(crate) struct Writer {
 
 /// The least time between two records of what went.
 const BETWEEN_GONE: Duration = Duration::from_secs(60);
-/// How often room is made for one group.
+/// The times that room is made for one group.
 const ROOM_MADE: usize = 16;
 /// The cause of a refusal for want of room.
 const NO_ROOM: &str = "no room in the audit trail for more decisions about this user";

@@ -99,7 +99,7 @@ pub fn audit_failure(resolved: &Resolved) -> Result<Option<OnFailure>, Problem> 
 /// The days for which decisions stay where nothing is said.
 const DECISION_DAYS: u32 = 7;
 
-/// How long the records of the audit trail are kept.
+/// The times for which records of the audit trail are kept.
 pub fn audit_retention(resolved: &Resolved) -> Result<Retention, Problem> {
     let audit = &resolved.config.audit;
     let time = |days: u32| Duration::from_secs(u64::from(days) * 86_400);

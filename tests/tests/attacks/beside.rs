@@ -1,5 +1,5 @@
 //! An attacker that stays while victims are measured, and what they and the server say meanwhile.
-use super::{ATTACKER, MeasuredTimes, VICTIM, attack_beside};
+use super::{ATTACKER, MeasuredTimes, attack_beside};
 use peal_tests::{daemon::Daemon, finish, run_within};
 use serde_json::Value;
 use std::{
@@ -17,14 +17,6 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// A connection that takes no longer counts as undisturbed, whatever it takes without an attack, in microseconds. The attacker
 /// takes a core, and the machine may be busy with other tests. `cargo xtask bench attack` has the ratio.
 const UNDISTURBED: u64 = 1_000_000;
-
-/// The address of a server, which has a job of each user from then on: `of-UID`.
-pub fn address(daemon: &Daemon) -> String {
-    for uid in [ATTACKER, VICTIM].map(|uid| uid.to_string()) {
-        daemon.tell(&["job", "register", &format!("of-{uid}"), "-n", "16", "--uid", &uid, "--gid", &uid]);
-    }
-    super::address(daemon)
-}
 
 /// `peal-attack` as the attacker; killed when it is dropped.
 pub struct Attacker {

@@ -51,8 +51,6 @@ fn flooded_slow_channel_delays_no_other_channel_and_no_other_user() {
     let daemon = place.start();
     let address = super::address(&daemon);
     ["without", "beside", "same"].iter().for_each(|job| super::register(&daemon, job, VICTIM));
-    // Tools are for users of jobs.
-    super::register(&daemon, "own", ATTACKER);
     let (slow, quick) = ("site.log.slow", "site.log.quick");
     let without = figures(&address, "without", quick, 100);
     assert_eq!(without.statuses, "PMIX_SUCCESS (0) 100");

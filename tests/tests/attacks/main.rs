@@ -59,17 +59,16 @@ impl MeasuredTimes {
     }
 }
 
-/// Registers a job of one proc for a user.
+/// Registers a job of 16 procs for a user.
 fn register(daemon: &Daemon, job: &str, uid: u32) {
     let uid = uid.to_string();
-    daemon.tell(&["job", "register", job, "-n", "1", "--uid", &uid, "--gid", &uid]);
+    daemon.tell(&["job", "register", job, "-n", "16", "--uid", &uid, "--gid", &uid]);
 }
 
 /// The address and port of a server. Both users have a job there from then on: the tools of others are refused.
 fn address(daemon: &Daemon) -> String {
     for user in [ATTACKER, VICTIM] {
-        let (job, user) = (format!("job-of-{user}"), user.to_string());
-        daemon.tell(&["job", "register", &job, "-n", "1", "--uid", &user, "--gid", &user]);
+        register(daemon, &format!("job-of-{user}"), user);
     }
     address_of(daemon)
 }

@@ -1,7 +1,7 @@
 //! Whoever attaches tools leaves room for those of others.
 use super::{
-    VICTIM,
-    beside::{Attacker, address, connected, is_undisturbed, stat},
+    VICTIM, address,
+    beside::{Attacker, connected, is_undisturbed, stat},
 };
 use peal_needs::needs;
 use peal_tests::daemon::Place;

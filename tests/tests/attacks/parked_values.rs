@@ -1,7 +1,7 @@
 //! Values that procs of one user put are bounded, and go with the procs.
 use super::{
-    ATTACKER,
-    beside::{Attacker, address, memory, stat},
+    ATTACKER, address,
+    beside::{Attacker, memory, stat},
 };
 use peal_needs::needs;
 use peal_tests::{daemon::Place, until};
@@ -17,7 +17,7 @@ fn values_of_one_user_take_share_of_memory_and_go_with_procs() {
     let daemon = place.start();
     let address = address(&daemon);
     let before = memory(&daemon);
-    let mut attacker = Attacker::start(&["parked-values", &address, &format!("of-{ATTACKER}"), "16"]);
+    let mut attacker = Attacker::start(&["parked-values", &address, &format!("job-of-{ATTACKER}"), "16"]);
     let taken: u64 = attacker.line().parse().unwrap();
     let limit = stat(&daemon, "peal_user_limit", &[("resource", "put_bytes")]);
     assert_eq!(limit, 32 * MIB);

@@ -1,7 +1,7 @@
 //! Whoever begins messages and never ends them takes a share of memory, for a time.
 use super::{
-    VICTIM, attack_beside,
-    beside::{Attacker, address, attackers, connected, is_undisturbed, memory, stat},
+    VICTIM, address, attack_beside,
+    beside::{Attacker, attackers, connected, is_undisturbed, memory, stat},
 };
 use peal_needs::needs;
 use peal_tests::{daemon::Place, run, until};

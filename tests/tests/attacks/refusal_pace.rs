@@ -1,5 +1,5 @@
 //! Whoever is refused again and again waits, so that refusals take little of the server's time.
-use super::{ATTACKER, VICTIM, attack_beside, beside::address};
+use super::{ATTACKER, VICTIM, address, attack_beside};
 use peal_needs::needs;
 use peal_tests::{daemon::Place, run};
 use std::time::{Duration, Instant};

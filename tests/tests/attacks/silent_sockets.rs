@@ -1,7 +1,7 @@
 //! Whoever opens sockets and says nothing keeps no one else out.
 use super::{
-    VICTIM,
-    beside::{Attacker, address, attackers, connected, is_undisturbed, stat},
+    VICTIM, address,
+    beside::{Attacker, attackers, connected, is_undisturbed, stat},
 };
 use peal_needs::needs;
 use peal_tests::daemon::Place;

@@ -24,10 +24,6 @@ const SOON: u64 = 500_000;
 /// A server with a policy, and a job of each user, so that their tools are let in.
 fn policed(place: &Place) -> (Daemon, String) {
     let daemon = server(place, LARGE, true);
-    for (job, uid) in [("attackers", ATTACKER), ("victims", VICTIM)] {
-        let uid = uid.to_string();
-        daemon.tell(&["job", "register", job, "-n", "1", "--uid", &uid, "--gid", &uid]);
-    }
     let address = super::address(&daemon);
     (daemon, address)
 }

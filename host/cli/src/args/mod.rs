@@ -179,10 +179,10 @@ pub struct CompilerArgs {
     /// The directory of compiled code.
     #[arg(long)]
     pub cache_dir: PathBuf,
-    /// How long the compilation of one component may take, in milliseconds.
+    /// Longest time of the compilation of one component, in milliseconds.
     #[arg(long)]
     pub timeout_ms: u64,
-    /// How much memory it may take, in bytes.
+    /// Most memory that it may take, in bytes.
     #[arg(long)]
     pub memory_bytes: u64,
     /// Confine it to the directory of compiled code, by the kernel

@@ -16,7 +16,7 @@ use tokio::{
     sync::{mpsc, oneshot},
 };
 
-/// How many entries are written at once. Whoever logs to a record meanwhile waits for that.
+/// The entries that are written at once. Whoever logs to a record meanwhile waits for that.
 const AT_ONCE: usize = 32;
 /// Of how many jobs it is remembered that something of them may be missing.
 const MOST_JOBS: usize = 1024;
