@@ -113,7 +113,7 @@ impl Search {
 pub(super) struct ProcessCredentials {
     /// The real, the effective, the saved user and that for files.
     uids: Vec<u32>,
-    /// The group IDs of a process: real, effective, saved.
+    /// The real, the effective, the saved group and that for files.
     gids: Vec<u32>,
     /// The groups beside these.
     pub(super) supplementary: Vec<u32>,
