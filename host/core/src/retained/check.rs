@@ -22,7 +22,7 @@ impl Retained {
         assert_eq!(self.spilled, self.kept.values().filter(|kept| kept.content.is_none()).count());
         for uid in self.kept.values().filter_map(|kept| kept.owner.uid()) {
             let theirs = self.kept.values().filter(|kept| kept.content.is_none() && kept.owner.uid() == Some(uid));
-            assert_eq!(self.spill_shares.of(uid), theirs.map(|kept| kept.bytes as usize).sum::<usize>());
+            assert_eq!(self.spilled_bytes.of(uid), theirs.map(|kept| kept.bytes as usize).sum::<usize>());
         }
         for at in (0..=self.next.0).map(Seq) {
             let needed = sets().filter(|set| set.members.contains(at)).count() + usize::from(!outside(&at));
@@ -37,6 +37,6 @@ impl Retained {
         self.check();
         assert!(self.owed.is_empty() && self.readers.is_empty() && self.users.0.is_empty());
         assert_eq!((self.bytes, self.kept.len()), (0, self.ring.len()));
-        assert!(self.spill_shares.is_empty());
+        assert_eq!(self.spilled_bytes.total(), 0);
     }
 }

@@ -11,13 +11,14 @@ mod needs;
 mod readers;
 mod ring;
 mod seq;
-mod spill_shares;
+mod spill_owner;
 mod tally;
 
 use crate::{
     class::{Class, Head},
     reach::Reach,
     server::PeerId,
+    user_bytes::UserBytes,
 };
 use code_counts::CodeCounts;
 use intervals::Intervals;
@@ -27,7 +28,7 @@ use readers::Reader;
 pub(crate) use readers::{Claim, Next, Waits};
 use ring::{Ring, Ringed};
 pub use seq::Seq;
-use spill_shares::{SpillOwner, SpillShares};
+use spill_owner::SpillOwner;
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem,
@@ -96,7 +97,8 @@ pub(crate) struct Retained {
     /// What the contents outside of the ring take.
     bytes: usize,
     spilled: usize,
-    spill_shares: SpillShares,
+    /// What the spilled events take of users whose procs alone they are for.
+    spilled_bytes: UserBytes,
     lost: u64,
     /// The events that were lost to procs, until these are told how many.
     lost_to: BTreeMap<Proc, CodeCounts>,
@@ -107,7 +109,7 @@ impl Retained {
     pub(crate) fn new(limits: Limits) -> Retained {
         Retained {
             ring: Ring::new(limits.ring, limits.ring_bytes),
-            spill_shares: SpillShares::new(limits.user_spill),
+            spilled_bytes: UserBytes::default(),
             limits,
             next: Seq::FIRST,
             kept: BTreeMap::new(),
@@ -232,7 +234,9 @@ impl Retained {
         let Some(event) = kept.content.take() else { return };
         self.bytes -= bytes as usize;
         self.spilled += 1;
-        if kept.owner.uid().is_none_or(|uid| self.spill_shares.take(uid, bytes)) {
+        let share = self.limits.user_spill;
+        let charge = |uid| self.spilled_bytes.replace(uid, 0, bytes as usize, share);
+        if kept.owner.uid().map(charge).is_none_or(|charged| charged.is_ok()) {
             self.chores.push(Chore::Spill(at, event));
         } else {
             // It cannot be had again: each who needs it comes to that, and is told.
@@ -249,7 +253,9 @@ impl Retained {
                     Some(_) => self.bytes -= kept.bytes as usize,
                     None => {
                         self.spilled -= 1;
-                        kept.owner.uid().into_iter().for_each(|uid| self.spill_shares.give(uid, kept.bytes));
+                        if let Some(uid) = kept.owner.uid() {
+                            self.spilled_bytes.give_back(uid, kept.bytes as usize);
+                        }
                         stored = Some((stored.map_or(at, |(first, _)| first), at));
                     }
                 }
